@@ -1,6 +1,6 @@
 """The assistant for LlamaIndex: a chat engine. Its retrievers are in `turnmark.retrieval.adapters`.
 
-engine = as_chat_engine(open_assistant("notes"))
+engine = as_chat_engine(open_assistant(AssistantConfig(index="notes")))
 engine.chat("How do I descale a kettle?").source_nodes
 """
 

@@ -4,53 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from dataclasses import dataclass
 
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.forms import forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
+from turnmark.assistant.steps.retrieve import in_turns
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Event, Reply, Understanding
+from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.corpora.types import Message
+from turnmark.retrieval.index import Index
 from turnmark.retrieval.task_passages import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
 
 PASSAGES, READ_PASSAGES = 6, 10
-"""Found for a question; the second for a model that reads them all."""
-TOKENS = 3000
+"""Found for a question; the second for a large model, which reads them all."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a turn found before it answers.
+
+    Attributes:
+        hits: of all parts, the best of each first, each passage once.
+        fallback: why rules understood the message though a model was asked; "": they did not.
+    """
+
+    understanding: Understanding
+    searches: tuple[Search, ...]
+    hits: tuple[Hit, ...]
+    usage: Mapping[str, Usage]
+    timings: Mapping[str, float]
+    notes: tuple[str, ...]
+    fallback: str
 
 
 class Assistant:
     """Answers messages from passages. Holds no conversation: the state is the message list that is handed in.
 
     Args:
+        config: what it is made of; the parts below are what its specs open.
+        index: what the retriever searches; None: a benchmark's passages.
         retriever: finds the passages; None: every turn is given its evidence.
         generator: writes rewrites and answers; None: the extractive forms, which need no language model.
         embed: embeds sentences for the extractive forms; None: shared words decide.
-        passages: how many passages are found for a question, or a part of one; None: by who reads.
-        prompts: folder with other prompts.
-        forms: step -> form (`turnmark.assistant.forms`); None: those of the reader.
-        tokens: how much of the sections that were found a model reads, about; a message of many parts more.
     """
 
     def __init__(
         self,
-        retriever: Retriever | None,
+        config: AssistantConfig,
+        *,
+        index: Index | None = None,
+        retriever: Retriever | None = None,
         generator: Generator | None = None,
         embed: Embed | None = None,
-        passages: int | None = None,
-        prompts: Path | None = None,
-        forms: Mapping[str, str] | None = None,
-        tokens: int = TOKENS,
     ) -> None:
+        self.config, self.index = config, index
         self.retriever, self.generator, self.embed = retriever, generator, embed
-        self.prompts, self.tokens = prompts, tokens
-        self.requested = passages  # another reader, swapped in, has its own default
         reader = reader_of(generator)
-        self.passages = passages or (READ_PASSAGES if reader == "large" else PASSAGES)
-        self.forms = forms_for(reader) if forms is None else forms
+        self.passages = config.passages or (READ_PASSAGES if reader == "large" else PASSAGES)
+        self.forms = forms_for(reader, config.steps)
         self.steps = open_steps(self.forms)
         self.name = generator.name if generator else "extractive"
+
+    def using(self, retriever: Retriever | None, generator: Generator | None) -> Assistant:
+        """The same configuration with other parts: a corpus of a benchmark, the generator of one sample."""
+        return Assistant(self.config, index=self.index, retriever=retriever, generator=generator, embed=self.embed)
 
     def reply(
         self,
@@ -98,6 +118,26 @@ class Assistant:
         """
         return nullcontext()
 
+    def find(self, history: Sequence[Message], message: str, passages: int | None = None) -> Findings:
+        """What a turn searches for and finds at first, without an answer: the two first steps of `reply`.
+
+        Args:
+            passages: how many are found for a question, or a part of one; None: as the turn does.
+        """
+        turn = self._begin(history, message, lambda _: None, passages=passages)
+        turn.run(self.steps["understand"])
+        if turn.understanding.kind != "conversational":
+            turn.run(self.steps["retrieve"])
+        return Findings(
+            understanding=turn.understanding,
+            searches=tuple(turn.searches),
+            hits=tuple(in_turns(part.hits for part in turn.parts)),
+            usage=turn.usage,
+            timings=turn.timings,
+            notes=tuple(turn.notes),
+            fallback=turn.fallback,
+        )
+
     def _begin(
         self,
         history: Sequence[Message],
@@ -106,20 +146,18 @@ class Assistant:
         *,
         evidence: Sequence[Hit] | None = None,
         trusted: bool = False,
+        passages: int | None = None,
     ) -> Turn:
         return Turn(
-            message,
-            tuple(history),
-            evidence,
-            trusted,
-            self.retriever,
-            self.generator,
-            by_text(self.embed) if self.embed else None,
-            self.prompts,
-            self.passages,
-            self.tokens,
-            self.name,
-            dict(self.forms),
-            on_event,
-            self.span,
+            message=message,
+            history=tuple(history),
+            config=self.config.model_copy(update={"passages": passages or self.passages}),
+            retriever=self.retriever,
+            generator=self.generator,
+            embed=by_text(self.embed) if self.embed else None,
+            evidence=evidence,
+            trusted=trusted,
+            forms=dict(self.forms),
+            notify=on_event,
+            span=self.span,
         )

@@ -13,6 +13,7 @@ import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
+from turnmark.assistant.config import TOKENS, AssistantConfig
 from turnmark.core.console import ellipsize, inert, print_json, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, HelpAll
@@ -34,6 +35,19 @@ Generator = Annotated[
 ]
 Retriever = Annotated[
     str | None, typer.Option(metavar="SPEC", help="default: conversational, as far as the index allows")
+]
+Prompts = Annotated[
+    Path | None, typer.Option("--prompts", metavar="DIR", help="your own prompts, NAME.txt", hidden=True)
+]
+TopK = Annotated[
+    int | None,
+    typer.Option(
+        "--top-k", metavar="N", min=1, help="passages found for a question; default: 6, a large model 10", hidden=True
+    ),
+]
+Tokens = Annotated[
+    int,
+    typer.Option("--tokens", metavar="N", min=1, help="of sections that a large model reads, about", hidden=True),
 ]
 Step = Annotated[
     list[str] | None,
@@ -62,11 +76,14 @@ def ask_command(
         Path | None, typer.Option(metavar="FILE", help="the conversation before: JSON or JSONL of role and content")
     ] = None,
     step: Step = None,
+    prompts: Prompts = None,
+    top_k: TopK = None,
+    tokens: Tokens = TOKENS,
     as_json: AsJson = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Ask one question, or many from standard input."""
-    from turnmark.assistant.open import open_checked
+    from turnmark.assistant.open import open_assistant
 
     errors = ErrorCollector()
     if question is None and stdin_is_terminal():
@@ -76,16 +93,20 @@ def ask_command(
     if question is not None and not question.strip():
         errors.add("the question is empty")
     past = (errors.collect(read_history, history) if history else None) or []
-    opened = open_checked(errors, index, generator, retriever, step or ())
+    config = AssistantConfig(
+        index=index, generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
+        steps=tuple(step or ()),
+    )  # fmt: skip
+    assistant = errors.collect(open_assistant, config)
     errors.raise_all()
-    assert opened is not None, "what could not be opened is a mistake"
+    assert assistant is not None, "what could not be opened is a mistake"
     if question not in (None, "-"):
-        _answer(opened.assistant, past, valid_text(question), as_json)
+        _answer(assistant, past, valid_text(question), as_json)
         return
     failed = 0
     for line in filter(None, map(str.strip, stdin_lines())):
         try:
-            _answer(opened.assistant, past, line, as_json)
+            _answer(assistant, past, line, as_json)
         except TurnmarkError as error:  # one that fails does not stop the rest
             failed += 1
             sys.stderr.write(f"turnmark: {inert(repr(line))}: {inert(error)}\n")
@@ -189,6 +210,9 @@ def chat(
     generator: Generator = "extractive",
     retriever: Retriever = None,
     step: Step = None,
+    prompts: Prompts = None,
+    top_k: TopK = None,
+    tokens: Tokens = TOKENS,
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="[SESSION]", help="go on with a kept session; without a name, the last one"),
@@ -199,30 +223,43 @@ def chat(
     """Hold a conversation over your documents."""
     from rich.console import Console
 
-    from turnmark.assistant.open import open_checked
+    from turnmark.assistant.open import open_assistant
     from turnmark.assistant.repl.loop import choose_index, hold_chat
     from turnmark.assistant.session_files import resume_session
 
-    errors, console, session, steps = ErrorCollector(), Console(highlight=False), None, tuple(step or ())
+    errors, console, session = ErrorCollector(), Console(highlight=False), None
     if folder is not None and resume is not None:
         errors.add("FOLDER and --resume: a session has an index already; name one of the two")
     elif folder is not None:
         index = _indexed(folder, index, retriever)
+    config = AssistantConfig(
+        index=index or "", generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
+        steps=tuple(step or ()),
+    )  # fmt: skip
     with ExitStack() as stack:
         if resume is not None and (session := errors.collect(resume_session, resume or None, not no_save)):
             stack.callback(session.close)
-            parts = session.conversation.parts  # what was not asked for is as the session has it
-            typed = index if _is_typed(ctx, "index") else None
-            if typed in (None, parts.index):
-                retriever = retriever or parts.retriever
-            index = typed or parts.index or index  # a damaged session may not say which
-            if not _is_typed(ctx, "generator"):
-                generator, steps = parts.generator, steps or parts.steps
-        index = index or errors.collect(choose_index, console)
-        opened = open_checked(errors, index, generator, retriever, steps)
+            config = _resumed(ctx, config, session.conversation.config)
+        if not config.index:
+            config = config.model_copy(update={"index": errors.collect(choose_index, console) or ""})
+        assistant = errors.collect(open_assistant, config)
         errors.raise_all()
-        assert opened is not None, "what could not be opened is a mistake"
-        hold_chat(opened, console, session, not no_save, ctx.obj if callable(ctx.obj) else None)
+        assert assistant is not None, "what could not be opened is a mistake"
+        hold_chat(assistant, console, session, not no_save, ctx.obj if callable(ctx.obj) else None)
+
+
+def _resumed(ctx: typer.Context, asked: AssistantConfig, kept: AssistantConfig) -> AssistantConfig:
+    """The configuration of a session that goes on: what was not typed is as the session has it."""
+    options = {"index": "index", "generator": "generator", "retriever": "retriever", "passages": "top_k",
+               "tokens": "tokens", "prompts": "prompts", "steps": "step"}  # fmt: skip
+    typed = {field: getattr(asked, field) for field, option in options.items() if _is_typed(ctx, option)}
+    if typed.get("index", kept.index) != kept.index:
+        typed.setdefault("retriever", None)  # the session's retriever was for another index
+    if "generator" in typed:
+        typed.setdefault("steps", ())  # another reader takes other forms
+    if not kept.index:  # a damaged session may not say which
+        typed.setdefault("index", asked.index)
+    return kept.model_copy(update=typed)
 
 
 def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:

@@ -61,7 +61,7 @@ def mtrag_files(
             continue
         approved = next((version for version in reversed(versions) if version.approved), None)
         relevant = sources_used(approved.reply) if approved else []
-        domain = domains.setdefault(first.index, _domain(first.index, domains.values()))
+        domain = domains.setdefault(first.config.index, _domain(first.config.index, domains.values()))
         identity = f"{name}<::>{turn}"
         history = [*messages(exchanges[:start]), *messages([first])[:1]]
         rows[folder / "mtrag-human/generation_tasks/reference.jsonl"].append({
@@ -106,7 +106,10 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> li
         passages = {passage.id: passage for page in index.store.pages() for _, _, passage in page}
         return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
     shown = {
-        source.id: source for exchange in exchanges if exchange.index == name for source in exchange.reply.citations
+        source.id: source
+        for exchange in exchanges
+        if exchange.config.index == name
+        for source in exchange.reply.citations
     }
     return [{"_id": _safe(key), "title": source.title, "text": source.text} for key, source in shown.items()]
 

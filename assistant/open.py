@@ -1,87 +1,85 @@
-"""An assistant over a named index, with the parts that its specs name."""
+"""An assistant from its configuration: the one place where specs become parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.forms import Reader, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.prompts import ASSISTANT, check_prompts
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.core.errors import ErrorCollector
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Query, Retriever
 
 
-@dataclass(frozen=True)
-class Opened:
-    """An assistant and the specs that it was opened from; a retriever of None is the default for the index."""
-
-    assistant: Assistant
-    index: Index
-    generator: str
-    retriever: str | None = None
-    steps: tuple[str, ...] = ()
-
-
 def open_assistant(
-    index: str | Index,
-    generator: str = "extractive",
-    retriever: str | None = None,
-    passages: int | None = None,
-    steps: Sequence[str] = (),
+    config: AssistantConfig,
+    *,
+    index: Index | None = None,
+    generator: Generator | None = None,
+    retriever: Retriever | None = None,
 ) -> Assistant:
-    """Open an index, a retriever over it and a generator, by spec; without a retriever, the default for the index.
+    """Open what a configuration names; raises RequestError with every mistake in it at once.
 
     Args:
-        steps: `STEP=FORM`, where a step takes another form than by default; see `turnmark.assistant.forms`.
+        index, generator, retriever: parts that are open already, which are not opened again.
     """
-    return open_parts(index, generator, retriever, passages, steps).assistant
+    return trace_if_on(_opened(config, index, generator, retriever))
 
 
-def open_parts(
-    index: str | Index,
-    generator: str | Generator = "extractive",
-    retriever: str | Retriever | None = None,
-    passages: int | None = None,
-    steps: Sequence[str] = (),
-) -> Opened:
-    """As `open_assistant`, also with parts that are open already; with what was opened, so that it can be swapped."""
-    from turnmark.assistant.generators import open_generator
-
-    opened = open_index(index) if isinstance(index, str) else index
-    model = open_generator(generator) if isinstance(generator, str) else generator
-    forms = forms_for(reader_of(model), steps)
-    if retriever is None or isinstance(retriever, str):
-        finder, spec = open_retriever(retriever or default_retriever(opened), opened), retriever
-    else:
-        finder, spec = retriever, retriever.name
-    embed = None if not opened.manifest.embedder else lambda texts: opened.embedder.encode(texts, "passage")
-    assistant = trace_if_on(Assistant(finder, model, embed, passages, forms=forms))
-    return Opened(assistant, opened, generator if isinstance(generator, str) else generator.name, spec, tuple(steps))
+def _opened(
+    config: AssistantConfig, index: Index | None, generator: Generator | None, retriever: Retriever | None
+) -> Assistant:
+    errors = ErrorCollector()
+    if index is None and config.index:
+        index = errors.collect(open_index, config.index)
+    reader: Reader = reader_of(generator)
+    if generator is None:
+        generator, reader = _open_generator(config.generator, errors)
+    errors.collect(forms_for, reader, config.steps)
+    errors.collect(check_prompts, config.prompts, ASSISTANT)
+    if retriever is None and index is not None:
+        retriever = errors.collect(open_retriever, config.retriever or default_retriever(index), index)
+    elif retriever is None and config.retriever:
+        errors.collect(build_settings, config.retriever)
+    errors.raise_all()
+    embed = embed_with(index) if index is not None else None
+    return Assistant(config, index=index, retriever=retriever, generator=generator, embed=embed)
 
 
-def open_checked(
-    errors: ErrorCollector, index: str | None, generator: str, retriever: str | None, steps: Sequence[str] = ()
-) -> Opened | None:
-    """As `open_parts`; None if a part is wrong; every mistake that can be known is in `errors`."""
-    opened_index = errors.collect(open_index, index) if index else None
-    parts = (
-        errors.collect(lambda: open_parts(opened_index, generator, retriever, None, steps)) if opened_index else None
+def reopen_assistant(assistant: Assistant, **changes: Any) -> Assistant:
+    """The same assistant with some fields of its configuration changed; what stays is not opened again.
+
+    A retriever is tried: what an index lacks, or a server that is away, shows only in a search.
+    """
+    config = assistant.config.model_copy(update=changes)
+    same_index = config.index == assistant.config.index
+    same_generator = config.generator == assistant.config.generator
+    same_retriever = same_index and config.retriever == assistant.config.retriever
+    opened = _opened(
+        config,
+        assistant.index if same_index else None,
+        assistant.generator if same_generator else None,
+        assistant.retriever if same_retriever else None,
     )
-    if parts is None:  # opening stops at the first mistake, so each part is asked for its own
-        _, reader = _model(errors, generator)
-        errors.collect(forms_for, reader, steps)
-        if opened_index and retriever:
-            errors.collect(open_retriever, retriever, opened_index)
-        elif retriever:
-            errors.collect(build_settings, retriever)
-    return parts
+    if not same_retriever and opened.retriever is not None:
+        opened.retriever.search([Query(text="first")], 1)
+    return trace_if_on(opened)
 
 
-def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, Reader]:
+def embed_with(index: Index) -> Embed | None:
+    """Embeds sentences with the embedder of an index; None: it has none. The model is loaded when it is first asked."""
+    if not index.manifest.embedder:
+        return None
+    return lambda texts: index.embedder.encode(texts, "passage")
+
+
+def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None, Reader]:
     """The language model of a spec, and who reads.
 
     One that cannot be had counts as a large one: that a form of a step needs a model would not be a separate mistake.
@@ -90,32 +88,3 @@ def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, Reader]
 
     opened = errors.collect(lambda: (open_generator(spec),))
     return (opened[0], reader_of(opened[0])) if opened else (None, "large")
-
-
-def swap_parts(
-    current: Opened, *, index: str | None = None, generator: str | None = None, retriever: str | None = None
-) -> Opened:
-    """The same with other parts; what stays is not opened again. Settings of the assistant are taken along."""
-    errors = ErrorCollector()
-    assistant = current.assistant
-    store = current.index if index is None else errors.collect(open_index, index)
-    model, reader = (
-        (assistant.generator, reader_of(assistant.generator)) if generator is None else _model(errors, generator)
-    )
-    finder, spec = assistant.retriever, current.retriever if retriever is None else retriever
-    if store is not None and (index is not None or retriever is not None):
-        finder = errors.collect(lambda: _tried(open_retriever(spec or default_retriever(store), store)))
-    forms = errors.collect(forms_for, reader, current.steps)
-    errors.raise_all()
-    assert store is not None, "an index that cannot be opened is a mistake"
-    embed = assistant.embed
-    if index is not None:
-        embed = None if not store.manifest.embedder else lambda texts: store.embedder.encode(texts, "passage")
-    replacement = Assistant(finder, model, embed, assistant.requested, assistant.prompts, forms, assistant.tokens)
-    return Opened(trace_if_on(replacement), store, generator or current.generator, spec, current.steps)
-
-
-def _tried(retriever: Retriever) -> Retriever:
-    """The retriever, after one search: what an index lacks, or a server that is away, shows only then."""
-    retriever.search([Query(text="first")], 1)
-    return retriever

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.core.console import inert
@@ -29,25 +30,16 @@ def utc_time() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class PartSpecs(Record):
-    """What answers."""
-
-    index: str
-    generator: str
-    retriever: str | None = Field(default=None, description="None: the default for the index")
-    steps: tuple[str, ...] = Field(default=(), description="`STEP=FORM`, if a step has another form than by default")
-
-
-class Began(PartSpecs):
-    """The conversation begins, over these parts."""
+class Began(AssistantConfig):
+    """The conversation begins, with this assistant."""
 
     event: Literal["began"] = "began"
     format: int = FORMAT
     at: str = Field(default_factory=utc_time)
 
 
-class Swapped(PartSpecs):
-    """Other parts from here on."""
+class Swapped(AssistantConfig):
+    """Another assistant from here on."""
 
     event: Literal["swapped"] = "swapped"
 
@@ -104,9 +96,7 @@ class Exchange(Record):
     question: str
     reply: Reply
     events: tuple[Event, ...] = ()
-    index: str
-    generator: str
-    retriever: str | None = None
+    config: AssistantConfig = Field(description="of the assistant that answered")
     rating: Rating | None = None
     comment: str = ""
     edit: str | None = None
@@ -141,8 +131,8 @@ class Conversation:
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
-        self.parts = PartSpecs(index="", generator="extractive")
-        """What answers now."""
+        self.config = AssistantConfig()
+        """Of the assistant that answers now."""
 
     @property
     def last(self) -> Exchange | None:
@@ -164,7 +154,7 @@ class Conversation:
             case Began() | Swapped():
                 if isinstance(event, Began) and event.format > FORMAT:
                     raise ValueError(f"format {event.format}; this version reads up to {FORMAT}")
-                self.parts = PartSpecs(**event.model_dump(include=set(PartSpecs.model_fields)))
+                self.config = AssistantConfig(**event.model_dump(include=set(AssistantConfig.model_fields)))
             case Turned():
                 self.exchanges.append(Exchange(**self._answered(event), kind=event.kind, question=event.question))
             case Again():  # the person's verdict was on the old answer
@@ -175,8 +165,9 @@ class Conversation:
                 self._update(event.turn, {"edit": event.text})
 
     def _answered(self, event: Turned | Again) -> dict[str, Any]:
-        names = {"turn": event.turn, "at": event.at, "reply": event.reply, "events": event.events}
-        return names | self.parts.model_dump(include={"index", "generator", "retriever"})
+        return {
+            "turn": event.turn, "at": event.at, "reply": event.reply, "events": event.events, "config": self.config,
+        }  # fmt: skip
 
     def _update(self, turn: int, fields: dict[str, Any]) -> None:
         self.exchanges = [

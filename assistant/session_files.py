@@ -64,7 +64,7 @@ def list_sessions() -> list[SessionInfo]:
         first = talk.exchanges[0].question if talk.exchanges else ""
         with suppress(OSError):
             changed, turns = _path(name).stat().st_mtime, len(talk.exchanges)
-            infos.append(SessionInfo(name=name, changed=changed, turns=turns, index=talk.parts.index, question=first))
+            infos.append(SessionInfo(name=name, changed=changed, turns=turns, index=talk.config.index, question=first))
     return infos
 
 

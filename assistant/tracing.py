@@ -22,7 +22,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import MissingExtra, RequestError
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 ENV = "TURNMARK_TRACING"
 EXPORT_SECONDS = 5
@@ -141,23 +141,18 @@ class TracedGenerator(GeneratorWrapper):
         }
 
 
-class TracedRetriever:
-    """A retriever whose searches are spans of kind RETRIEVER. What else it can do is the retriever's behind."""
+class TracedRetriever(RetrieverWrapper):
+    """A retriever whose searches are spans of kind RETRIEVER."""
 
     def __init__(self, inner: Retriever, tracing: Tracing) -> None:
-        self.inner, self.name, self._tracing = inner, inner.name, tracing
-        for optional in ("heard", "neighbours"):  # attributes, as a check of protocols looks for these
-            if hasattr(inner, optional):
-                setattr(self, optional, getattr(inner, optional))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+        super().__init__(inner)
+        self._tracing = tracing
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `Retriever.search`."""
         about = {"metadata": json.dumps({"retriever": self.name, "k": k, "queries": len(queries)})}
         with self._tracing.span("search", "RETRIEVER", "\n".join(query.text for query in queries), about) as add:
-            results = self.inner.search(queries, k)
+            results = super().search(queries, k)
             for n, hit in enumerate(hit for found in results for hit in found):
                 key = f"retrieval.documents.{n}.document"
                 content = {f"{key}.content": hit.passage.text} if self._tracing.content else {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import (
     GROUNDED,
@@ -78,13 +79,11 @@ class Turn:
     What it starts from:
 
     Attributes:
-        evidence: passages to answer from, best first; None: they are searched for.
-        trusted: the evidence is known to be about the question.
+        config: of the assistant, its number of passages settled.
         retriever: None: nothing can be searched for.
         embed: unit vectors of texts; None: shared words decide.
-        passages: hits of a part, at most.
-        tokens: room for the sections that a model reads.
-        system: what the reply names as its generator.
+        evidence: passages to answer from, best first; None: they are searched for.
+        trusted: the evidence is known to be about the question.
         forms: step -> the form of it that runs; a step that falls back to another writes that here.
         notify, span: called with each event; wraps each step (tracing).
 
@@ -92,6 +91,7 @@ class Turn:
 
     Attributes:
         understanding: `understand`; the parts follow from it.
+        fallback: why `understand` fell back to rules: a `FailureKind`; "": it did not.
         hits: `retrieve`: all evidence; a citation `[n]` is the n-th, from 1.
         judgement: `decide`, for all parts; `answer` may correct it.
         draft: `answer`, or `revise`.
@@ -100,20 +100,19 @@ class Turn:
 
     message: str
     history: tuple[Message, ...] = ()
-    evidence: Sequence[Hit] | None = None
-    trusted: bool = False
+    _: KW_ONLY
+    config: AssistantConfig = field(default_factory=AssistantConfig)
     retriever: Retriever | None = None
     generator: Generator | None = None
     embed: Embed | None = None
-    prompts: Path | None = None
-    passages: int = 6
-    tokens: int = 3000
-    system: str = "extractive"
+    evidence: Sequence[Hit] | None = None
+    trusted: bool = False
     forms: dict[str, str] = field(default_factory=dict)
     notify: Callable[[Event], None] = lambda _: None
     span: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
 
     understanding: Understanding = _NOT_UNDERSTOOD
+    fallback: str = ""
     parts: list[Part] = field(default_factory=list)
     round: int = 1
     rounds_left: int = 0
@@ -133,6 +132,17 @@ class Turn:
         """The language model, in a form that needs one."""
         assert self.generator is not None, "checked when the forms were chosen"
         return self.generator
+
+    @property
+    def prompts(self) -> Path | None:
+        """The folder with prompts of your own."""
+        return self.config.prompts
+
+    @property
+    def passages(self) -> int:
+        """How many passages are found for a part."""
+        assert self.config.passages is not None, "settled by who reads"
+        return self.config.passages
 
     @property
     def written(self) -> bool:
@@ -264,7 +274,7 @@ class Turn:
             rewrite=self.understanding.rewrite,
             sub_questions=self.sub_questions,
             checks=self.checks or Checks(),
-            generator=self.system,
+            generator=self.generator.name if self.generator else "extractive",
             usage=self.usage,
             timings=self.timings,
             notes=tuple(self.notes),

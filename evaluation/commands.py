@@ -56,6 +56,8 @@ def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors:
         errors.add(f"--suite is for `all`; {request.benchmark} alone is no suite")
     if retrieves(request.benchmark, request.task):
         return _fit_retrieval(request, errors)
+    if request.live:
+        request = _fit_live(request, errors)
     if request.protocol == "paper" and not request.benchmark.startswith(("mtrag", "kiwi")):
         others = "inscoqa has --setting prompt for it, compound-qa --setting vanilla"
         errors.add(f"--protocol is for the MTRAG family and kiwi; {others}")
@@ -72,6 +74,15 @@ def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors:
     if request.scoring:
         _check_judging(request, errors)
     return request
+
+
+def _fit_live(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
+    if not request.benchmark.startswith("mtrag"):
+        errors.add(f"--live: {request.benchmark} has no use for it; it is for the MTRAG family")
+        return request
+    if request.setting not in (None, "rag", "live"):
+        errors.add(f"--live is a setting of its own, and --setting {request.setting} is given; leave one of them out")
+    return request.model_copy(update={"setting": "live"})
 
 
 def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCollector) -> None:
@@ -92,7 +103,10 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
     from turnmark.assistant.steps.understand_llm import MINIMAL
     from turnmark.evaluation.benchmarks.mtrag_data import known_mode
 
-    used = RETRIEVAL_FIELDS | (CALL_FIELDS if request.query == MINIMAL else set())
+    asks = request.query in (None, "assistant", MINIMAL) and not request.queries and not request.scoring
+    used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks else set())
+    if asks and request.query != MINIMAL:
+        used |= {"steps"}
     used -= {"embedder"} if request.scoring else set()
     unused = [name for name in EvalRequest.model_fields if name not in used]
     for name in unused:
@@ -100,7 +114,7 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
         if name in request.typed and (name not in CALL_FIELDS or request.scoring):
             errors.add(f"{flag} belongs to generation; leave it out")
         elif name in request.typed and (request.query is None or known_mode(request.query)):
-            errors.add(f"{flag} is for the calls of a model: generation, or --query {MINIMAL}; leave it out")
+            errors.add(f"{flag} is for the calls of a model: generation, --query assistant or {MINIMAL}; leave it out")
     return request.reset(unused)
 
 

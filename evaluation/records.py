@@ -15,8 +15,10 @@ from pydantic import (
     model_validator,
 )
 
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
+from turnmark.corpora.types import Message
 from turnmark.evaluation.scores.metric_info import Figured
 
 SampleStatus = Literal["done", "failed", "skipped"]
@@ -76,6 +78,9 @@ class Sample(Record):
     turn: int | None = Field(default=None, description="KIWI: 0-based turn of the session")
     operations: tuple[dict[str, Any], ...] = Field(default=(), description="KIWI: what was done to the answer")
     previous: str | None = Field(default=None, description="KIWI: the answer before the turn")
+    history: tuple[Message, ...] | None = Field(
+        default=None, description="setting live: the conversation before the question; None: the recorded one"
+    )
     notes: tuple[str, ...] = Field(default=(), description="what the system reports about its answer: what was cut")
     usage: Mapping[str, Usage] = Field(
         default_factory=dict, description="role -> calls, tokens, cost; over all attempts"
@@ -232,6 +237,9 @@ class RunManifest(FolderManifest):
     versions: dict[str, str] = Field(default_factory=dict, description="of what else took part")
     makers: tuple[dict[str, str], ...] = Field(
         default=(), description="package -> version, for each set of versions that samples were made with"
+    )
+    assistant: AssistantConfig | None = Field(
+        default=None, description="what was measured; None: answers that were written already, or a bare search"
     )
     indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the index searched")
     judges: dict[str, str] = Field(

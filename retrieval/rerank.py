@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Entry, Registry, Spec, check_options, parse_spec
-from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, deviation, top_k, top_k_of
 from turnmark.retrieval.models import load_model, weights_digest
 from turnmark.retrieval.search import IndexRetriever
-from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of, note_answer, titles_of
+from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper, note_answer
 from turnmark.retrieval.views import Spoken
 
 RERANKERS = Registry(
@@ -82,29 +81,18 @@ class Reranker(Protocol):
         ...
 
 
-class Reranked:
+class Reranked(RetrieverWrapper):
     """A retriever whose `depth` best hits are reordered; see `turnmark.retrieval.types.Retriever`."""
 
     def __init__(self, name: str, retriever: Retriever, reranker: Reranker, depth: int = DEPTH) -> None:
-        self.name, self._retriever, self._reranker, self._depth = name, retriever, reranker, depth
+        super().__init__(retriever, name)
+        self._reranker, self._depth = reranker, depth
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`."""
-        found = self._retriever.search(queries, max(k, self._depth))
+        found = super().search(queries, max(k, self._depth))
         answers = self._reranker.scores(queries, [hits[: self._depth] for hits in found])
         return [self._fused(hits, scores)[:k] for hits, scores in zip(found, answers, strict=True)]
-
-    def note_answer(self, answer: str) -> None:
-        """Tell the retriever of an answer that was given."""
-        note_answer(self._retriever, answer)
-
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """All passages of the same document, if the retriever knows them."""
-        return neighbours_of(self._retriever, passage)
-
-    def titles(self) -> list[str]:
-        """The titles of what it searches."""
-        return titles_of(self._retriever)
 
     def _fused(self, hits: Sequence[Hit], answer: Sequence[float]) -> list[Hit]:
         """A query's hits in their new order."""

@@ -63,7 +63,7 @@ class Retriever(Protocol):
         ...
 
 
-# What a retriever may do besides; not all of them can.
+# What a retriever may do besides; not all of them can. `RetrieverWrapper` forwards all of it.
 
 
 def note_answer(retriever: Retriever, answer: str) -> None:
@@ -82,6 +82,29 @@ def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
     """All passages of the same document; none if the retriever has no `neighbours`."""
     neighbours: Callable[[Passage], list[Passage]] | None = getattr(retriever, "neighbours", None)
     return neighbours(passage) if neighbours else []
+
+
+class RetrieverWrapper:
+    """A retriever around another one, which can whatever that can; a subclass changes what it is for."""
+
+    def __init__(self, inner: Retriever, name: str = "") -> None:
+        self.inner, self.name = inner, name or inner.name
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        """See `Retriever.search`."""
+        return self.inner.search(queries, k)
+
+    def note_answer(self, answer: str) -> None:
+        """See the function `note_answer`."""
+        note_answer(self.inner, answer)
+
+    def titles(self) -> list[str]:
+        """See `titles_of`."""
+        return titles_of(self.inner)
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        """See `neighbours_of`."""
+        return neighbours_of(self.inner, passage)
 
 
 def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:

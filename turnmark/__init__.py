@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from turnmark.assistant.config import AssistantConfig
     from turnmark.assistant.generators.base import Generator
     from turnmark.core.errors import TurnmarkError
     from turnmark.library import Assistant, Chat, Index
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Assistant": "turnmark.library",
+    "AssistantConfig": "turnmark.assistant.config",
     "Chat": "turnmark.library",
     "Generator": "turnmark.assistant.generators.base",
     "Index": "turnmark.library",
@@ -41,7 +43,8 @@ _MODULES = {
 }
 
 __all__ = [
-    "Assistant", "Chat", "Generator", "Index", "Retriever", "Run", "TurnmarkError", "compare", "evaluate", "score",
+    "Assistant", "AssistantConfig", "Chat", "Generator", "Index", "Retriever", "Run", "TurnmarkError", "compare",
+    "evaluate", "score",
 ]  # fmt: skip
 
 if (Path(__file__).parent / "assistant").is_file():  # a link that Git wrote as text, as it does on Windows by default

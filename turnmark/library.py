@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from turnmark.assistant.assistant import PASSAGES
+from turnmark.assistant import open as opening
+from turnmark.assistant.config import TOKENS, AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import Stop, stream_turn
-from turnmark.assistant.open import open_parts
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.home import quiet_libraries
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.retrieval import index as stored
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.registry import default_retriever, open_retriever, retriever_to_build
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 quiet_libraries()
@@ -40,7 +40,7 @@ class Index:
         source: str | Path,
         name: str,
         *,
-        retriever: str = "conversational",
+        retriever: str | None = None,
         embedder: str = "minilm",
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
@@ -50,12 +50,13 @@ class Index:
         Args:
             source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
             name: what the index is called from now on.
-            retriever: the spec that will search it; `bm25` needs no model.
+            retriever: the spec that will search it; `bm25` needs no model. None: as `turnmark index build`.
             embedder: `minilm`, or `sentence-transformers:MODEL`.
             include, exclude: globs on the path relative to the source.
         """
         path = Path(source).expanduser()
-        report = build_index(path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude)
+        spec = retriever or retriever_to_build()
+        report = build_index(path, name, retriever=spec, embedder=embedder, include=include, exclude=exclude)
         return cls(stored.open_index(name), report.problems)
 
     @classmethod
@@ -104,8 +105,13 @@ class Assistant:
         index: an index, or the name of one.
         generator: a generator spec, or a generator of your own; `extractive` needs no language model.
         retriever: a retriever spec, or a retriever of your own; None: the default for the index.
-        passages: the number of passages that a question, or a part of one, is answered from.
+        passages: how many passages are found for a question, or a part of one; None: 10 for a large model, else 6.
+        tokens: about how many tokens of sections a large model reads.
+        prompts: a folder with prompts of your own.
         steps: step -> form, where a step takes another form than by default, such as {"decide": "llm"}.
+
+    Attributes:
+        config: the same as one record, which `turnmark ask`, `chat`, `serve` and `eval` make of their options.
     """
 
     def __init__(
@@ -114,18 +120,49 @@ class Assistant:
         generator: str | Generator = "extractive",
         retriever: str | Retriever | None = None,
         *,
-        passages: int = PASSAGES,
+        passages: int | None = None,
+        tokens: int = TOKENS,
+        prompts: str | Path | None = None,
         steps: Mapping[str, str] | None = None,
     ) -> None:
-        forms = tuple(f"{step}={form}" for step, form in (steps or {}).items())
-        self.opened = open_parts(
-            index.stored if isinstance(index, Index) else index, generator, retriever, passages, forms
+        config = AssistantConfig(
+            index=index.name if isinstance(index, Index) else index,
+            generator=generator if isinstance(generator, str) else generator.name,
+            retriever=retriever if retriever is None or isinstance(retriever, str) else retriever.name,
+            passages=passages,
+            tokens=tokens,
+            prompts=None if prompts is None else Path(prompts).expanduser(),
+            steps=tuple(f"{step}={form}" for step, form in (steps or {}).items()),
         )
+        self.opened = opening.open_assistant(
+            config,
+            index=index.stored if isinstance(index, Index) else None,
+            generator=None if isinstance(generator, str) else generator,
+            retriever=None if isinstance(retriever, str) else retriever,
+        )
+        assert self.opened.index is not None, "a name that is not an index is an error"
         self.index = index if isinstance(index, Index) else Index(self.opened.index)
-        self.generator, self.retriever, self.steps = generator, retriever, forms
+        self.objects = tuple(
+            role
+            for role, part in (("generator", generator), ("retriever", retriever))
+            if part is not None and not isinstance(part, str)
+        )
+        """Roles whose part is an object of yours: no spec names it."""
+
+    @classmethod
+    def from_config(cls, config: AssistantConfig) -> Assistant:
+        """The assistant of a configuration, such as a session or a run's manifest has."""
+        steps = dict(step.split("=", 1) for step in config.steps)
+        fields = config.model_dump(include={"index", "generator", "retriever", "passages", "tokens", "prompts"})
+        return cls(**fields, steps=steps)
+
+    @property
+    def config(self) -> AssistantConfig:
+        """What it is made of."""
+        return self.opened.config
 
     def __repr__(self) -> str:
-        return f"Assistant({self.index!r}, generator={self.opened.generator!r})"
+        return f"Assistant({self.index!r}, generator={self.config.generator!r})"
 
     def reply(
         self, history: Sequence[Message], message: str, on_event: Callable[[Event], None] = lambda _: None
@@ -136,7 +173,7 @@ class Assistant:
             history: the turns before, oldest first.
             on_event: called with every event of the turn as it happens.
         """
-        return self.opened.assistant.reply(history, message, on_event)
+        return self.opened.reply(history, message, on_event)
 
     def chat(self) -> Chat:
         """A new conversation."""
@@ -149,7 +186,7 @@ class Chat:
     def __init__(self, assistant: Assistant) -> None:
         self.assistant = assistant
         self._conversation = Conversation()
-        self._conversation.apply(Began(index=assistant.index.name, generator=assistant.opened.generator))
+        self._conversation.apply(Began(**dict(assistant.config)))
 
     @property
     def history(self) -> list[Message]:

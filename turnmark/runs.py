@@ -171,14 +171,15 @@ def evaluate(
     """
     options = {name: value for name, value in locals().items() if name not in ("benchmark", "assistant")}
     errors = ErrorCollector()
-    generator, retriever, steps = _specs(assistant, errors)
+    specs = _config_fields(assistant, errors)
+    if prompts is not None:
+        specs.pop("prompts", None)
     if judge and measures_judges(benchmark, task):
         errors.add("judge: in this task the assistant's generator is the judge that is measured; leave it out")
-    specs = {"generator": generator, "retriever": retriever, "steps": steps}
     made_plan = _plan("eval", benchmark, options, specs, errors)
-    if not isinstance(assistant, str) and not made_plan.task.retrieves:
+    if not isinstance(assistant, str) and made_plan.generator is not None:
         # Its own generator, so that a model in this process is loaded once.
-        made_plan = replace(made_plan, generator=assistant.opened.assistant.generator)
+        made_plan = replace(made_plan, generator=assistant.opened.generator)
     from turnmark.evaluation.runs import running
 
     summary, folder, gave_up = running.run_plan(made_plan)
@@ -258,22 +259,33 @@ def _plan(
     return planned(plan, request, errors)
 
 
-def _specs(assistant: Assistant | str, errors: ErrorCollector) -> tuple[str, str, tuple[str, ...]]:
-    """The specs of generator, retriever and steps. An object without a spec cannot be named in a manifest."""
+def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:
+    """The fields of a request that the assistant's configuration settles.
+
+    An object without a spec cannot be named in a manifest. The retriever is the one that its index is searched with.
+    """
     if isinstance(assistant, str):
-        return assistant, "conversational", ()
-    for role, part in (("generator", assistant.generator), ("retriever", assistant.retriever)):
-        if part is not None and not isinstance(part, str):
-            errors.add(
-                f"assistant: its {role} is an object, and a run names its parts by spec; open the assistant with "
-                f"{role}='python:your.module:factory' to evaluate it"
-            )
-    generator, retriever = assistant.generator, assistant.retriever
-    return (
-        generator if isinstance(generator, str) else "extractive",
-        retriever if isinstance(retriever, str) else "conversational",
-        assistant.steps,
-    )
+        return {"generator": assistant}
+    for role in assistant.objects:
+        errors.add(
+            f"assistant: its {role} is an object, and a run names its parts by spec; open the assistant with "
+            f"{role}='python:your.module:factory' to evaluate it"
+        )
+    from turnmark.retrieval.registry import default_retriever
+
+    config, manifest = assistant.config, assistant.index.stored.manifest
+    fields = {
+        "generator": config.generator if "generator" not in assistant.objects else "extractive",
+        "top_k": config.passages,
+        "tokens": config.tokens,
+        "prompts": config.prompts,
+        "steps": config.steps,
+    }
+    if "retriever" not in assistant.objects:
+        fields["retriever"] = config.retriever or default_retriever(assistant.index.stored)
+    if manifest.embedder is not None:
+        fields["embedder"] = manifest.embedder.spec
+    return fields
 
 
 def _print(show: Callable[[Console], None]) -> str:

@@ -19,18 +19,16 @@ from turnmark.retrieval.types import note_answer
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
-    from turnmark.assistant.open import Opened
 
 Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None, str]]]
 """Name, value (None: not applicable) and a remark of each metric of a turn after these messages."""
 
 
 class Chat:
-    """A conversation and the parts that hold it.
+    """A conversation and the assistant that holds it.
 
     Args:
         session: None: a new one that is not kept.
-        opened: what the assistant was opened from; without it no part can be swapped.
         grade: measures a turn; None: `/grade` says that there are no metrics.
         confirm: asks the person a question; None: nobody is there, so the answer is always no.
         interactive: a person sits there: Ctrl-C ends the turn. Else it ends the command.
@@ -41,13 +39,12 @@ class Chat:
         assistant: Assistant,
         console: Console,
         session: ChatSession | None = None,
-        opened: Opened | None = None,
         grade: Grade | None = None,
         confirm: Callable[[str], bool] | None = None,
         interactive: bool = True,
     ) -> None:
-        self.assistant, self.console, self.opened, self.grade = assistant, console, opened, grade
-        self.session = session or new_session(Began(index="", generator=assistant.name), keep=False)
+        self.assistant, self.console, self.grade = assistant, console, grade
+        self.session = session or new_session(Began(**dict(assistant.config)), keep=False)
         self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
         self.interactive = interactive
         self.failed = 0

@@ -13,8 +13,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.export import mtrag_files, transcript
-from turnmark.assistant.open import Opened, swap_parts
+from turnmark.assistant.open import reopen_assistant
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.screen import CALL, uninterrupted
 from turnmark.assistant.session import Began, Edited, Exchange, Rating, Swapped, TurnRated, cite
@@ -133,6 +135,14 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
         yield from _search(number, search, reply)
     yield from _outcome(exchange)
     yield from _cost(reply)
+    yield f"assistant: {' · '.join(_config_words(exchange.config))}"
+
+
+def _config_words(config: AssistantConfig) -> Iterator[str]:
+    """What an assistant is made of, defaults left out."""
+    for name, value in config.model_dump(mode="json", exclude_defaults=True).items():
+        text = " ".join(value) if isinstance(value, list) else str(value)
+        yield f"{name} {inert(text)}"
 
 
 def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
@@ -197,32 +207,23 @@ def swap(role: str) -> Callable[[Chat, str], None]:
     """The command that takes another part of a role; without a spec, it says which is used and what there is."""
 
     def run(chat: Chat, spec: str) -> None:
-        now = chat.opened
-        if now is None:
-            raise RequestError("this chat was opened with a ready-made assistant, so its parts cannot be changed")
-        used = {"index": now.index.manifest.name, "retriever": now.retriever or "default", "generator": now.generator}
+        used = getattr(chat.assistant.config, role) or "default"
         if not spec:
-            chat.say(f"{role}: {inert(used[role])}; there are: {inert(', '.join(names_for(role)))}")
+            chat.say(f"{role}: {inert(used)}; there are: {inert(', '.join(names_for(role)))}")
             return
-        chat.opened = swap_parts(now, **{role: spec})  # what cannot be opened changes nothing
-        chat.assistant = chat.opened.assistant
-        chat.record(swap_of(chat.opened))
-        chat.say(f"{parts_line(chat.opened)}; the conversation goes on", style="dim")
+        chat.assistant = reopen_assistant(chat.assistant, **{role: spec})  # what cannot be opened changes nothing
+        chat.record(Swapped(**dict(chat.assistant.config)))
+        chat.say(f"{parts_line(chat.assistant)}; the conversation goes on", style="dim")
 
     return run
 
 
-def parts_line(opened: Opened) -> str:
+def parts_line(assistant: Assistant) -> str:
     """What answers, in a line."""
-    mode = "" if opened.assistant.generator else " (no language model: answers are quoted from the documents)"
-    finder = f" · {inert(opened.retriever)}" if opened.retriever else ""
-    return f"{opened.index.manifest.name}{finder} · {inert(opened.assistant.name)}{mode}"
-
-
-def swap_of(opened: Opened) -> Swapped:
-    """The event that says what answers from here on."""
-    name = opened.index.manifest.name
-    return Swapped(index=name, generator=opened.generator, retriever=opened.retriever, steps=opened.steps)
+    config = assistant.config
+    mode = "" if assistant.generator else " (no language model: answers are quoted from the documents)"
+    finder = f" · {inert(config.retriever)}" if config.retriever else ""
+    return f"{inert(config.index)}{finder} · {inert(assistant.name)}{mode}"
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
@@ -237,9 +238,9 @@ def save(chat: Chat, argument: str) -> None:
 
 def clear(chat: Chat, _: str) -> None:
     """Begin a new conversation; the old one stays where it is kept."""
-    parts, keep = chat.conversation.parts, chat.session.keep
+    keep = chat.session.keep
     chat.session.close()
-    chat.session = new_session(Began(**parts.model_dump()), keep)
+    chat.session = new_session(Began(**dict(chat.assistant.config)), keep)
     chat.console.clear()
     chat.say("a new conversation begins", style="dim")
 
@@ -257,7 +258,7 @@ def export_chat(chat: Chat, argument: str) -> None:
     if path.exists() and path.is_dir() != (form == "mtrag"):
         raise RequestError(f"{inert(path)}: {form} needs a {'folder' if form == 'mtrag' else 'file'}")
     if form == "mtrag":
-        files, note = mtrag_files(exchanges, name, path, chat.opened.index if chat.opened else None)
+        files, note = mtrag_files(exchanges, name, path, chat.assistant.index)
     else:
         files, note = {path: transcript(exchanges, name)}, ""
     shown = inert(path) if form == "markdown" else f"{len(files)} files in {inert(path)}"

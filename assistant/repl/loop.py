@@ -15,10 +15,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from rich.console import Console
 from rich.text import Text
 
-from turnmark.assistant.open import Opened
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.repl.chat import Chat, Grade
-from turnmark.assistant.repl.commands import COMMANDS, EXPORTS, names_for, obey, parts_line, swap_of
-from turnmark.assistant.session import Began, Rating
+from turnmark.assistant.repl.commands import COMMANDS, EXPORTS, names_for, obey, parts_line
+from turnmark.assistant.session import Began, Rating, Swapped
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.core.console import inert, printable, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -28,15 +28,17 @@ HISTORY = "chat_history"
 MENU_LINES = 5
 
 
-def hold_chat(opened: Opened, console: Console, resumed: ChatSession | None, keep: bool, grade: Grade | None) -> None:
+def hold_chat(
+    assistant: Assistant, console: Console, resumed: ChatSession | None, keep: bool, grade: Grade | None
+) -> None:
     """A conversation from its first line to its last."""
-    used, interactive = swap_of(opened), stdin_is_terminal()
-    session = resumed or new_session(Began(**used.model_dump(exclude={"event"})), keep)
+    config, interactive = assistant.config, stdin_is_terminal()
+    session = resumed or new_session(Began(**dict(config)), keep)
     confirm = make_confirm(console) if interactive else None
-    chat = Chat(opened.assistant, console, session, opened, grade, confirm, interactive)
+    chat = Chat(assistant, console, session, grade, confirm, interactive)
     if resumed is not None:
-        if session.conversation.parts.model_dump() != used.model_dump(exclude={"event"}):
-            chat.record(used)
+        if session.conversation.config != config:
+            chat.record(Swapped(**dict(config)))
         if session.note:
             chat.say(f"note: {session.note}", style="yellow")
         last, count = chat.conversation.last, len(chat.conversation.exchanges)
@@ -44,7 +46,7 @@ def hold_chat(opened: Opened, console: Console, resumed: ChatSession | None, kee
         if last:
             chat.say(f"› {inert(last.question)}", style="bold")
             chat.say(printable(last.answer), style="dim")
-    console.print(Text(f"{parts_line(opened)} · /help", style="dim"), soft_wrap=not console.is_terminal)
+    console.print(Text(f"{parts_line(assistant)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
         for line in _typed(chat) if interactive else _piped(chat):
             if not handle(chat, line):

@@ -34,7 +34,6 @@ from turnmark.core.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
-    from turnmark.assistant.open import Opened
 
 PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -125,10 +124,10 @@ class Turns:
 # --- the application -------------------------------------------------------------------------------------------------
 
 
-def make_app(opened: Opened, at_once: int, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
+def make_app(assistant: Assistant, at_once: int, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
     """The server as an ASGI application, which calls `on_ready` when it takes requests."""
-    model = opened.index.manifest.name
-    turns = Turns(opened.assistant, at_once)
+    model = assistant.config.index
+    turns = Turns(assistant, at_once)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -153,14 +152,14 @@ def make_app(opened: Opened, at_once: int, host: str, token: str | None, on_read
 
     @app.get("/v1/models")
     async def models() -> Response:
-        return json_response({"object": "list", "data": [_model(opened)]})
+        return json_response({"object": "list", "data": [_model(assistant)]})
 
     @app.get("/v1/models/{name:path}")
     async def one_model(name: str) -> Response:
         if name != model:
             message = f"The model does not exist; the model served here is {model!r}"
             raise Refusal(message, "model", 404, "model_not_found")
-        return json_response(_model(opened))
+        return json_response(_model(assistant))
 
     @app.get("/healthz")
     async def health() -> Response:
@@ -180,12 +179,13 @@ def _page(file: str, kind: str) -> Callable[[Request], Any]:
     return page
 
 
-def _model(opened: Opened) -> dict[str, Any]:
+def _model(assistant: Assistant) -> dict[str, Any]:
     """The one model there is, in OpenAI's form, and what it is made of."""
-    manifest, retriever = opened.index.manifest, opened.assistant.retriever
+    assert assistant.index is not None, "a server is opened over an index"
+    manifest, retriever = assistant.index.manifest, assistant.retriever
     about = {
-        "documents": manifest.documents, "passages": manifest.passages, "generator": opened.assistant.name,
-        "retriever": retriever.name if retriever else None,
+        "documents": manifest.documents, "passages": manifest.passages, "generator": assistant.name,
+        "retriever": retriever.name if retriever else None, "config": assistant.config.shown(),
     }  # fmt: skip
     created = int(datetime.fromisoformat(manifest.created).timestamp())
     return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmark.assistant.commands import Generator, Retriever, Step
+from turnmark.assistant.commands import Generator, Prompts, Retriever, Step, Tokens, TopK
+from turnmark.assistant.config import TOKENS, AssistantConfig
 from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra
@@ -17,7 +18,7 @@ from turnmark.core.flags import HelpAll
 from turnmark.retrieval.commands import IndexName
 
 if TYPE_CHECKING:
-    from turnmark.assistant.open import Opened
+    from turnmark.assistant.assistant import Assistant
 
 HOST, PORT = "127.0.0.1", 8765
 MODEL_TURNS = 16
@@ -39,43 +40,50 @@ def serve(
     generator: Generator = "extractive",
     retriever: Retriever = None,
     step: Step = None,
+    prompts: Prompts = None,
+    top_k: TopK = None,
+    tokens: Tokens = TOKENS,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
-    from turnmark.assistant.open import open_checked
+    from turnmark.assistant.open import open_assistant
     from turnmark.assistant.serving.app import listen, make_app, run_server
 
     errors = ErrorCollector()
     secret = errors.collect(read_token, token, host)
-    opened = open_checked(errors, index, generator, retriever, step or ())
+    config = AssistantConfig(
+        index=index, generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
+        steps=tuple(step or ()),
+    )  # fmt: skip
+    assistant = errors.collect(open_assistant, config)
     errors.raise_all()
-    assert opened is not None, "what could not be opened is a mistake"
-    at_once = MODEL_TURNS if opened.assistant.generator is not None else max(2, os.cpu_count() or 2)
+    assert assistant is not None, "what could not be opened is a mistake"
+    at_once = MODEL_TURNS if assistant.generator is not None else max(2, os.cpu_count() or 2)
     listening = listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    about = f"serving {opened.index.manifest.name} ({opened.assistant.name})"
+    about = f"serving {index} ({assistant.name})"
 
     def on_ready() -> None:
         typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
 
     try:
-        _warm(opened)
-        run_server(make_app(opened, at_once, host, secret, on_ready), listening)
+        _warm(assistant)
+        run_server(make_app(assistant, at_once, host, secret, on_ready), listening)
     finally:
         listening.close()
 
 
-def _warm(opened: Opened) -> None:
+def _warm(assistant: Assistant) -> None:
     """One search and a ready generator, so that no client waits for models to load; what cannot work shows now."""
     from turnmark.assistant.generators.base import make_ready
     from turnmark.retrieval.types import Query
 
-    if opened.assistant.generator is not None:
-        make_ready(opened.assistant.generator)
-    if opened.assistant.retriever is not None:
-        opened.assistant.retriever.search([Query(text="first")], 1)
+    if assistant.generator is not None:
+        make_ready(assistant.generator)
+    if assistant.retriever is not None:
+        assistant.retriever.search([Query(text="first")], 1)
 
 
 def add_serve_command(app: typer.Typer) -> None:

@@ -64,7 +64,7 @@ class SearchOnce:
     def show(self, turn: Turn) -> None:
         """Number the evidence as it was found, the best of each part first."""
         turn.hits.clear()
-        turn.number(_in_turns(part.hits for part in turn.parts))
+        turn.number(in_turns(part.hits for part in turn.parts))
 
 
 class SearchTwice(SearchOnce):
@@ -79,8 +79,8 @@ class SearchAndRead(SearchOnce):
     def show(self, turn: Turn) -> None:
         """Number the sections: until the room for them is full."""
         turn.hits.clear()
-        room = turn.tokens + MORE_PER_PART * (len(turn.parts) - 1)
-        found = list(_in_turns(part.hits for part in turn.parts))
+        room = turn.config.tokens + MORE_PER_PART * (len(turn.parts) - 1)
+        found = list(in_turns(part.hits for part in turn.parts))
         turn.hits.extend(found if turn.evidence is not None else grow_sections(turn.retriever, found, room))
 
 
@@ -124,7 +124,7 @@ def _query(turn: Turn, part: Part) -> Query:
     return query.model_copy(update={"variants": (*query.variants, *more)})
 
 
-def _in_turns(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
+def in_turns(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
     """The first of each list, then the second of each; each passage once."""
     return drop_repeats([hit for rank in zip_longest(*lists) for hit in rank if hit is not None])
 

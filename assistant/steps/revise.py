@@ -70,7 +70,7 @@ class ReviseByModel:
     def __call__(self, turn: Turn) -> None:
         at, previous = _last(turn)
         hits = _rests_on(turn, at, previous)
-        turn.hits.extend(grow_sections(turn.retriever, hits, turn.tokens))
+        turn.hits.extend(grow_sections(turn.retriever, hits, turn.config.tokens))
         turn.report_hits()
         turn.decide(_REVISED)
         question = turn.history[at].content if at is not None else ""

@@ -80,6 +80,7 @@ class Understand:
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
             reason = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
+            turn.fallback = reply.kind
             turn.use("understand", usage, f"understood by rules: the model gave nothing usable ({reason})")
             turn.understood(rules, "rules")
             return
@@ -182,6 +183,7 @@ class Condense:
         try:
             reply = turn.model.complete(prompt, max_tokens=REPLY_TOKENS)
         except GeneratorError as error:
+            turn.fallback = error.kind
             turn.use("understand", error.usage, f"understood by rules: {error.kind.replace('_', ' ')}: {error}")
             turn.understood(rules, "rules")
             return

@@ -19,12 +19,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from turnmark.assistant.asking import WrittenText, write_text
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import EmptyReply, Generator
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.decide import grade_evidence
@@ -118,7 +118,7 @@ class CompoundQA(Task):
     def metrics(self) -> Sequence[Metric[Any]]:  # type: ignore[override]
         """See `Task.metrics`; those of the parts ask the embedder."""
         return (
-            *compound_metrics(self.parts.embed, self.setting == modes.POSITIONS),
+            *compound_metrics(self.assistant.embed, self.setting == modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
             *LEAD_METRICS,
@@ -174,12 +174,12 @@ class CompoundQA(Task):
             sample = self._turn(item, task.question, generator=generator)
         else:
             sample = self._asked(item, task, generator)
-        if self.parts.embed is None:
+        if self.assistant.embed is None:
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
         text = strip_marks(with_steps(sample.prediction or "", sample.procedure), sample)
         return sample.model_copy(
-            update={"sub_answers": _paired(parts, assign_sentences(parts, text, self.parts.embed))}
+            update={"sub_answers": _paired(parts, assign_sentences(parts, text, self.assistant.embed))}
         )
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
@@ -221,25 +221,28 @@ class CompoundQA(Task):
 
         Without a model the context is trusted for each part if it is near enough to the full question.
         """
-        parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
+        embed = by_text(self.assistant.embed) if self.assistant.embed else None
+        assistant = Assistant(self.assistant.config, generator=generator, embed=embed)
         context = item.task.context
         passages = [] if context is None else cut_passages(item.id, "", context)
-        hits = ranked_by(passages, (question,), parts.embed)
+        hits = ranked_by(passages, (question,), embed)
         trusted = generator is not None or (
-            grade_evidence((question, understand(history, question).rewrite), hits, parts.embed).decision in GROUNDED
+            grade_evidence((question, understand(history, question).rewrite), hits, embed).decision in GROUNDED
         )
-        return turn_sample(item, history, question, generator, parts, hits, trusted, apart)
+        return turn_sample(assistant, item, history, question, hits, trusted, apart)
 
     def _asked(self, item: Item, task: Row, generator: Generator) -> Sample:
         """A model's answer: by our prompt for closed-book questions, or by one of the paper's modes."""
         began = time.perf_counter()
         reply: WrittenText | modes.ModeReply
         if self.setting == modes.DECOMPOSE:
-            reply = write_text(generator, load_prompt("compound", self.parts.prompts).render(question=task.question))
+            reply = write_text(
+                generator, load_prompt("compound", self.assistant.config.prompts).render(question=task.question)
+            )
             note = f"the answer is incomplete: it was ended by {reply.finish_reason}" if reply.note is not None else ""
         else:
             mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
-            prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
+            prompt = modes.prompt_of(mode, task.question, task.context, self.assistant.config.prompts)
             reply = modes.ask_once(generator, prompt, self.request.generator)
             note = reply.note or ""
         decision = "unknown" if not reply.note and says_unknown(reply.text) else "answer"
@@ -254,8 +257,8 @@ class CompoundQA(Task):
         """
         began, used = time.perf_counter(), Usage()
         parts = tuple(part.question for part in self.references.get(item.id, ()))
-        if not parts and generator is not None and "understand=llm" in self.parts.forms:
-            parts, used = modes.split_by_model(generator, task.question, self.parts.prompts)
+        if not parts and generator is not None and "understand=llm" in self.assistant.config.steps:
+            parts, used = modes.split_by_model(generator, task.question, self.assistant.config.prompts)
         parts = parts or split_questions(task.question)
         if generator is None:
             replies = self._turns(item, parts)
@@ -263,7 +266,7 @@ class CompoundQA(Task):
             texts = [strip_marks(with_steps(reply.prediction or "", reply.procedure), reply) for reply in replies]
             notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
         else:
-            first = modes.prompt_of("vanilla", parts[0], task.context, self.parts.prompts)
+            first = modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
             spoken = modes.ask_dialogue(generator, first, parts, self.request.generator)
             texts = [reply.text for reply in spoken]
             decided = ["unknown" if says_unknown(text) else "answer" for text in texts]

@@ -174,7 +174,7 @@ class InsCoQA(Task):
 
     @cached_property
     def _embed(self) -> Embed | None:
-        return by_list(self.parts.embed) if self.parts.embed else None
+        return by_list(self.assistant.embed) if self.assistant.embed else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`. In `documents` all passages are evidence, ranked for the message and its rewrite."""
@@ -192,12 +192,12 @@ class InsCoQA(Task):
                 for passage in cut_passages(document.id, document.title, document.text)
             ]
             evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
-        parts = self.parts.over(self.parts.retrievers.get(POOL))
-        return turn_sample(item, task.history, task.question, generator, parts, evidence, trusted=evidence is not None)
+        assistant = self.assistant.using(self.retrievers.get(POOL), generator)
+        return turn_sample(assistant, item, task.history, task.question, evidence, trusted=evidence is not None)
 
     def _prompt(self, item: Item, generator: Generator) -> Sample:
         """Ask a model as the paper does: the reply as written in `prediction`, its steps in `procedure`."""
-        sample = prompted_sample(item, PROMPT, list(item.passages.values()), generator, self.parts.prompts)
+        sample = prompted_sample(item, PROMPT, list(item.passages.values()), generator, self.assistant.config.prompts)
         reply = read_reply(sample.prediction or "")
         notes = () if reply.in_form else ("the reply is not in the form that was asked for",)
         steps = tuple({"step": step, "citations": []} for step in reply.steps)

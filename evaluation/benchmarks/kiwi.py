@@ -126,7 +126,7 @@ class Kiwi(KiwiTask):
 
     @cached_property
     def _embed(self) -> Embed | None:
-        return by_list(self.parts.embed) if self.parts.embed else None
+        return by_list(self.assistant.embed) if self.assistant.embed else None
 
     def _check_chain(self, errors: ErrorCollector) -> None:
         """Record what of a selection would break a session that goes on from its own answers."""
@@ -183,7 +183,7 @@ class Kiwi(KiwiTask):
             text = apply_request(strip_citations(previous), request) if request else ""
             return Rewritten(text or previous, Usage(), () if text else (f"left as it was: {TAKES_A_MODEL}",))
         reply, notes = revise_by_model(
-            generator, task.session.question, previous, instruction, hits[:PARAGRAPHS], self.parts.prompts
+            generator, task.session.question, previous, instruction, hits[:PARAGRAPHS], self.assistant.config.prompts
         )
         return Rewritten(reply.text, reply.usage, (*notes, *([reply.note] if reply.note else [])))
 
@@ -196,7 +196,7 @@ class Kiwi(KiwiTask):
         turn, best = task.turn, hits[:PARAGRAPHS]
         seeks = (turn.coarse or type_of(turn.instruction).coarse) == "information-seeking"
         revision = rewrite_as_paper(
-            generator, task.session.question, previous, turn.instruction, best, seeks, self.parts.prompts
+            generator, task.session.question, previous, turn.instruction, best, seeks, self.assistant.config.prompts
         )
         if not turn.coarse:
             note = "the data do not say whether it seeks information: by rules"
@@ -216,7 +216,7 @@ class Kiwi(KiwiTask):
         if task.turn.turn or generator is None:
             return task.turn.previous, Usage()
         question, hits = task.session.question, self._of_session(task.session)
-        first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.parts.prompts)
+        first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.assistant.config.prompts)
         return self._shown(first_reply.text), first_reply.usage
 
     def _shown(self, answer: str) -> str:

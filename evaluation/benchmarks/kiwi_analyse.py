@@ -307,7 +307,7 @@ class KiwiAnalyse(KiwiTask):
         if generator is None:
             labels = labels_by_rules(turn)
         else:
-            labels, used = labels_asked(session, turn, generator, self.parts.prompts)
+            labels, used = labels_asked(session, turn, generator, self.assistant.config.prompts)
         return Sample(
             id=item.id, status="done", query=turn.instruction, prediction=labels.model_dump_json(), turn=turn.turn,
             previous=turn.previous, usage=used, timings={"label": round(time.perf_counter() - began, 4)},

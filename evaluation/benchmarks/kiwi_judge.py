@@ -235,13 +235,13 @@ class KiwiJudge(KiwiTask):
             with self._lock:
                 nearest = self._examples.nearest(task.turn.instruction)
         examples = nearest
-        prompt = _prompt(task, examples, self.parts.prompts)
+        prompt = _prompt(task, examples, self.assistant.config.prompts)
         while examples and not leaves_room(generator, prompt):
             examples = examples[:-1]
-            prompt = _prompt(task, examples, self.parts.prompts)
+            prompt = _prompt(task, examples, self.assistant.config.prompts)
         # The paper's own prompt wants "ONLY the ratings"; ours, an object.
-        if asks_for_text(JUDGES.load(PROMPT, self.parts.prompts)):
-            rating, used = asked_plainly(generator, prompt, RATINGS, self.parts.prompts)
+        if asks_for_text(JUDGES.load(PROMPT, self.assistant.config.prompts)):
+            rating, used = asked_plainly(generator, prompt, RATINGS, self.assistant.config.prompts)
         else:
             reply, used = asked(generator, prompt, VerdictReply)
             rating = reply.rating
@@ -252,7 +252,7 @@ class KiwiJudge(KiwiTask):
 
     @property
     def asks_as_paper(self) -> bool:
-        return whose((PROMPT,), self.parts.prompts) == OFFICIAL
+        return whose((PROMPT,), self.assistant.config.prompts) == OFFICIAL
 
 
 def _prompt(

@@ -2,7 +2,8 @@
 
 `reference`: the passages that the annotators chose; a task without any (unanswerable, conversational) has none.
 `reference+rag`: on tasks with at most two of them, topped up to five with what the retriever finds, shuffled by the
-task's id. `rag`: the five passages that the retriever finds. The conversation before the question is the recorded one.
+task's id. `rag`: the assistant as it ships, over the corpus; by the paper's protocol five passages. The
+conversation before the question is the recorded one, and only in `live` the one that the assistant itself held.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import Generator
-from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.assistant.types import Usage
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import file_sha256
 from turnmark.corpora import mtrag
 from turnmark.corpora.rows import Source
-from turnmark.corpora.types import Problem
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks import mtrag_passages as shown
@@ -27,7 +31,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
 from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
-from turnmark.evaluation.benchmarks.turns import prompted_sample, turn_sample
+from turnmark.evaluation.benchmarks.turns import PASSAGES, prompted_sample, turn_sample
 from turnmark.evaluation.judging.mtrag import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.idk import unknown_label
@@ -35,19 +39,30 @@ from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.runs.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
 from turnmark.evaluation.scores.scoring import missing
 from turnmark.evaluation.scores.summary import Ranked
-from turnmark.retrieval.types import Hit
+from turnmark.retrieval.types import Hit, Retriever
 
 if TYPE_CHECKING:
     from turnmark.evaluation.benchmarks.task import Rubrics
 
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
-SETTINGS = ("reference", *shown.SEARCHING)
+LIVE = "live"
+"""The setting of `--live`: as `rag`, in conversations that go on from the assistant's own replies. No paper has it."""
+SETTINGS = ("reference", *shown.SEARCHING, LIVE)
 TOPPED_UP = 2
 """`reference+rag` is for tasks with so many references at most (section 6.1)."""
 FEW_REFERENCES = {"references": ("at most two",)}
 """The label of these tasks in the other settings: MTRAG Table 5 has all three on them, conversational ones left out."""
 FIRST = 3
 """A pair is in `hidden.auroc` if a relevant passage was among so many that were found before it was hidden."""
+
+
+class EarlierTurn(TurnmarkError):
+    """A turn of a live conversation whose turn before has no answer to go on from."""
+
+
+def _exchange(question: str, answer: str) -> tuple[Message, Message]:
+    answer = strip_citations(answer)
+    return Message(role="user", content=question), Message(role="assistant", content=answer)
 
 
 class Mtrag(Task):
@@ -66,7 +81,8 @@ class Mtrag(Task):
 
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
-        self._benchmark, self._where = cast(mtrag.Benchmark, request.benchmark), self.setting or SETTINGS[0]
+        self._benchmark, self._live = cast(mtrag.Benchmark, request.benchmark), self.setting == LIVE
+        self._where = "rag" if self._live else self.setting or SETTINGS[0]
         # By the paper's prompt, without the assistant's turn.
         self._prompted = request.protocol == "paper"
         self.metrics: Sequence[Metric[Any]] = (
@@ -74,7 +90,7 @@ class Mtrag(Task):
             *measures.LEAD_METRICS,
             *measures.PASSAGE_METRICS,
             *measures.STYLE_METRICS,
-            *(measures.UNKNOWN_METRICS if self.setting == "rag" else ()),
+            *(measures.UNKNOWN_METRICS if self._where == "rag" else ()),
             *(measures.CLARIFY_METRICS if self.asks_back else ()),
         )
         self._sure: dict[tuple[str, int], float] = {}  # confidence if a relevant passage was among the first
@@ -109,6 +125,8 @@ class Mtrag(Task):
             for flag in ("query", "queries", "passages"):
                 if getattr(request, flag):
                     errors.add(f"--{flag}: the setting {self.setting} searches for nothing; use --setting rag")
+        if self._live and (request.query or request.queries or request.passages or request.protocol == "paper"):
+            errors.add("--live asks the assistant itself; leave --query, --queries, --passages and --protocol out")
         if request.counterfactual and self.setting != "rag":
             errors.add("--counterfactual hides passages from the index: it needs --setting rag")
         if request.passages and (request.query or request.queries):
@@ -151,6 +169,8 @@ class Mtrag(Task):
             recorded=lists,
             complete=passages is not None and is_official(passages),
         )
+        if self._prompted or self._where != "rag" or lists is not None:
+            self.passages = PASSAGES
         used = {} if official else {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
         tasks = {key: task for key, task in self._data.tasks.items() if self._takes(task)}
         recorded = queries.recorded if queries and queries.fails_without_record else None
@@ -191,10 +211,14 @@ class Mtrag(Task):
         Their relevant passages are hidden then. These items stay out of the headline, as CONVERSATIONAL ones do.
         """
         yield from self._data.problems
+        before: dict[str, str] = {}  # conversation -> its task before
         for task in self._data.tasks.values():
             if not self._takes(task):
                 continue
             item = replace(bench.task_item(task, task.domain), task=MtragTurn(task))
+            if self._live:
+                item = replace(item, after=before.get(task.conversation))
+                before[task.conversation] = task.id
             # In the setting `reference+rag` there are no other tasks.
             few = self._benchmark == "mtrag" and self.setting != "reference+rag" and self._takes(task, "reference+rag")
             yield replace(item, labels={**item.labels, **FEW_REFERENCES}) if few and item.headline else item
@@ -206,10 +230,15 @@ class Mtrag(Task):
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         turn: MtragTurn = item.task
-        task, parts, passages = turn.task, self.parts, self._passages
+        task, passages = turn.task, self._passages
         retriever = passages.retriever(turn)
-        if retriever is not None and passages.queries is None and not self._prompted:
-            return turn_sample(item, task.history, task.question, generator, parts.over(retriever))
+        if retriever is not None and passages.queries is None:
+            assistant = self._assistant(retriever, generator)
+            if self._live:
+                return self._answer_live(item, assistant)
+            if self._prompted and generator is not None:
+                return self._prompt_with_findings(item, assistant, generator)
+            return turn_sample(assistant, item, task.history, task.question)
         try:
             hits, query = passages.hits(turn, retriever, generator)
         except NoQuery as error:
@@ -218,7 +247,8 @@ class Mtrag(Task):
         if self._prompted and generator is not None:
             sample = self._prompt(item, hits, generator)
         else:
-            sample = turn_sample(item, task.history, task.question, generator, parts, hits, passages.trusted(generator))
+            assistant, trusted = self._assistant(None, generator), passages.trusted(generator)
+            sample = turn_sample(assistant, item, task.history, task.question, hits, trusted)
         if passages.recorded is not None:
             sample = sample.model_copy(update={"contexts": passages.with_texts(task, sample.contexts)})
         if query is None:
@@ -228,11 +258,61 @@ class Mtrag(Task):
 
     @property
     def _passages(self) -> shown.Shown:
-        return replace(self._shown, parts=self.parts)
+        return replace(
+            self._shown,
+            retrievers=self.retrievers,
+            embed=self.assistant.embed,
+            passages=self.passages or self.assistant.passages,
+        )
+
+    def _assistant(self, retriever: Retriever | None, generator: Generator | None) -> Assistant:
+        assistant = self.assistant.using(retriever, generator)
+        if self.passages is not None:
+            config = assistant.config.model_copy(update={"passages": self.passages})
+            return Assistant(config, retriever=retriever, generator=generator, embed=assistant.embed)
+        return assistant
+
+    def _answer_live(self, item: Item, assistant: Assistant) -> Sample:
+        """Answer a turn of a conversation that goes on from the assistant's own replies.
+
+        The turns before it are those of its sample before; what has none (MTRAG-UN has the last turns alone) is asked
+        now, and not scored.
+        """
+        task: mtrag.Task = item.task.task
+        history: list[Message] = []
+        if item.earlier is not None:
+            if item.earlier.status != "done" or item.earlier.prediction is None:
+                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+            history += item.earlier.history or ()
+            history += _exchange(item.earlier.query or "", item.earlier.prediction)
+        asked = [message.content for message in task.history if message.role == "user"]
+        usage: dict[str, Usage] = {}
+        for question in asked[len(history) // 2 :]:
+            reply = assistant.reply(history, question)
+            history += _exchange(question, reply.answer)
+            for role, used in reply.usage.items():
+                usage[role] = usage.get(role, Usage()) + used
+        sample = turn_sample(assistant, item, history, task.question)
+        usage = {role: usage.get(role, Usage()) + used for role, used in {**usage, **sample.usage}.items()}
+        return sample.model_copy(update={"history": tuple(history), "usage": usage})
+
+    def _prompt_with_findings(self, item: Item, assistant: Assistant, generator: Generator) -> Sample:
+        """By the paper's prompt, over what the assistant's turn finds."""
+        task: mtrag.Task = item.task.task
+        findings = assistant.find(task.history, task.question)
+        sample = self._prompt(item, findings.hits[:PASSAGES], generator)
+        texts = (text for search in findings.searches for text in (search.query, *search.variants))
+        rewrite = "\n".join(text for text in dict.fromkeys(texts) if text != task.question)
+        return sample.model_copy(update={
+            "rewrite": rewrite or None,
+            "notes": (*findings.notes, *sample.notes),
+            "usage": {**findings.usage, **sample.usage},
+            "timings": {**findings.timings, **sample.timings},
+        })  # fmt: skip
 
     def _prompt(self, item: Item, hits: Sequence[Hit], generator: Generator) -> Sample:
         texts = [(hit.passage.title, hit.passage.text) for hit in hits]
-        sample = prompted_sample(item, self.prompt, texts, generator, self.parts.prompts)
+        sample = prompted_sample(item, self.prompt, texts, generator, self.assistant.config.prompts)
         # Whether a text asks back is for a judge to say, and not to be taken for an answer until then.
         decision = None if self.asks_back else sample.decision
         return sample.model_copy(update={"contexts": tuple(map(shown.ref_of, hits)), "decision": decision})
@@ -242,6 +322,7 @@ class Mtrag(Task):
         case: Case = super().context(item, sample)
         return replace(
             case,
+            history=case.history if sample.history is None else sample.history,
             passages=self._shown.texts_of(turn.task, sample),
             answerability="UNANSWERABLE" if turn.hidden else turn.task.answerability,
         )
@@ -252,7 +333,7 @@ class Mtrag(Task):
         A pair takes part with its second half, so that none is there alone.
         """
         turn: MtragTurn = item.task
-        if self.setting != "rag" or sample.confidence is None or sample.status != "done":
+        if self._where != "rag" or sample.confidence is None or sample.status != "done":
             return {}
         score, key = -sample.confidence, (turn.task.id, sample.repeat)
         if turn.hidden:

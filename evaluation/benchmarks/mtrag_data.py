@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand_llm import MINIMAL
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
@@ -225,8 +224,8 @@ RECORDED: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 _LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")
 MADE: Mapping[str, Callable[[mtrag.Task], Query]] = {
     "conversation": lambda task: Query(text="\n".join([*(turn.content for turn in task.history), task.question])),
-    "assistant": lambda task: conversation_query(task.history, task.question),
-    # What was typed, in its conversation: what a model's rewrite is added to.
+    # What was typed, in its conversation: what the assistant's words, or a model's rewrite, are added to.
+    "assistant": lambda task: Query(text=task.question, history=task.history),
     MINIMAL: lambda task: Query(text=task.question, history=task.history),
 }
 """Modes that make their query from the conversation; so do `last-K`, and `last-turn` and `questions` where no file
@@ -237,7 +236,7 @@ MODES: Mapping[str, str] = {
     "questions": "the recorded questions up to this one",
     "conversation": "all turns and answers",
     "last-K": "the last K turns of the user, such as last-3",
-    "assistant": "what our own turn searches for",
+    "assistant": "what our own turn searches for, with the --generator's rewrite, parts and phrases",
     "minimal": "a language model's rewrite",
 }
 """Every mode with what it searches for."""

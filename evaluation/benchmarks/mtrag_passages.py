@@ -9,19 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import understand
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora import mtrag
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource
-from turnmark.evaluation.benchmarks.turns import PASSAGES, Parts
+from turnmark.evaluation.benchmarks.turns import PASSAGES
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.runs.passages import OFFICIAL, CorpusTexts, Without
 from turnmark.evaluation.runs.request import EvalRequest
-from turnmark.retrieval.task_passages import hits_of, ranked_by
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.task_passages import Embed, hits_of, ranked_by
+from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 SEARCHING = ("reference+rag", "rag")
 """Settings that show passages which were found."""
@@ -46,6 +45,9 @@ class Shown:
         queries: what is searched for; None: what the assistant's turn searches for.
         recorded: task id -> passages that an earlier run found, instead of searching.
         complete: the recorded lists are the setting's passages, so that `reference+rag` adds nothing to them.
+        retrievers: domain -> what searches its corpus.
+        embed: see `Assistant`.
+        passages: how many are shown, where the turn does not search by itself.
     """
 
     setting: str
@@ -53,18 +55,20 @@ class Shown:
     queries: QuerySource | None = None
     recorded: Mapping[str, Sequence[ContextRef]] | None = None
     complete: bool = False
-    parts: Parts = field(default_factory=Parts)
+    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
+    embed: Embed | None = None
+    passages: int = PASSAGES
 
     def retriever(self, turn: MtragTurn) -> Retriever | None:
         """What searches for a task; None if its passages are given or recorded."""
         if self.setting == "reference" or self.recorded is not None:
             return None
-        retriever = self.parts.retrievers[turn.task.domain]
+        retriever = self.retrievers[turn.task.domain]
         if turn.hidden:
             retriever = Without(retriever, turn.hidden)
         if self.setting == "reference+rag":
             references = self._weighed(turn.task, _references(turn.task))
-            retriever = _ToppedUp(retriever, references, self.parts.passages, turn.task.id)
+            retriever = _ToppedUp(retriever, references, turn.task.id)
         return retriever
 
     def hits(
@@ -76,13 +80,14 @@ class Shown:
             return (_references(task) if generator else self._weighed(task, _references(task))), None
         if retriever is None:  # recorded ones are weighed as those of a retriever of ours would be
             return self.listed(turn, lambda hits: self._weighed(task, hits)), None
-        query = self.queries.query(task.id) if self.queries else conversation_query(task.history, task.question)
-        return retriever.search([query], self.parts.passages)[0], query
+        assert self.queries is not None, "what the assistant searches for is searched by its turn"
+        query = self.queries.query(task.id)
+        return retriever.search([query], self.passages)[0], query
 
     def trusted(self, generator: Generator | None) -> bool:
         """Whether a turn tries passages that it was given, however little they look like the question."""
         # Of recorded ones a model judges for itself if there are no vectors.
-        judges_itself = self.recorded is not None and generator is not None and self.parts.embed is None
+        judges_itself = self.recorded is not None and generator is not None and self.embed is None
         return self.setting == "reference" or judges_itself
 
     def listed(self, turn: MtragTurn, weighed: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
@@ -91,7 +96,7 @@ class Shown:
             raise NoQuery("the recorded retrieval has no list for it")
         hits = weighed([Hit(passage=passage, score=ref.score) for ref, passage in self._recorded(turn)])
         if self.setting == "reference+rag" and not self.complete:
-            hits = _top_up(weighed(_references(task)), hits, self.parts.passages, task.id)
+            hits = _top_up(weighed(_references(task)), hits, self.passages, task.id)
         return hits
 
     def texts_of(self, task: mtrag.Task, sample: Sample) -> tuple[str, ...] | None:
@@ -129,16 +134,16 @@ class Shown:
 
     def _weighed(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
         """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
-        if self.parts.embed is None or not hits:
+        if self.embed is None or not hits:
             return hits
         queries = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
-        ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], queries, self.parts.embed)}
+        ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], queries, self.embed)}
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
     def _recorded(self, turn: MtragTurn) -> Iterator[tuple[ContextRef, Passage]]:
         assert self.recorded is not None, "asked for only with --passages"
         texts = self.texts.get(turn.task.domain)
-        room = self.parts.passages
+        room = self.passages
         for ref in self.recorded.get(turn.task.id, ()):
             if ref.text is not None:
                 passage: Passage | None = _passage(ref.document_id, ref.title or "", ref.text)
@@ -149,15 +154,15 @@ class Shown:
                 yield ref, passage
 
 
-class _ToppedUp:
+class _ToppedUp(RetrieverWrapper):
     """The references among what the retriever finds next to them."""
 
-    def __init__(self, retriever: Retriever, references: list[Hit], passages: int, seed: str) -> None:
-        self.name = retriever.name
-        self._retriever, self._references, self._passages, self._seed = retriever, references, passages, seed
+    def __init__(self, retriever: Retriever, references: list[Hit], seed: str) -> None:
+        super().__init__(retriever)
+        self._references, self._seed = references, seed
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        lists = self._retriever.search(queries, k + len(self._references))
+        lists = super().search(queries, k + len(self._references))
         return [_top_up(self._references, hits, k, self._seed) for hits in lists]
 
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS, minimal
 from turnmark.assistant.types import Usage
@@ -111,8 +112,10 @@ class Retrieval(Task):
     """Query id -> domain, in the order of the data."""
     _queries: QuerySource | None = None
     """What is searched for; None: lists are scored that are there already."""
-    _seconds: float | None = None
-    """For the rewrite of one query by a model; None: the mode asks none."""
+    _mode: str = "assistant"
+    """The query mode, or `file`."""
+    _seconds: float = MINIMAL_SECONDS
+    """For the rewrite of one query in the mode `minimal`."""
 
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
@@ -141,29 +144,28 @@ class Retrieval(Task):
         self.corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
         self.notes = tuple(bench.corpus_notes(self.corpora_used))
         self.searched = not request.scoring
-        self.specs = {"query": ("file" if request.queries else known_mode) or "assistant"}
+        self._mode = ("file" if request.queries else known_mode) or "assistant"
+        self.specs = {"query": self._mode}
         self.inputs = {"queries": file_sha256(request.queries)} if request.queries else {}
         self.prompts = {}
-        if request.query == MINIMAL:
+        if self.searched and self._mode in (MINIMAL, "assistant") and request.asks_model:
             self._open_asking()
-        self.batched = self.searched and self._seconds is None
+        self.batched = self.searched and self._mode not in (MINIMAL, "assistant")
 
     def _open_asking(self) -> None:
-        """With what a model is asked for rewrites: who, how long is waited, and by which prompts."""
+        """With what a model is asked: who, how long is waited for a rewrite, and by which prompts."""
         from turnmark.assistant.generators import GENERATORS
         from turnmark.evaluation.prompts import own_prompts
 
         request = self.request
-        self._seconds = MINIMAL_SECONDS if request.deadline is None else request.deadline
-        self.deadline = self._seconds + SEARCHING
         with suppress(RequestError):  # reported when the flags are checked
-            self.specs = {
-                **self.specs,
-                "generator": str(GENERATORS.check(request.generator)),
-                "rewrite": f"within {self._seconds:g} s",
-            }
-            hashes = own_prompts(request.prompts)
-            self.prompts = {name: hashes[name] for name in PROMPTS}
+            self.specs = {**self.specs, "generator": str(GENERATORS.check(request.generator))}
+            self.prompts = own_prompts(request.prompts)
+            if self._mode == MINIMAL:
+                self._seconds = MINIMAL_SECONDS if request.deadline is None else request.deadline
+                self.deadline = self._seconds + SEARCHING
+                self.specs = {**self.specs, "rewrite": f"within {self._seconds:g} s"}
+                self.prompts = {name: self.prompts[name] for name in PROMPTS}
 
     def _load(self, name: mtrag.Benchmark, errors: ErrorCollector) -> bench.MtragData | None:
         """The data; that of all domains if --domains is wrong, so that the rest of the request can be checked."""
@@ -201,13 +203,40 @@ class Retrieval(Task):
             yield replace(item, task=relevant, relevant=frozenset(relevant))
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        seconds = self._seconds
-        assert seconds is not None, "other queries are searched by `search`"
-        assert generator is not None, "a mode that asks a model is planned with one"
+        """See `Task.answer`; of the modes whose queries are made one by one. The others are searched by `search`."""
         query = self._query(item.id, item.domain)
         if isinstance(query, Sample):
             return query
-        retriever = self.parts.retrievers[item.domain or ""]
+        retriever = self.retrievers[item.domain or ""]
+        if self._mode == MINIMAL:
+            assert generator is not None, "a mode that asks a model is planned with one"
+            return self._reworded(item, query, retriever, generator)
+        return self._found_by_assistant(item, query, self.assistant.using(retriever, generator))
+
+    def _found_by_assistant(self, item: Item, query: Query, assistant: Assistant) -> Sample:
+        """What the assistant's turn finds at first: the message and, with a model, its rewrite, parts and phrases."""
+        assert assistant.retriever is not None, "opened for every domain"
+        findings = assistant.find(query.history, query.text, DEPTH)
+        if findings.fallback in HOPELESS:
+            raise GeneratorError("auth", "; ".join(findings.notes), sum(findings.usage.values(), Usage()))
+        hits = findings.hits[:DEPTH]
+        if len(findings.searches) > 1:  # the parts take turns, and their scores do not compare
+            hits = tuple(hit.model_copy(update={"score": 1 / rank}) for rank, hit in enumerate(hits, 1))
+        texts = (text for search in findings.searches for text in (search.query, *search.variants))
+        variants = [text for text in dict.fromkeys(texts) if text != query.text]
+        searched = query.model_copy(update={"variants": tuple(variants)})
+        sample = _sample(item.id, item.domain, searched, contexts_of(assistant.retriever, hits))
+        return sample.model_copy(update={
+            "variants": {f"variant {number}": text for number, text in enumerate(variants, 1)},
+            "left_out": {"assistant": findings.fallback} if findings.fallback else {},
+            "notes": findings.notes,
+            "usage": {role: usage for role, usage in findings.usage.items() if usage != Usage()},
+            "timings": dict(findings.timings),
+        })  # fmt: skip
+
+    def _reworded(self, item: Item, query: Query, retriever: Retriever, generator: Generator) -> Sample:
+        """What the message finds together with a model's rewrite of it."""
+        seconds = self._seconds
         began = time.monotonic()
         bounded = Bounded(generator, began + seconds, seconds)
         wordings = minimal(bounded, query.history, query.text, self.request.prompts)
@@ -257,15 +286,15 @@ class Retrieval(Task):
         run.samples.arrange((query, 0) for query in self._ids)
         samples = [sample for query in self._ids if (sample := run.samples.get((query, 0)))]
         notes = []
-        if self._seconds is not None:
+        if "generator" in self.specs:
             done = [sample for sample in samples if sample.status == "done"]
             rows = ({"_id": sample.id, "text": sample.query, "variants": dict(sample.variants)} for sample in done)
             write_atomic(run.path / QUERIES, "".join(json.dumps(row) + "\n" for row in rows))
-            bare = [sample for sample in done if sample.left_out and not sample.variants]
+            bare = [sample for sample in done if sample.left_out]
             reasons = Counter(reason.replace("_", " ") for sample in bare for reason in set(sample.left_out.values()))
             if bare:
                 why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-                notes.append(f"{len(bare)} of {len(done)} queries were searched without a rewrite: {why}")
+                notes.append(f"{len(bare)} of {len(done)} queries were searched without the model's words: {why}")
         try:
             lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
             write_atomic(run.path / "run.trec", format_trec(lists, "turnmark"))

@@ -21,13 +21,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
-from turnmark.evaluation.benchmarks.turns import Parts, strip_marks, turn_sample, with_steps
+from turnmark.evaluation.benchmarks.turns import strip_marks, turn_sample, with_steps
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
 from turnmark.evaluation.runs.predictions import Answers, check_predictions
 from turnmark.evaluation.runs.request import EvalRequest
@@ -83,6 +85,7 @@ class Task(ABC):
         notes: for the report.
         deadline: seconds for a sample; None: the request's.
         batched: `search` makes the samples, not `answer`.
+        passages: how many are shown by the protocol; None: as many as the assistant looks at.
     """
 
     name: ClassVar[str] = "generation"
@@ -111,10 +114,12 @@ class Task(ABC):
     notes: tuple[str, ...] = ()
     deadline: float | None = None
     batched = False
+    passages: int | None = None
 
     def __init__(self, request: EvalRequest, setting: str | None = None) -> None:
         self.request, self.setting = request, setting or next(iter(self.settings), None)
-        self.parts = Parts()
+        self.assistant = Assistant(AssistantConfig())
+        self.retrievers: Mapping[str, Retriever] = {}
         errors = ErrorCollector()
         for flag, purpose in FLAGS.items():
             if flag not in self.flags and getattr(request, flag):
@@ -122,10 +127,14 @@ class Task(ABC):
         errors.collect(self.open)
         errors.raise_all()
 
-    def using(self, parts: Parts) -> Self:
-        """The same task, answered with other parts."""
+    def using(self, assistant: Assistant, retrievers: Mapping[str, Retriever] | None = None) -> Self:
+        """The same task, answered by an assistant.
+
+        Args:
+            retrievers: name of a corpus -> what searches it.
+        """
         other = copy.copy(self)
-        other.parts = parts
+        other.assistant, other.retrievers = assistant, retrievers or {}
         return other
 
     def open(self) -> None:
@@ -153,8 +162,9 @@ class Task(ABC):
         """
         texts = item.passages.items()
         passages = [passage for name, (title, text) in texts for passage in cut_passages(name, title, text)]
-        hits = ranked_by(passages, (item.question,), self.parts.embed)
-        return turn_sample(item, item.history, item.question, generator, self.parts, hits, trusted=True)
+        assistant = self.assistant.using(None, generator)
+        hits = ranked_by(passages, (item.question,), assistant.embed)
+        return turn_sample(assistant, item, item.history, item.question, hits, trusted=True)
 
     def context(self, item: Item, sample: Sample) -> Any:
         """What the metrics look at; of a task with judged metrics a `Case`, which judges look at, too.

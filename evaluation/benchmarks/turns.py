@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.asking import merge_roles, write_text
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import fit_prompt, room_for
-from turnmark.assistant.forms import forms_for, reader_of
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.tracing import trace_if_on
@@ -21,43 +19,17 @@ from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
-from turnmark.retrieval.task_passages import Embed
-from turnmark.retrieval.types import Hit, Retriever
+from turnmark.retrieval.types import Hit
 
 PASSAGES = 5
-"""Passages of a retrieved context: MTRAG section 6.1, and the contract."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What answers; shared by all threads.
-
-    Attributes:
-        embed: embeds sentences and passages for the embedded forms; None: shared words decide.
-        retriever: searches, in the settings that do.
-        retrievers: name of a corpus -> what searches it.
-        passages: how many passages a turn looks at.
-        prompts: folder with prompts of one's own.
-        forms: `STEP=FORM`, where a step takes another form than by default.
-    """
-
-    embed: Embed | None = None
-    retriever: Retriever | None = None
-    passages: int = PASSAGES
-    prompts: Path | None = None
-    forms: Sequence[str] = ()
-    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
-
-    def over(self, retriever: Retriever | None) -> Parts:
-        return replace(self, retriever=retriever)
+"""Passages of a retrieved context in the papers' protocol (MTRAG section 6.1)."""
 
 
 def turn_sample(
+    assistant: Assistant,
     item: Item,
     history: Sequence[Message],
     question: str,
-    generator: Generator | None,
-    parts: Parts,
     evidence: Sequence[Hit] | None = None,
     trusted: bool = False,
     apart: bool = False,
@@ -65,7 +37,7 @@ def turn_sample(
     """Run the turn and take down its reply. The text keeps its citation marks.
 
     Args:
-        evidence: passages to answer from, best first; None: the retriever finds them.
+        evidence: passages to answer from, best first; None: the assistant searches for them.
         trusted: they are the task's own, so that they are tried however little they look like the question.
         apart: take down what is said to each part of the question.
     """
@@ -74,14 +46,6 @@ def turn_sample(
     def listen(event: Event) -> None:
         details.update({key: event.detail[key] for key in ("hits", "confidence") if key in event.detail})
 
-    assistant = Assistant(
-        parts.retriever,
-        generator,
-        parts.embed,
-        parts.passages,
-        parts.prompts,
-        forms_for(reader_of(generator), parts.forms),
-    )
     reply = trace_if_on(assistant).reply(history, question, listen, evidence, trusted)
     return Sample(
         id=item.id,

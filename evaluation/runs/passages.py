@@ -14,7 +14,7 @@ from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.runs.predictions import read_lists, read_runs
-from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
+from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index
@@ -89,37 +89,39 @@ class FirstPassages:
         return [self._hits[:k] for _ in queries]
 
 
-class OneAtATime:
+class OneAtATime(RetrieverWrapper):
     """A retriever that many threads use: they take turns, since models and databases behind it need not be safe."""
 
     def __init__(self, retriever: Retriever) -> None:
-        self.name = retriever.name
-        self._retriever, self._lock = retriever, threading.Lock()
+        super().__init__(retriever)
+        self._lock = threading.Lock()
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         with self._lock:
-            return self._retriever.search(queries, k)
+            return super().search(queries, k)
+
+    def titles(self) -> list[str]:
+        with self._lock:
+            return super().titles()
 
     def neighbours(self, passage: Passage) -> list[Passage]:
-        """The passages of the same document, if the retriever knows them."""
         with self._lock:
-            return neighbours_of(self._retriever, passage)
+            return super().neighbours(passage)
 
 
-class Without:
+class Without(RetrieverWrapper):
     """A retriever over an index in which some passages are hidden."""
 
     def __init__(self, retriever: Retriever, hidden: Iterable[str]) -> None:
-        self.name = retriever.name
-        self._retriever, self._hidden = retriever, frozenset(hidden)
+        super().__init__(retriever)
+        self._hidden = frozenset(hidden)
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        lists = self._retriever.search(queries, k + len(self._hidden))
+        lists = super().search(queries, k + len(self._hidden))
         return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in lists]
 
     def neighbours(self, passage: Passage) -> list[Passage]:
-        """The passages of the same document that are not hidden, if the retriever knows them."""
-        return [neighbour for neighbour in neighbours_of(self._retriever, passage) if neighbour.id not in self._hidden]
+        return [neighbour for neighbour in super().neighbours(passage) if neighbour.id not in self._hidden]
 
 
 OFFICIAL = "official"

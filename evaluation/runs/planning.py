@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.forms import Reader, forms_for
 from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.core.errors import ErrorCollector, RequestError
@@ -34,7 +36,6 @@ from turnmark.evaluation.scores.scoring import now
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
     from turnmark.assistant.types import Usage
-    from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.retrieval.types import Retriever
 
 Answering = Callable[[Task], AbstractContextManager[Answer]]
@@ -87,15 +88,14 @@ class Plan:
         """Samples of the run: items, times repeats."""
         return self.items * self.manifest.repeat
 
-    def parts(self) -> Parts:
-        """What answers and measures, searching aside."""
-        from turnmark.evaluation.benchmarks.turns import Parts
+    def assistant(self) -> Assistant:
+        """The assistant that is measured, without a retriever; of written answers one that only embeds."""
         from turnmark.retrieval.embed import shared_embedder
 
         if self.answers is not None:
-            return Parts(embed=shared_embedder(self.request.embedder))
+            return Assistant(AssistantConfig(), embed=shared_embedder(self.request.embedder))
         embed = shared_embedder(self.manifest.specs["embedder"])
-        return Parts(embed=embed, prompts=self.request.prompts, forms=self.request.steps)
+        return Assistant(self.request.config(), generator=self.generator, embed=embed)
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says: samples, calls and estimated tokens a role."""
@@ -121,11 +121,10 @@ class Plan:
         generator = self.generator
         if generator is None or isinstance(generator, ReferenceGenerator):
             return {}
-        from turnmark.evaluation.benchmarks.turns import Parts
         from turnmark.evaluation.runs.budget import counting_like, estimate_items
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.task.corpora.items()}
-        task = self.task.using(Parts(prompts=self.request.prompts, retrievers=retrievers))
+        task = self.task.using(Assistant(self.request.config(), generator=generator), retrievers)
         items = selected(task.items(), self.chosen)
         counting = counting_like(generator)
         return estimate_items(items, self.samples, lambda item: task.answer(item, counting).usage)
@@ -183,7 +182,7 @@ def plan(request: EvalRequest) -> Plan:
         if request.answered_only:
             chosen_ids = [key for key in chosen_ids if key in answered]
         extra_notes = tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
-    manifest = _manifest(request, setting, task, flags, answers)
+    manifest = _manifest(request, task.setting, task, flags, answers)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
     return Plan(
@@ -283,15 +282,18 @@ def _manifest(
         specs |= {} if task.retrieves else {"embedder": request.embedder}
         inputs = {f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)}
         repeat = 1 + max((sample.repeat for sample in answers.samples), default=0)
+        assistant = None
     else:
         specs, repeat = _specs(request, task, flags), request.repeat
         digest = reranker_weights(flags.retriever) if task.searched else None
         inputs = {**task.inputs, **({"reranker": digest} if digest else {})}
+        assistant = None if task.batched else _measured_config(request, task, flags, specs)
     return RunManifest(
         benchmark=request.benchmark,
         task=task_of(request.benchmark, request.task),
         setting=setting,
         specs=specs,
+        assistant=assistant,
         prompts=dict(flags.prompts if task.prompts is None else task.prompts),
         inputs=inputs,
         data=task.data,
@@ -308,6 +310,25 @@ def _manifest(
         command=request.command,
         started=now(),
     )
+
+
+def _measured_config(
+    request: EvalRequest, task: Task, flags: CheckedSpecs, specs: Mapping[str, str]
+) -> AssistantConfig:
+    """The configuration that is measured, its specs in normal form and its number of passages settled.
+
+    Prompts of one's own are in the manifest by their hashes.
+    """
+    changed = {
+        "generator": specs.get("generator", "extractive"),
+        "retriever": specs.get("retriever"),
+        "embedder": specs.get("embedder"),
+        "steps": tuple(sorted(set(request.steps))),
+        "prompts": None,
+    }
+    config = request.config().model_copy(update=changed)
+    passages = task.passages or Assistant(config, generator=flags.generator).passages
+    return config.model_copy(update={"passages": passages})
 
 
 def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, str]:

@@ -77,7 +77,7 @@ def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
 def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], WorkerReply], str]:
     """What answers an item on a worker (its repeat, seconds that it has left), and the digest of what is run."""
     planned = plan(request)
-    benchmark = planned.task.using(replace(planned.parts(), retrievers=open_retrievers(planned, None)))
+    benchmark = planned.task.using(planned.assistant(), open_retrievers(planned, None))
     warm(planned, benchmark)
     if planned.generator is not None:
         make_ready(planned.generator)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import BeforeValidator, Field
 
+from turnmark.assistant.config import TOKENS, AssistantConfig
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import AsJson, Request, split_names
 from turnmark.corpora.types import Problem
@@ -114,6 +115,14 @@ class EvalRequest(Request):
         bool,
         typer.Option("--counterfactual", help="Each answerable task again, its passages hidden (rag).", hidden=True),
     ] = False
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="mtrag*: as --setting rag, but conversations go on from the assistant's own replies.",
+            hidden=True,
+        ),
+    ] = False
     references: Annotated[
         Path | None,
         typer.Option(
@@ -146,6 +155,14 @@ class EvalRequest(Request):
         tuple[str, ...],
         typer.Option("--step", metavar="NAME=FORM", help="A step in another form.", hidden=True),
     ] = ()
+    top_k: Annotated[
+        int | None,
+        Field(ge=1),
+        typer.Option(metavar="N", help="Passages found for a question; default: 6, a large model 10.", hidden=True),
+    ] = None
+    tokens: Annotated[
+        int, Field(ge=1), typer.Option(metavar="N", help="Of sections that a large model reads, about.", hidden=True)
+    ] = TOKENS
     limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N.")] = None
     sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N at random, by --seed.")] = None
     only: Annotated[
@@ -183,6 +200,18 @@ class EvalRequest(Request):
     def asks_model(self) -> bool:
         """Whether a language model is to answer."""
         return not self.scoring and not self.generator.startswith("extractive")
+
+    def config(self) -> AssistantConfig:
+        """The configuration of the assistant that is measured; a benchmark brings its documents."""
+        return AssistantConfig(
+            generator=self.generator,
+            retriever=self.retriever,
+            embedder=self.embedder,
+            passages=self.top_k,
+            tokens=self.tokens,
+            prompts=self.prompts,
+            steps=self.steps,
+        )
 
     def reset(self, names: Iterable[str]) -> EvalRequest:
         """The request with the defaults of some fields."""

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -82,7 +81,7 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
 def _take_over(plan: Plan, folder: RunFolder) -> Task:
     """Write down the answers that are there; what has none is a failed sample, or of a retrieval an empty list."""
     assert plan.answers is not None, "a plan of `score` has answers"
-    benchmark = plan.task.using(plan.parts())
+    benchmark = plan.task.using(plan.assistant())
     for sample in plan.answers.samples:
         takes_part = sample.id in (plan.domain_of_id if plan.chosen is None else plan.chosen)
         if takes_part and not folder.samples.finished(sample.key):
@@ -117,7 +116,7 @@ def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, floa
     load, work = ("index", "search") if plan.task.retrieves else ("load", "generate")
     began = time.perf_counter()
     retrievers = open_retrievers(plan, folder) if pending else {}
-    benchmark = plan.task.using(replace(plan.parts(), retrievers=retrievers))
+    benchmark = plan.task.using(plan.assistant(), retrievers)
     if pending and plan.answering is None:
         warm(plan, benchmark)
     seconds[load] = time.perf_counter() - began
@@ -147,8 +146,8 @@ def warm(plan: Plan, benchmark: Task) -> None:
     embeds = not (benchmark.retrieves or benchmark.measures_judges) and (
         plan.generator is None or plan.request.passages is not None
     )
-    if embeds and benchmark.parts.embed is not None:
-        benchmark.parts.embed(["load the model"])
+    if embeds and benchmark.assistant.embed is not None:
+        benchmark.assistant.embed(["load the model"])
 
 
 def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> RunOutcome:
@@ -197,7 +196,7 @@ def _answering_with_targets(benchmark: Task, searched: bool) -> Answer:
 def _jobs(plan: Plan, folder: RunFolder, benchmark: Task) -> Iterator[SampleJob]:
     """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
     items = selected(benchmark.items(), plan.chosen)
-    for item in in_turns(items) if plan.request.chain else items:
+    for item in in_turns(items) if plan.request.chain or plan.request.live else items:
         for repeat in range(plan.manifest.repeat):
             if not folder.samples.finished((item.id, repeat)):
                 yield SampleJob(item, repeat)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.opened import assistant_over
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
@@ -28,7 +28,7 @@ def over(
 ) -> Assistant:
     """An assistant over some notes."""
     build_index(notes(tmp_path, **files), "n", retriever=retriever)
-    return open_assistant("n", generator, steps=steps)
+    return assistant_over("n", generator, steps=steps)
 
 
 def script(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
@@ -59,7 +59,7 @@ def with_model(
     home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = (), index: str = "n", options: str = ""
 ) -> Assistant:
     """An assistant over an index of the kitchen, with a scripted model."""
-    return open_assistant(index, script(home, *lines) + options, steps=steps)
+    return assistant_over(index, script(home, *lines) + options, steps=steps)
 
 
 def understanding(*parts: str, **fields: Any) -> str:

@@ -8,10 +8,10 @@ import pytest
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine.types import BaseChatEngine
 
+from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.adapters import as_chat_engine
 from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.open import open_assistant
 from turnmark.corpora.types import Message
 
 ASK = "How do I sharpen a kitchen knife?"
@@ -22,7 +22,7 @@ RULES = ("understand=rules",)
 
 @pytest.fixture
 def engine(home):
-    return as_chat_engine(open_assistant("demo"))
+    return as_chat_engine(assistant_over("demo"))
 
 
 def test_a_chat_is_the_assistants_turns_and_a_given_history_replaces_the_one_before(engine):
@@ -67,7 +67,7 @@ def test_streams_say_the_same(engine):
 
 def test_a_failure_reaches_the_reader_and_neither_it_nor_a_stream_that_is_left_becomes_history(home):
     with ScriptedServer(Say("Sharpen it on a wet stone. [1]"), Status(401), Say("Sharpen it. [1]", stall=30)) as server:
-        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}?retries=0", steps=RULES))
+        engine = as_chat_engine(assistant_over("demo", f"openai:tiny@{server.url}?retries=0", steps=RULES))
         assert list(engine.stream_chat("How is a knife sharpened?").response_gen)[:2] == ["Sharpen", " it"]
         before = engine.chat_history
         with pytest.raises(GeneratorError):

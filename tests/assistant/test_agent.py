@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.assistant.notes import notes, turn_of
+from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators.base import ToolCall
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.agent import ROUNDS, TOOLS, _Agent
 from turnmark.assistant.types import Event
 from turnmark.retrieval.build import build_index
@@ -24,14 +24,14 @@ MANUAL = "# Manual\n\nWelcome to it.\n\n## Lamps\n\nLamps are green.\n\n## Doors
 @pytest.fixture
 def manual(kitchen, tmp_path):
     build_index(notes(tmp_path / "m", manual=MANUAL, kettle="# Kettle\n\nThe kettle is red.\n"), "m", retriever="bm25")
-    return open_assistant("m").retriever
+    return assistant_over("m").retriever
 
 
 def asked(index: str, *replies, message: str = KETTLE):
     events: list[Event] = []
     with ScriptedServer(UNDERSTOOD, *replies) as server:
         generator = f"openai:tiny@{server.url}?retries=0"
-        assistant = open_assistant(index, generator, passages=1, steps=("retrieve=agent",))
+        assistant = assistant_over(index, generator, passages=1, steps=("retrieve=agent",))
         reply = assistant.reply([], message, events.append)
     return reply, server.bodies[1:], events
 

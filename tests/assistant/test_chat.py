@@ -144,7 +144,7 @@ def test_a_session_is_resumed_by_name_or_the_one_used_last_or_read_only(named, t
     assert turnmark("chat", "--resume", "first", "--generator", "bad", stdin="").code == 2
     spec = scripted(tmp_path, "The loaves rest in floured baskets for two and a half hours [1].")
     assert turnmark("chat", "--resume", "first", "--generator", spec, stdin="").code == 0
-    assert read_session("first")[0].parts.generator == spec
+    assert read_session("first")[0].config.generator == spec
     ran = turnmark("chat", "--resume", stdin="Where do the loaves of the Anvick Bakehouse rest?\n")
     assert "floured baskets" in ran.out
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import hit as hit_of
 from tests.assistant.notes import turn_of
-from turnmark.assistant.open import open_assistant
+from tests.opened import assistant_over
 from turnmark.assistant.steps.decide import (
     UNKNOWN,
     UNKNOWN_WORDS,
@@ -43,7 +43,7 @@ def hit(number: int, text: str, cosine: float | None = None) -> Hit:
 @pytest.mark.usefixtures("in_demo_home")
 @pytest.mark.parametrize(("retriever", "refused"), [(None, 0.7), ("bm25", 0.1)])
 def test_what_the_documents_answer_is_said_and_what_they_are_not_about_is_not(retriever, refused):
-    assistant = open_assistant("demo")
+    assistant = assistant_over("demo")
     searched = open_retriever(retriever, open_index("demo")) if retriever else assistant.retriever
     figures = {}
     for kind in ("answerable", "unrelated"):

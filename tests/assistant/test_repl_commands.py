@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tests.assistant.notes import scripted
-from turnmark.assistant.open import open_parts
+from tests.opened import assistant_over
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.commands import COMMANDS
 from turnmark.assistant.repl.loop import handle
@@ -25,11 +25,11 @@ class Talk:
     """A chat, and what it has said since it was last asked."""
 
     def __init__(self, generator: str = "extractive"):
-        opened = open_parts("demo", generator)
+        assistant = assistant_over("demo", generator)
         session = new_session(Began(index="demo", generator=generator))
         self._out = io.StringIO()
         console = Console(file=self._out, width=100, highlight=False)
-        self.chat = Chat(opened.assistant, console, session, opened, grade_exchange)
+        self.chat = Chat(assistant, console, session, grade_exchange)
 
     def __call__(self, line: str) -> str:
         assert handle(self.chat, line)
@@ -124,7 +124,7 @@ def test_parts_are_swapped_a_turn_is_answered_again_and_the_conversation_stays(t
     assert "the conversation goes on" in talk(f"/generator {spec}")
     talk("/retry")
     assert "kept first" in talk.last.reply.answer
-    assert (talk.last.generator, talk.last.rating, talk.last.turn) == (spec, None, 1)
+    assert (talk.last.config.generator, talk.last.rating, talk.last.turn) == (spec, None, 1)
     talk("/retry")
     assert "kept next" in talk.last.reply.answer
     talk("/generator extractive")
@@ -134,7 +134,7 @@ def test_parts_are_swapped_a_turn_is_answered_again_and_the_conversation_stays(t
     assert talk.chat.assistant.generator is None
     kept, _ = read_session(talk.chat.session.name)
     assert kept.last.reply == talk.last.reply
-    assert kept.parts.retriever == "bm25"
+    assert kept.config.retriever == "bm25"
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_parts_are_swapped_a_turn_is_answered_again_and_the_conversation_stays(t
 )
 def test_a_wrong_request_leaves_everything_as_it_was(talk, line, problem):
     talk(STARTER)
-    parts, session, exchanges = talk.chat.opened, talk.chat.session, list(talk.chat.conversation.exchanges)
+    parts, session, exchanges = talk.chat.assistant, talk.chat.session, list(talk.chat.conversation.exchanges)
     assert problem in talk(line)
-    assert talk.chat.opened is parts
+    assert talk.chat.assistant is parts
     assert talk.chat.session is session
     assert talk.chat.conversation.exchanges == exchanges
 

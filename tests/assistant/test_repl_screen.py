@@ -13,6 +13,7 @@ from rich.console import Console
 
 from tests.assistant.exchanges import reply
 from tests.assistant.terminal import assert_golden, screen_of
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl import screen
 from turnmark.assistant.repl.commands import COMMANDS, trace_lines
 from turnmark.assistant.repl.screen import MarkdownStream, TurnView
@@ -116,8 +117,8 @@ def test_why_shows_what_was_understood_searched_called_decided_and_spent():
         judgement=Judgement(decision="partial", confidence=0.62, reason="the model says so"),
     )  # fmt: skip
     exchange = Exchange(
-        turn=1, at="", kind="ask", question="How long, and which saw?", index="demo", generator="m", rating="bad",
-        comment="short", edit="x",
+        turn=1, at="", kind="ask", question="How long, and which saw?", rating="bad", comment="short", edit="x",
+        config=AssistantConfig(index="demo", generator="openai:m", passages=3, steps=("retrieve=agent",)),
         events=(Event(step="retrieve", text="search: saw"), Event(step="retrieve", text="2 passages")),
         reply=QUOTED.model_copy(
             update={"trace": trace, "rewrite": "How long may it be kept?", "notes": ("cut",),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.steps.retrieve import (
     SearchAndRead,
     SearchTwice,
@@ -102,6 +103,7 @@ def test_neighbours_joined_are_the_documents_characters(paragraphs, size):
 
 
 def turn(message: str, retriever: Notes, understanding: Understanding | None = None, **more: object) -> Turn:
+    more.setdefault("config", AssistantConfig(passages=6))
     made = Turn(message, retriever=retriever, **more)  # type: ignore[arg-type]
     made.understood(understanding or Understanding(rewrite=message, sub_questions=(message,)), "rules")
     return made
@@ -130,7 +132,12 @@ def test_each_part_is_searched_with_its_own_phrases_and_the_message_too():
 
 def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_found():
     found = Notes(*CUT)
-    made = turn("When are boats fed?", found, compound("Who feeds otters?", "When are boats lent?"), passages=2)
+    made = turn(
+        "When are boats fed?",
+        found,
+        compound("Who feeds otters?", "When are boats lent?"),
+        config=AssistantConfig(passages=2),
+    )
     SearchTwice()(made)
     first, before = len(found.asked), list(made.parts[1].hits)
     made.round, made.parts[1].narrower = 2, "mondays boats"

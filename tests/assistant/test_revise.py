@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation, understanding, with_model
-from turnmark.assistant.open import open_assistant
+from tests.opened import assistant_over
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
@@ -117,13 +117,13 @@ def test_no_answer_is_too_strange_and_nothing_new_is_said(request_, answer):
 
 
 def revised(message: str, history=TALK) -> Reply:
-    return open_assistant("n").reply(history, message)
+    return assistant_over("n").reply(history, message)
 
 
 @pytest.mark.usefixtures("kitchen")
 def test_a_change_by_rules_is_cited_anew():
     events: list[Event] = []
-    reply = open_assistant("n").reply(TALK, "as a list please", events.append)
+    reply = assistant_over("n").reply(TALK, "as a list please", events.append)
     assert reply.answer == "- The kettle is red. [1]\n- It boils water in four minutes. [1]"
     assert "".join(event.delta for event in events) == reply.answer
     assert reply.citations[0].document == "kettle.md"
@@ -152,9 +152,9 @@ def test_the_next_instruction_is_about_the_answer_before():
     talk = [*TALK, *conversation("in simpler words please", f"{UNCHANGED}x", "ok thanks", "You're welcome.")]
     assert strip_citations(revised("only the first one", talk).answer) == "The kettle is red."
     assert last_answer(talk) == (0, "The kettle is red. It boils water in four minutes.")
-    assert strip_citations(open_assistant("n").revise(TALK, "shorter").answer) == "The kettle is red."
+    assert strip_citations(assistant_over("n").revise(TALK, "shorter").answer) == "The kettle is red."
     with pytest.raises(RequestError, match="no answer yet"):
-        open_assistant("n").revise([], "Make it shorter.")
+        assistant_over("n").revise([], "Make it shorter.")
 
 
 # -- by a model

@@ -16,9 +16,9 @@ import openai
 import pytest
 
 from tests.assistant.serving import ASK, Server, said, serving
+from tests.opened import assistant_over
 from tests.servers import Hang, Say, ScriptedServer
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.open import open_parts
 from turnmark.assistant.serving.app import Turns, listen
 from turnmark.assistant.serving.request import ChatRequest
 from turnmark.core.errors import TurnmarkError
@@ -163,19 +163,19 @@ def outcome(assistant: Assistant, seconds: float = 60) -> object:
 
 def test_a_turn_that_takes_too_long_is_ended(home):
     with ScriptedServer(Hang(60)) as endpoint:
-        refusal = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, 0.8)
+        refusal = outcome(assistant_over("demo", f"openai:tiny@{endpoint.url}"), 0.8)
     assert (refusal.status, refusal.code, str(refusal)) == (504, "timeout", "the turn was not done within 0.8 seconds")
 
 
 def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_serves(home, caplog):
-    opened = open_parts("demo", "extractive")
+    opened = assistant_over("demo", "extractive")
 
     def search_with_a_fault(*_: object) -> object:
         raise KeyError("sk-secret")
 
-    opened.assistant.retriever.search = search_with_a_fault
+    opened.retriever.search = search_with_a_fault
 
-    refusal = outcome(opened.assistant)
+    refusal = outcome(opened)
     assert (refusal.status, str(refusal)) == (500, "the turn failed unexpectedly (KeyError)")
     assert "in search_with_a_fault" in caplog.text
     assert "sk-secret" not in caplog.text.replace('raise KeyError("sk-secret")', "")

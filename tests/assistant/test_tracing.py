@@ -17,8 +17,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.assistant.notes import script
+from tests.opened import assistant_over
 from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.open import open_assistant, open_parts, swap_parts
+from turnmark.assistant.open import reopen_assistant
 from turnmark.assistant.tracing import _own_provider, traced
 
 ASK = "How do I sharpen a kitchen knife?"
@@ -72,7 +73,7 @@ def known(key: str) -> bool:
 
 
 def test_every_step_of_an_extractive_turn(home, traces):
-    assistant = open_assistant("demo")
+    assistant = assistant_over("demo")
     plain = assistant.reply([], ASK)
     reply = traced(assistant, traces.provider, content=True).reply([], ASK)
     assert reply.model_copy(update={"timings": {}}) == plain.model_copy(update={"timings": {}})
@@ -102,7 +103,7 @@ def test_every_step_of_an_extractive_turn(home, traces):
 
 def model_turn(tmp_path: Path, traces: Traces, content: bool) -> Any:
     spec = script(tmp_path, "Sharpen it on a wet stone, SECRETLY. [1]") + "?size=small"
-    return traced(open_assistant("demo", spec, steps=["understand=rules"]), traces.provider, content).reply(
+    return traced(assistant_over("demo", spec, steps=("understand=rules",)), traces.provider, content).reply(
         [], "How is a knife sharpened?"
     )
 
@@ -119,14 +120,14 @@ def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, tra
 
 
 def test_off_by_default_and_on_where_asked(home, monkeypatch, traces):
-    assert type(open_parts("demo").assistant).__name__ == "Assistant"
+    assert type(assistant_over("demo")).__name__ == "Assistant"
     monkeypatch.setattr("turnmark.assistant.tracing._own_provider", lambda: traces.provider)
     monkeypatch.setenv("TURNMARK_TRACING", "1")
-    opened = open_parts("demo")
-    opened.assistant.reply([], ASK)
+    opened = assistant_over("demo")
+    opened.reply([], ASK)
     first = len(traces.spans)
     assert first > 5
-    swap_parts(opened, retriever="bm25").assistant.reply([], ASK)
+    reopen_assistant(opened, retriever="bm25").reply([], ASK)
     assert len(traces.spans) == 2 * first, "parts that are taken along are traced once"
 
 
@@ -148,7 +149,7 @@ def test_spans_are_sent_where_the_variables_say(home, monkeypatch):
     monkeypatch.setenv("TURNMARK_TRACING", "1")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)
     _own_provider.cache_clear()
-    open_assistant("demo").reply([], ASK)
+    assistant_over("demo").reply([], ASK)
     assert _own_provider().force_flush()
     _own_provider().shutdown()
     _own_provider.cache_clear()
@@ -161,7 +162,7 @@ def test_spans_are_sent_where_the_variables_say(home, monkeypatch):
 
 def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
     spec = script(tmp_path, "x") + "?size=small"
-    assistant = traced(open_assistant("demo", spec, steps=["understand=rules"]), traces.provider)
+    assistant = traced(assistant_over("demo", spec, steps=("understand=rules",)), traces.provider)
     assistant.reply([], "How is a knife sharpened?")
     with pytest.raises(GeneratorError):
         assistant.reply([], "Is a SECRET knife sharp?")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.assistant.notes import conversation, understanding, with_model
+from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.turn import UNKNOWN_TEXT
 from turnmark.assistant.types import Event
@@ -19,7 +19,7 @@ STEPS = ["understand", "retrieve", "decide", "answer", "verify"]
 @pytest.mark.usefixtures("kitchen")
 def test_every_step_is_told_in_order():
     events: list[Event] = []
-    reply = open_assistant("n").reply([], "What colour is the kettle?", events.append)
+    reply = assistant_over("n").reply([], "What colour is the kettle?", events.append)
     assert list(dict.fromkeys(event.step for event in events)) == STEPS
     assert "".join(event.delta for event in events) == reply.answer
     assert reply.answer == "Kettle  \n**The kettle is red.** It boils water in four minutes. [1]"
@@ -38,7 +38,7 @@ def test_every_step_is_told_in_order():
     ],
 )
 def test_what_is_not_known_is_said_once(message, decision, begins):
-    reply = open_assistant("n").reply([], message)
+    reply = assistant_over("n").reply([], message)
     assert (reply.decision, reply.answer.startswith(begins)) == (decision, True), reply.answer
     assert reply.answer.count("I found nothing") == ("Hamlet" in message or decision == "unknown")
     assert bool(reply.citations) is (decision != "unknown")
@@ -46,7 +46,7 @@ def test_what_is_not_known_is_said_once(message, decision, begins):
 
 @pytest.mark.usefixtures("kitchen")
 def test_a_follow_up_is_searched_as_it_is_and_with_what_went_before():
-    reply = open_assistant("n").reply(conversation("Who made the toaster?", "Ada Berg. [1]"), "and when did she die?")
+    reply = assistant_over("n").reply(conversation("Who made the toaster?", "Ada Berg. [1]"), "and when did she die?")
     [search] = reply.trace.searches[:1]
     assert search.query == "and when did she die?"
     assert any("toaster" in variant for variant in search.variants)
@@ -84,7 +84,7 @@ def test_a_turn_takes_two_calls_at_most(kitchen, history, message, roles):
 @pytest.mark.usefixtures("kitchen")
 def test_prompts_of_two_turns_share_what_stands_first():
     with ScriptedServer(Say("{}"), Say("Red [1]."), Say("{}"), Say("Blue [1].")) as server:
-        assistant = open_assistant("n", f"openai:tiny@{server.url}")
+        assistant = assistant_over("n", f"openai:tiny@{server.url}")
         first = assistant.reply([], "What colour is the kettle?")
         talk = conversation("What colour is the kettle?", first.answer)
         assistant.reply(talk, "What colour is the toaster?")
@@ -101,7 +101,7 @@ def test_prompts_of_two_turns_share_what_stands_first():
 def test_an_error_of_the_endpoint_is_raised_and_the_conversation_is_as_it_was(reply):
     history = list(HISTORY)
     with ScriptedServer(Say("{}"), reply) as server:
-        assistant = open_assistant("n", f"openai:tiny@{server.url}?retries=0")
+        assistant = assistant_over("n", f"openai:tiny@{server.url}?retries=0")
         with pytest.raises(GeneratorError):
             assistant.reply(history, "What colour is the kettle?")
         assert history == HISTORY

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tests.conversations.collections import COLLECTIONS
 from tests.conversations.labels import read_labels
-from turnmark.assistant.open import open_assistant
+from tests.opened import assistant_over
 from turnmark.assistant.steps import decide
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations
@@ -48,7 +48,7 @@ def graded() -> Iterator[Graded]:
             continue
         index = f"conversations-{name}"
         build_index(documents, index, include=collection.include, exclude=collection.exclude)
-        assistant = open_assistant(index)
+        assistant = assistant_over(index)
         for talk in talks:
             history: list[Message] = []
             for turn in talk.turn:

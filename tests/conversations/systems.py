@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tests.conversations.scoring import Answer
+from tests.opened import assistant_over
 from turnmark.assistant.generators import Generator, PromptMessage, open_generator
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.session import Conversation, Turned
 from turnmark.assistant.steps.marks import says_unknown
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -36,7 +36,7 @@ class Product:
     """Our assistant, as the chat of the terminal holds a conversation with it."""
 
     def __init__(self, index: Index, generator: str, steps: Sequence[str]) -> None:
-        self.assistant = open_assistant(index, generator, steps=steps)
+        self.assistant = assistant_over(index, generator, steps=steps)
 
     def converse(self) -> Ask:
         conversation = Conversation()

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.servers import Script, ScriptedServer
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Item, measured
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs.request import EvalRequest
 from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.task_passages import Embed
 
 T = TypeVar("T", bound=Task)
 
@@ -26,11 +28,17 @@ def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def open_task(
-    kind: type[T], source: Source, setting: str | None = None, parts: Parts | None = None, **fields: Any
+    kind: type[T], source: Source, setting: str | None = None, assistant: Assistant | None = None, **fields: Any
 ) -> T:
-    """A task over a folder, answered with these parts."""
+    """A task over a folder, answered by this assistant."""
     request = EvalRequest(**{"benchmark": "own", "data": source.root, "generator": "openai:tiny", **fields})
-    return kind(request, setting).using(parts or Parts())
+    return kind(request, setting).using(assistant or assistant_of())
+
+
+def assistant_of(embed: Embed | None = None, generator: str = "extractive", **fields: Any) -> Assistant:
+    """An assistant of this configuration, without a retriever."""
+    config = AssistantConfig(generator=generator, **fields)
+    return Assistant(config, generator=open_generator(generator), embed=embed)
 
 
 def items_of(bench: Task) -> list[Item]:

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.benched import items_of, minilm, open_task
+from tests.evaluation.benched import assistant_of, items_of, minilm, open_task
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
-from turnmark.evaluation.benchmarks.turns import Parts
 
 CONTEXT = (
     "The lamp was lit in 1868. At first the lamp burned rape oil. The horn sounded until 2005. Goats graze on the hill."
@@ -36,8 +35,8 @@ def bench_of(
     root: Path, *rows: Any, setting: str | None = None, embed: bool = True, **more: Any
 ) -> tuple[CompoundQA, list[Item]]:
     """A benchmark over these rows, and its items."""
-    parts = Parts(embed=minilm if embed else None)
+    assistant = assistant_of(minilm if embed else None)
     references = more.pop("references", None)
-    bench = open_task(CompoundQA, written(root, *rows), setting, parts, **more)
+    bench = open_task(CompoundQA, written(root, *rows), setting, assistant, **more)
     bench.references = references or {}
     return bench, items_of(bench)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.benched import items_of, open_task
+from tests.evaluation.benched import assistant_of, items_of, open_task
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Item, measured
 from turnmark.evaluation.benchmarks.kiwi import Kiwi
 from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.retrieval.task_passages import Embed
 
 ANSWER = "The lamp was lit in 1868. It burned rape oil."
 
@@ -69,7 +69,7 @@ def means(bench: Task) -> dict[str, float]:
     return {name: total / weight for name, (total, weight) in sums.items()}
 
 
-def revising(root: Path, *rows: Any, papers: Sequence[str] = (), **parts: Any) -> tuple[Kiwi, list[Item]]:
+def revising(root: Path, *rows: Any, papers: Sequence[str] = (), embed: Embed | None = None) -> tuple[Kiwi, list[Item]]:
     """KIWI's revisions over these sessions, and the turns."""
-    bench = open_task(Kiwi, written(root, *rows, papers=papers), parts=Parts(**parts))
+    bench = open_task(Kiwi, written(root, *rows, papers=papers), assistant=assistant_of(embed))
     return bench, items_of(bench)

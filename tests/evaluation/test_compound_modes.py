@@ -6,13 +6,12 @@ import json
 
 import pytest
 
-from tests.evaluation.benched import asked, done, items_of, open_task, values
+from tests.evaluation.benched import asked, assistant_of, done, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Say
 from turnmark.assistant.generators import GeneratorError
 from turnmark.evaluation.benchmarks import compound_modes as modes
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import SubAnswer
 
 PARTS = ("When was the lamp lit?", "What did the lamp burn?", "Until when did the horn sound?")
@@ -87,7 +86,8 @@ def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path):
 
 
 def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path):
-    bench = open_task(CompoundQA, written(tmp_path, row()), "dialogue", Parts(forms=("understand=llm",)))
+    splitting = assistant_of(generator="openai:tiny", steps=("understand=llm",))
+    bench = open_task(CompoundQA, written(tmp_path, row()), "dialogue", splitting)
     [item] = items_of(bench)
     listed = json.dumps({"questions": ["When was it lit?", " ", "What\ndid it burn?"]})
     sample, bodies = asked(bench, item, Say(listed), Say("1868."), Say("Oil."))

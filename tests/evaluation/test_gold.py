@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.benched import items_of, minilm
+from tests.evaluation.benched import assistant_of, items_of, minilm
 from turnmark.assistant.generators.base import Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.evaluation.benchmarks.kiwi_turns import Instruction
 from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task, import_tasks
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.runs.passages import FirstPassages
 from turnmark.evaluation.runs.request import EvalRequest
 
@@ -39,7 +38,7 @@ CASES = [
         *([{"protocol": "paper"}] if name.startswith("mtrag") or task.name == "revise" else []),
         *([{"chain": True}] if task.name == "revise" else []),
     )
-    if not (task.retrieves and (more or name != "mtrag"))
+    if not (task.retrieves and (more or name != "mtrag")) and not (setting == "live" and more)
 ] + [("mtrag", "retrieval", None, {"query": "minimal"})]
 
 
@@ -95,7 +94,7 @@ def test_no_gold_field_is_in_a_request(name, task_name, setting, more, tmp_path,
     assert kind is not None
     task = kind(request, setting)
     finders = {corpus: Listener(FirstPassages(path)) for corpus, path in task.corpora.items()}
-    task = task.using(Parts(embed=minilm, retrievers=finders))
+    task = task.using(assistant_of(minilm), finders)
     listener, items = Listener(), items_of(task)
     if task.batched:
         assert not any("GOLD" in str(task._query(item.id, item.domain)) for item in items)  # type: ignore[attr-defined]

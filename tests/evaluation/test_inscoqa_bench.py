@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from tests.evaluation.benched import asked, done, minilm, only, open_task, values
+from tests.evaluation.benched import asked, assistant_of, done, minilm, only, open_task, values
 from tests.evaluation.conftest import WordCount
 from tests.evaluation.instructions import row, written
 from tests.servers import Say
@@ -15,7 +15,6 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, pool, write_pool
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.inscoqa import judged_steps
 from turnmark.evaluation.records import ContextRef
 
@@ -44,7 +43,7 @@ def test_every_demo_sample_is_answered_and_measured_without_a_model():
 
 
 def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
-    bench = open_task(InsCoQA, DEMO, "documents", Parts(embed=minilm), domains=("Travel",))
+    bench = open_task(InsCoQA, DEMO, "documents", assistant_of(minilm), domains=("Travel",))
     item = only(bench)
     sample = bench.answer(item, None)
     assert sample.decision == "answer"
@@ -119,7 +118,7 @@ def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
     )
     path = tmp_path / "pool.jsonl"
     write_pool(inscoqa.stream_tasks(source.root), path)
-    bench = open_task(InsCoQA, source, "rag", Parts(retrievers={"pool": WordCount(path)}, passages=1))
+    bench = open_task(InsCoQA, source, "rag").using(assistant_of(passages=1), {"pool": WordCount(path)})
     item = next(item for item in bench.items() if isinstance(item, Item))
     sample = bench.answer(item, None)
     assert [context.document_id for context in sample.contexts] == ["oven-0-58"]

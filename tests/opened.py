@@ -1,0 +1,17 @@
+"""An assistant over a named index, as the commands open it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.open import open_assistant
+from turnmark.retrieval.index import Index
+
+
+def assistant_over(index: str | Index, generator: str = "extractive", **fields: Any) -> Assistant:
+    """The assistant of a configuration with these fields."""
+    name = index if isinstance(index, str) else index.manifest.name
+    config = AssistantConfig(index=name, generator=generator, **fields)
+    return open_assistant(config, index=None if isinstance(index, str) else index)
