@@ -28,7 +28,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--systems",
         metavar="A,B",
-        help="generator specs, simple:SPEC (default: extractive, and the others if there is a local model)",
+        help="generator specs, simple:SPEC, llama-index+SPEC (default: extractive; if there is a local model, "
+        "it and simple too)",
     )
     parser.add_argument("--step", metavar="STEP=FORM", action="append", default=[], help="of our turn; may be repeated")
     parser.add_argument("--show", choices=("wrong",), help="print each wrong turn too")

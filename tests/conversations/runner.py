@@ -78,7 +78,7 @@ class Journal:
 def code_digest() -> str:
     """Changes with every file that a reply may depend on."""
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*") if path.suffix in (".py", ".txt", ".json")]
-    files.append(Path(__file__).with_name("systems.py"))
+    files += [Path(__file__).with_name(name) for name in ("systems.py", "llama_index.py")]
     digest = hashlib.sha256()
     for path in sorted(files):
         if "demo" not in path.parts:

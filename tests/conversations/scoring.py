@@ -23,12 +23,16 @@ _HEDGE = re.compile(r"^\W*(?:i am|i'm|i’m) not (?:quite |entirely )?(?:sure|ce
 
 
 class Answer(Record):
-    """What a system replied to one message. `decision` is None if the system states none."""
+    """What a system replied to one message.
+
+    `decision` is None if the system states none; `prompt_tokens` are those of all calls of the turn.
+    """
 
     text: str
     decision: Decision | None
     seconds: float
     rewrite: str = ""
+    prompt_tokens: int = 0
     error: str = ""
 
 

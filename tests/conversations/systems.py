@@ -1,14 +1,15 @@
-"""What is judged: our assistant with any generator, and a simple baseline. A system starts conversations."""
+"""What is judged: our assistant with any generator, a simple baseline, LlamaIndex. A system starts conversations."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from tests.conversations.scoring import Answer
 from tests.opened import assistant_over
-from turnmark.assistant.generators import Generator, PromptMessage, open_generator
+from turnmark.assistant.generators import Completion, PromptMessage, open_generator
+from turnmark.assistant.generators.base import CallOptions, GeneratorWrapper
 from turnmark.assistant.session import Conversation, Turned
 from turnmark.assistant.steps.marks import says_unknown
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -22,6 +23,8 @@ Ask = Callable[[str], Answer]
 """The next message of one conversation, and the reply to it."""
 
 LOCAL_MODEL = "local:qwen2.5-coder-1.5b"
+SIMPLE, LLAMA_INDEX = "simple:", "llama-index+"
+"""What stands in front of the generator's spec. `llama-index:` is a generator already."""
 
 
 class System(Protocol):
@@ -51,10 +54,27 @@ class Product:
                 turn=conversation.turns + 1, kind="revise" if revised else "ask", question=message, reply=reply
             )
             conversation.apply(turned)
-            text = strip_citations(reply.answer)
-            return Answer(text=text, decision=reply.decision, seconds=seconds, rewrite=reply.rewrite)
+            return Answer(
+                text=strip_citations(reply.answer),
+                decision=reply.decision,
+                seconds=seconds,
+                rewrite=reply.rewrite,
+                prompt_tokens=sum(usage.prompt_tokens for usage in reply.usage.values()),
+            )
 
         return ask
+
+
+class CountedGenerator(GeneratorWrapper):
+    """A generator that sums up the prompt tokens of its calls."""
+
+    prompt_tokens = 0
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """See `Generator.complete`."""
+        completion = self.generator.complete(messages, **options)
+        self.prompt_tokens += completion.usage.prompt_tokens
+        return completion
 
 
 PASSAGES = 5
@@ -87,20 +107,26 @@ Question: {question}"""
 class Simple:
     """The baseline: condense the question, retrieve five passages, answer from them. No other step."""
 
-    def __init__(self, index: Index, generator: Generator) -> None:
+    def __init__(self, index: Index, generator: CountedGenerator) -> None:
         self._retriever, self._generator = open_retriever(default_retriever(index), index), generator
 
     def converse(self) -> Ask:
         history: list[Message] = []
 
         def ask(message: str) -> Answer:
-            began = time.perf_counter()
+            began, tokens_before = time.perf_counter(), self._generator.prompt_tokens
             question = self._condensed(history, message) if history else message
             query = Query(text=message, history=tuple(history), variants=(question,) if question != message else ())
             text = self._answer(self._retriever.search([query], PASSAGES)[0], question)
             history.extend((Message(role="user", content=message), Message(role="assistant", content=text)))
             decision = "unknown" if says_unknown(text) else None
-            return Answer(text=text, decision=decision, seconds=time.perf_counter() - began, rewrite=question)
+            return Answer(
+                text=text,
+                decision=decision,
+                seconds=time.perf_counter() - began,
+                rewrite=question,
+                prompt_tokens=self._generator.prompt_tokens - tokens_before,
+            )
 
         return ask
 
@@ -119,14 +145,28 @@ class Simple:
 
 
 def open_system(spec: str, index: Index, steps: Sequence[str] = ()) -> System:
-    """The system that a spec names: `simple:GENERATOR`, or the generator of our assistant, with `STEP=FORM`s."""
-    name, _, inner = spec.partition(":")
-    if name != "simple":
-        return Product(index, spec, steps)
+    """The system that a spec names.
+
+    Args:
+        spec: `simple:GENERATOR`, `llama-index+GENERATOR`, or the generator of our assistant.
+        steps: each a `STEP=FORM` of our assistant.
+    """
+    if spec.startswith(SIMPLE):
+        return Simple(index, _counted(spec, SIMPLE))
+    if spec.startswith(LLAMA_INDEX):
+        from tests.conversations.llama_index import LlamaIndexChat
+
+        return LlamaIndexChat(index, _counted(spec, LLAMA_INDEX))
+    return Product(index, spec, steps)
+
+
+def _counted(spec: str, prefix: str) -> CountedGenerator:
+    """The generator behind the prefix of a spec."""
+    inner = spec.removeprefix(prefix)
     generator = open_generator(inner) if inner else None
     if generator is None:
-        raise RequestError(f"system {spec!r} needs a language model: simple:{LOCAL_MODEL}")
-    return Simple(index, generator)
+        raise RequestError(f"system {spec!r} needs a language model: {prefix}{LOCAL_MODEL}")
+    return CountedGenerator(generator)
 
 
 def default_systems() -> tuple[list[str], str]:
@@ -135,4 +175,4 @@ def default_systems() -> tuple[list[str], str]:
         open_generator(LOCAL_MODEL)
     except TurnmarkError as error:
         return ["extractive"], f"only the extractive form runs: {error}"
-    return ["extractive", LOCAL_MODEL, f"simple:{LOCAL_MODEL}"], ""
+    return ["extractive", LOCAL_MODEL, f"{SIMPLE}{LOCAL_MODEL}"], ""

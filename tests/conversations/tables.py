@@ -38,7 +38,7 @@ def scored(held: Sequence[HeldConversation]) -> list[ScoredTurn]:
 
 
 def summary(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
-    """The figures of one system: `right` by kind (share, n, interval), by collection, flags, and median seconds."""
+    """The figures of one system: `right` by kind (share, n, interval), by collection, flags, seconds, tokens."""
     groups: dict[str, list[ScoredTurn]] = {ALL: [turn for turn in turns if turn.label.kind in QUESTIONS]}
     groups |= {kind: [turn for turn in turns if turn.label.kind == kind] for kind in KINDS}
     collections: dict[str, list[ScoredTurn]] = {}
@@ -52,6 +52,7 @@ def summary(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
         "unanswerable": _not_answered([turn for turn in turns if turn.label.kind == "unknown"]),
         "flags": {flag: flags[flag] for flag in FLAGS},
         "median_seconds": median(turn.answer.seconds for turn in turns),
+        "prompt_tokens": sum(turn.answer.prompt_tokens for turn in turns) / len(turns),
     }
 
 
@@ -85,6 +86,7 @@ def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
     for flag in FLAGS[2:]:
         made.add_row(f"turns {flag}", *(str(each["flags"][flag]) for each in every))
     made.add_row("median seconds a turn", *(f"{each['median_seconds']:.2f}" for each in every))
+    made.add_row("mean prompt tokens a turn", *(f"{each['prompt_tokens']:,.0f}" for each in every))
     return made
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import DEMO
 from tests.conversations import tables
-from tests.conversations.collections import COLLECTIONS, LABELS, Collection
-from tests.conversations.labels import LabelledConversation, LabelledTurn, read_labels
+from tests.conversations.collections import COLLECTIONS, LABELS
+from tests.conversations.conftest import FERRY
+from tests.conversations.labels import LabelledTurn, read_labels
 from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import Answer, score
 from turnmark.assistant.types import Decision
@@ -20,15 +20,6 @@ from turnmark.core.errors import RequestError
 
 LABEL_FILES = sorted(LABELS.glob("*.toml"))
 LEAST_TURNS = 40
-DEMO_COLLECTION = Collection("demo", lambda: DEMO / "documents", ("almanac/*.md",), "the demo", "nothing")
-FERRY = LabelledConversation(
-    id="ferry",
-    half="tuning",
-    turn=(
-        LabelledTurn(say="How tall is Stack Nell lighthouse?", kind="answer", facts=(r"metres|feet|\bm\b",)),
-        LabelledTurn(say="Thank you!", kind="courtesy"),
-    ),
-)
 
 
 @pytest.mark.parametrize("path", LABEL_FILES, ids=lambda path: path.stem)
@@ -96,12 +87,6 @@ def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
     path.write_text('[{"id": "a"}]')
     with pytest.raises(RequestError, match=r"suite\.json: KeyError"):
         read_labels(path)
-
-
-@pytest.fixture
-def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
-    monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path / "work"))
-    return Corpus(DEMO_COLLECTION, NoProgress())
 
 
 def test_a_conversation_end_to_end_is_resumed_from_its_journal(demo: Corpus) -> None:
