@@ -1,7 +1,7 @@
 """The peer: LlamaIndex's chat engine over the same documents, with the same embedding model and the same generator.
 
-All else is LlamaIndex's own and left at its defaults: how it reads and splits the files, its vector store in memory, its
-prompts, its memory of the conversation. It sends no telemetry, and Chroma is not used.
+All else is LlamaIndex's own, at its defaults: how it reads and splits the files, its vector store in memory, its
+prompts, its memory of the conversation. Its core sends no telemetry.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class GeneratorLLM(CustomLLM):  # type: ignore[misc]
 
 
 class LlamaIndexChat:
-    """`CondensePlusContextChatEngine` over the files that an index of ours was built from, with five passages a turn."""
+    """`CondensePlusContextChatEngine` over the files that an index of ours was built from; five passages a turn."""
 
     def __init__(self, index: Index, generator: CountedGenerator) -> None:
         self._generator, self._llm = generator, GeneratorLLM(generator=generator)

@@ -11,7 +11,7 @@ from tests.conversations.conftest import FERRY
 from tests.conversations.labels import LabelledTurn
 from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import score
-from tests.conversations.systems import CountedGenerator, open_system
+from tests.conversations.systems import PASSAGES, CountedGenerator, open_system
 from tests.servers import USAGE, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.core.console import NoProgress
@@ -41,7 +41,7 @@ def test_a_follow_up_is_condensed_searched_and_answered(demo: Corpus) -> None:
     first, condense, second = messages(server)
     assert [each["role"] for each in first] == ["system", "user"]
     assert "Stack Nell" in first[0]["content"]
-    assert first[0]["content"].count("file_path: ") == llama_index.PASSAGES
+    assert first[0]["content"].count("file_path: ") == PASSAGES
     assert [each["role"] for each in condense] == ["user"]
     assert "It is 21 metres tall." in condense[0]["content"]
     assert [each["content"] for each in second[1:]] == [FIRST, "It is 21 metres tall.", SECOND]
