@@ -65,11 +65,16 @@ def refuses(answer: Answer) -> bool:
     return answer.decision == "unknown" or any(says_unknown(text[start:end]) for start, end in sentences(text))
 
 
+def _is_refusal(answer: Answer) -> bool:
+    """Whether a reply says, all in all, that it does not know: by its decision, else by its words."""
+    return answer.decision == "unknown" or (answer.decision is None and says_unknown(answer.text))
+
+
 def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[Flag, ...]:
     if answer.error:
         return ("failed",)
     flags: list[Flag] = []
-    if answer.decision == "unknown" or (answer.decision is None and says_unknown(answer.text)):
+    if _is_refusal(answer):
         flags.append("refused")
     if answer.decision == "partial" and _HEDGE.search(answer.text):
         flags.append("hedged")
@@ -89,8 +94,8 @@ def _mistake(turn: LabelledTurn, answer: Answer, before: Answer | None) -> str:
     if turn.kind == "unknown":
         if not refuses(answer):
             unmet.insert(0, f"expected unknown, got {answer.decision or 'an answer'}")
-    elif answer.decision in ("unknown", "clarify"):
-        return f"decision {answer.decision}"
+    elif _is_refusal(answer) or answer.decision == "clarify":
+        return f"decision {answer.decision or 'unknown, by its words'}"
     elif turn.kind == "courtesy":
         brief = answer.decision is None and len(plain(answer.text).split()) <= COURTESY_WORDS
         if answer.decision != "converse" and not brief:
