@@ -80,7 +80,7 @@ def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[F
         flags.append("hedged")
     if answer.decision == "clarify":
         flags.append("asked back")
-    answered_before = before is not None and before.decision != "unknown" and plain(before.text) == plain(answer.text)
+    answered_before = before is not None and not _is_refusal(before) and plain(before.text) == plain(answer.text)
     if answered_before and turn.kind not in ("revise", "courtesy"):
         flags.append("repeated")
     return tuple(flags)

@@ -49,6 +49,7 @@ RULES = [
     (turn("answer", facts=("30",), wrong=("never",)), answer("30, or never."), None, False, ()),
     (turn("answer", facts=("30",)), answer("I don't know: 30", "unknown"), None, False, ("refused",)),
     (turn("answer", facts=("30",)), answer("I don't know about 30.", None), None, False, ("refused",)),
+    (turn("unknown"), answer("I don't know.", None), answer("I don't know.", None), True, ("refused",)),
     (turn("answer", facts=("30",)), answer("Do you mean 30?", "clarify"), None, False, ("asked back",)),
     (turn("answer", facts=("30",)), answer("I am not sure; nearest: 30", "partial"), None, True, ("hedged",)),
     (turn("answer", facts=("30",)), answer("30 [2]."), answer("30 [1]."), True, ("repeated",)),
