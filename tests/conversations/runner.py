@@ -18,7 +18,7 @@ from turnmark.core.record import Record
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index
 
-PRODUCT = ("corpora", "retrieval", "assistant")
+PRODUCT = ("corpora", "retrieval", "assistant", "turnmark/core")
 
 
 class HeldConversation(Record):
