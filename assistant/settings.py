@@ -33,7 +33,9 @@ PROJECT_NAME = "turnmark.toml"
 COMMANDS = ("ask", "chat", "compare", "eval", "index", "report", "score", "search", "serve", "synth")
 """Commands that may have a table of their own."""
 TABLES = ("defaults", "prices", *COMMANDS)
-COMMON = ("index", "generator", "retriever", "embedder", "judge", "concurrency", "budget", "data")
+COMMON = (
+    "index", "generator", "retriever", "embedder", "step", "top-k", "tokens", "judge", "concurrency", "budget", "data",
+)  # fmt: skip
 """Keys of `[defaults]`."""
 _NEVER = ("help", "help-all", "version", "json", "token")
 _DOORS = ("host", "port", "token")

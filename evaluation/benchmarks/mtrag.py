@@ -36,6 +36,7 @@ from turnmark.evaluation.judging.mtrag import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.runs.budget import add_usage
 from turnmark.evaluation.runs.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
 from turnmark.evaluation.scores.scoring import missing
 from turnmark.evaluation.scores.summary import Ranked
@@ -290,11 +291,9 @@ class Mtrag(Task):
         for question in asked[len(history) // 2 :]:
             reply = assistant.reply(history, question)
             history += _exchange(question, reply.answer)
-            for role, used in reply.usage.items():
-                usage[role] = usage.get(role, Usage()) + used
+            usage = add_usage(usage, reply.usage)
         sample = turn_sample(assistant, item, history, task.question)
-        usage = {role: usage.get(role, Usage()) + used for role, used in {**usage, **sample.usage}.items()}
-        return sample.model_copy(update={"history": tuple(history), "usage": usage})
+        return sample.model_copy(update={"history": tuple(history), "usage": add_usage(usage, sample.usage)})
 
     def _prompt_with_findings(self, item: Item, assistant: Assistant, generator: Generator) -> Sample:
         """By the paper's prompt, over what the assistant's turn finds."""

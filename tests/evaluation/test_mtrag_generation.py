@@ -12,6 +12,7 @@ from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, WordCount, write_benchmark
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.core.errors import RequestError
+from turnmark.corpora.text import strip_citations
 from turnmark.evaluation.runs import passages
 
 
@@ -249,3 +250,47 @@ def test_own_wordings_are_searched_in_their_conversation(benchmark_root, searchi
     [query] = [query for retriever in searching.opened for query in retriever.asked]
     assert (query.text, query.variants) == ("when was it cast", ("bell 1858",))
     assert [message.content for message in query.history] == ["who made the bell", "answer 1"]
+
+
+# --- live ------------------------------------------------------------------------------------------------------------
+
+
+def live(root: Path, out: str, **more: Any) -> Any:
+    return ran(root, Path(out), setting="live", live=True, **more)
+
+
+def test_a_live_conversation_goes_on_from_our_own_replies(benchmark_root, searching, check_run):
+    run = live(benchmark_root, "r")
+    check_run(run.folder)
+    assert run.summary.setting == "live"
+    first, second = run.samples["c3<::>1"], run.samples["c3<::>2"]
+    assert first.history == ()
+    assert [(turn.role, turn.content) for turn in second.history or ()] == [
+        ("user", "what is a bond"), ("assistant", strip_citations(first.prediction or "")),
+    ]  # fmt: skip
+    assert not any(row.comparable for row in run.summary.published)
+    assert run.metrics["unknown.f1"].n > 0, "it searches, so that refusing is a test"
+
+
+def test_turns_that_are_no_tasks_of_the_run_are_asked_and_not_scored(benchmark_root, searching):
+    whole = live(benchmark_root, "whole")
+    alone = live(benchmark_root, "alone", only=("c3<::>2",))
+    assert list(alone.samples) == ["c3<::>2"]
+    assert alone.samples["c3<::>2"].history == whole.samples["c3<::>2"].history
+    calls = {name: sum(used.calls for used in run.samples["c3<::>2"].usage.values()) for name, run in
+             {"whole": whole, "alone": alone}.items()}  # fmt: skip
+    assert calls["alone"] > calls["whole"]
+
+
+def test_a_live_turn_after_a_failed_one_fails_and_is_tried_again_with_it(benchmark_root, searching):
+    run = live(benchmark_root, "r")
+    failed = [sample for sample in run.samples.values() if sample.status == "failed"]
+    assert [sample.id for sample in failed] == ["c4<::>1", "c4<::>2"]
+    assert "turn c4<::>1 has no answer to go on from" in (failed[1].reason or "")
+
+
+def test_live_is_a_setting_of_its_own(turnmark):
+    said = turnmark.refused("eval", "mtrag", "--live", "--setting", "reference", "--query", "last-turn")
+    assert "--live is a setting of its own, and --setting reference is given" in said
+    assert "leave --query, --queries, --passages and --protocol out" in said
+    assert "--live: kiwi has no use for it" in turnmark.refused("eval", "kiwi", "--live")
