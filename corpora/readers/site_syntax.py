@@ -1,7 +1,8 @@
 """What site generators add to Markdown goes; the words that a person wrote, such as titles, stay. Code stays as it is.
 
 Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists),
-Docusaurus (`:::`), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, footnotes and template tags.
+Docusaurus (`:::`), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, footnotes, and the tags of Liquid, Jinja,
+GitBook (`{% alert "Mind the gap" %}`) and Hugo (`{{< tab "Linux" >}}`): quoted arguments that are words stay.
 """
 
 from __future__ import annotations
@@ -17,13 +18,48 @@ _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,60}\]:[ \t]*(?=\S)")
 _ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!\w+\][+-]?[ \t]*(?P<words>[^\n]*)$")
 _TAGS = re.compile(
     r"(?:(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
-    r"|\{%[^{}]{0,1000}?%\}|\{\{[^{}]{0,1000}?\}\}"  # template tags
+    r"|\{%(?P<tag>[^{}]{0,1000}?)%\}|\{\{[<%](?P<shortcode>[^{}]{0,1000}?)[%>]\}\}"  # template tags
+    r"|\{\{[^{}]{0,1000}?\}\}"  # template variables
     r"|\[\^[^\]\s]{1,60}\](?!:)"  # marks of footnotes
     r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[ \t]*[#.][A-Za-z][^{}\n]{0,200}\}"  # attribute lists
     r"|(?<=[)\]`*])\{[ \t]*[A-Za-z][\w-]{0,30}=[^{}\n]{1,200}\}"
     r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
     r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:(?:\{[^{}\n]{0,200}\})?)(?P<space>[ ]?)"
 )
+_IN_ADDRESS = re.compile(r"(?:\]\(<?|\]:[ \t]*<?|://|=[\"']?)[^\s\"'()<>]*$")
+"""The target of a link or an HTML attribute has begun."""
+_PLUMBING = frozenset(
+    """
+    assign block blocktrans blocktranslate break capture case comment continue cycle decrement elif else elseif elsif
+    extends filter for from highlight if ifchanged import increment layout load macro raw set unless when with
+    """.split()
+)
+"""Tags without a word for readers, whatever they quote."""
+_SHOWS_A_THING = frozenset(
+    """
+    asset audio badge codepen css data datatable download embed emoji fig figure file gist i18n icon image img imgproc
+    include js link octicon page param params partial pdf photo picture post ref relref render script static style svg
+    tweet url var video vimeo youtube
+    """.split()
+)
+"""A tag with one of these in its name shows a file, a page or a variable: a single word in it is that thing's name."""
+_WORD_KEYS = frozenset("alt body caption content description heading label message summary text title".split())
+_STYLES = frozenset(
+    """
+    alert attention blue caution center danger default error green grey gray hint important info left note primary red
+    right secondary slim success tip warn warning yellow
+    """.split()
+)
+"""How a box looks, which no reader sees in words; with a capital it is its title."""
+_ARGUMENT = re.compile(
+    r"(?:(?P<key>[\w-]{1,60})[ \t]*[=:][ \t]*)?(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>(?:[^'\\]|\\.)*)')",
+    re.DOTALL,
+)
+_ADDRESS = re.compile(r"^(?:\.{0,2}/|\w+://)\S*$")
+_FILE = re.compile(r"\w\.\w{1,5}$")
+_NO_WORD = re.compile(r"[/\\=<>$]|\w_\w")
+_CODE = re.compile(r"\d(?:px|vw|vh|r?em|%|x\d)|==|\w(?:--|__)\w")
+"""Sizes, conditions and CSS classes."""
 _WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
 _PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
@@ -100,11 +136,49 @@ def _without_tags(text: str) -> str:
         if match["code"]:
             return match.group()
         words = (match["keys"] or "").replace('"', "")
+        if tag := match["tag"] or match["shortcode"]:
+            in_address = _IN_ADDRESS.search(text, max(0, match.start() - 300), match.start())
+            words = "" if in_address else _tag_words(tag)
+            if words and _opens_paragraph(text, match.start()) and text.startswith("\n", match.end()):
+                return words + "\n"
         doubled = not words and text[match.start() - 1 : match.start()] in ("", " ", "\n")
         return words if doubled else words + match["space"]
 
     text = _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text
     return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
+
+
+def _opens_paragraph(text: str, start: int) -> bool:
+    """Whether a line begins before `start`, below a blank one or a tag."""
+    before = text[max(0, start - 80) : start].rstrip(" \t")
+    return not before or before.endswith(("\n\n", "%}\n", "}}\n"))
+
+
+def _tag_words(tag: str) -> str:
+    """The quoted arguments of a tag that readers see: titles, captions, sentences, names such as "admins-github"."""
+    name, arguments = (*tag.strip("-+~ \t\n").split(maxsplit=1), "", "")[:2]
+    if name in _PLUMBING:
+        return ""
+    shows_a_thing = not _SHOWS_A_THING.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
+    pieces = []
+    for position, argument in enumerate(_ARGUMENT.finditer(arguments)):
+        key, quoted = argument["key"], argument["double"] or argument["single"] or ""
+        value = " ".join(re.sub(r"\\(.)", r"\1", quoted).split())
+        if not re.search(r"[^\W\d_]{2}", value) or _ADDRESS.search(value):
+            continue
+        if key == "name":
+            is_words = not shows_a_thing and not _FILE.search(value) and "_" not in value
+        elif key:
+            is_words = key in _WORD_KEYS
+        elif " " in value:
+            is_words = not _CODE.search(value) and not (shows_a_thing and _FILE.search(value))
+        else:
+            # "admins-github" is a name, "md" behind a title is none.
+            is_name = not value[0].islower() or (position == 0 and value not in _STYLES)
+            is_words = is_name and not shows_a_thing and not _NO_WORD.search(value) and not _FILE.search(value)
+        if is_words:
+            pieces.append(value)
+    return " ".join(pieces)
 
 
 def _page_words(link: re.Match[str]) -> str:

@@ -99,6 +99,26 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
         ("Use `{{ a }}` and `[b](c)`.", "Use `{{ a }}` and `[b](c)`."),
         ("```\n{% a %}\n[b](c)\n```", "```\n{% a %}\n[b](c)\n```"),
         ('{% icon "check" %}{% include nav.html id="main" %}{% include "a" %}{% css "a/b.c" %}x', "x"),
+        # the words of tags
+        ('drop into {% slack_channel "admins-github" %} and explain', "drop into admins-github and explain"),
+        ('- {% channel\n    "help"\n    "The help desk" %}', "- help The help desk"),
+        ('{%- alert "Don\'t forget", "error" "slim" -%}\n  The form.\n{% endalert %}', "Don't forget\n\n  The form."),
+        ('{{% callout "Note" "blue" %}}\nBody.', "Note\n\nBody."),
+        ('{% tabs %}\n{% tab title="Node.js" %}\nRun it.', "Node.js\n\nRun it."),
+        ('{{< tab "Linux" >}} {{< tab name="Java/Android" >}} {{< tab "参数" >}}', "Linux Java/Android 参数"),
+        ('A {{< glossary_tooltip text="pod" term_id="the pod" >}} runs.', "A pod runs."),
+        (
+            '{% include alert.html type="warning" text="Ask <a href=\'/x\'>Bee</a>, \\"first\\"." %}',
+            'Ask Bee, "first".',
+        ),
+        ('{{< figure src="a b.png" class="wide one" caption="Two boards" width="300 px" >}}', "Two boards"),
+        ('{% image "a.png", "A person writes", "(max-width: 480px) 160px" %}', "A person writes"),
+        (
+            '[form]({% page "forms" %}) <a href="{% url \'home page\' %}">Go</a> https://x/{{< version "one" >}}/y',
+            "form Go https://x//y",
+        ),
+        ('{% callout "info", "md" %}{{< param "NAME" >}}{{< tabs "an_id" >}}{% embed url="https://a.b" %}x', "x"),
+        ('{{< x "a/b.yaml" >}}{{< x "300x" >}}{{< new-in "0.97.0" >}}{% assign a = "Some words" %}x', "x"),
         # Python-Markdown, GitHub
         ("Text.\n{: .note #a}", "Text."),
         ("## Head {#id .c}", "## Head"),
@@ -154,7 +174,7 @@ def test_the_title_of_a_box_is_a_line_in_bold() -> None:
 
 _MARKS = """--- +++ title: # ## - 1. > | ``` ~~~ ` * ** [ ] ( ) ![ ]( [a](b) [a][b] [b]: <a> </a> <!-- --> <b <http://x>
     {{ }} {% %} {{< >}} {: } {#a} {.b} "Some_words" !!! ??? ::: [^1] [^1]: [[ ]] a. e.g. \\ & &amp; {%highlight%} {note}
-    : :a: <nav> <details> {%comment%} {%endcomment%} [!NOTE] import export {/* */} 步骤 。"""
+    {%a"b"%} {{<a"b">}} : :a: <nav> <details> {%comment%} {%endcomment%} [!NOTE] import export {/* */} 步骤 。"""
 _PIECES = st.sampled_from([*_MARKS.split(), "\n", "\n\n", " ", "    ", "\t", "words and words", "\n- [a](#b)"])
 
 
@@ -171,7 +191,8 @@ def test_any_page_is_read(text: str) -> None:
 
 _SOUND = st.sampled_from([
     "# Head\n\n", "Words with [a link](b).\n\n", "- item [x][y]\n", "[y]: http://z\n\n", "![Alt words](i.png)\n\n",
-    "> quote\n\n", "{% if a %}\n", "{{< b >}} \n", "<div>\n<p>text</p>\n</div>\n\n",
+    "> quote\n\n", "{% if a %}\n", "{{< b >}} \n", '{% note "Two words" %}\n', 'Take {{< tab "one" >}} now.\n\n',
+    "<div>\n<p>text</p>\n</div>\n\n",
     "```\n{{ code }}\n\n\n[a](b)\n```\n\n", "!!! note\n    Body\n\n", "| a | [b](c) |\n|---|---|\n| 1 | 2 |\n\n",
     "\\*escaped\\* \\[x\\](y)\n\n", "1. one\n\n   two `c`\n\n", "**bold** <your name>\n\n",
 ])  # fmt: skip
