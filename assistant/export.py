@@ -1,6 +1,7 @@
-"""Conversations for others: tasks in MTRAG's format, and a transcript in Markdown.
+"""Conversations for others: tasks in MTRAG's format, sessions in KIWI's, and a transcript in Markdown.
 
-What a person rated and edited becomes a small benchmark: `turnmark eval mtrag --data` reads what is written here.
+What a person rated and edited becomes a small benchmark: `turnmark eval mtrag --data` and `turnmark eval kiwi --data`
+read what is written here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.marks import CODE
 from turnmark.core.console import printable
 from turnmark.core.errors import RequestError
+from turnmark.corpora.kiwi import INTERACTIONS
+from turnmark.corpora.text import strip_citations
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index
@@ -90,9 +93,42 @@ def mtrag_files(
     for used, domain in domains.items():
         rows[folder / f"corpora/passage_level/{domain}.jsonl"] = _corpus(index, exchanges, used)
     left_out = len(asked) - len(rows[folder / "mtrag-human/generation_tasks/reference.jsonl"])
-    files = {path: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines) for path, lines in rows.items()}
+    files = {path: _json_lines(lines) for path, lines in rows.items()}
     files |= {path: "\n".join(lines) + "\n" for path, lines in labels.items()}
     return files, f"{left_out} turn{'s'[: left_out != 1]} without a rating or an edit left out" if left_out else ""
+
+
+def kiwi_files(exchanges: Sequence[Exchange], folder: Path) -> tuple[dict[Path, str], str]:
+    """A folder with KIWI's interaction data (section 2.2): a session for each answer that was revised; and a note.
+
+    KIWI has a rating at each turn: a revision that nobody rated is written as neutral.
+    """
+    rows: list[Row] = []
+    unrated = 0
+    for exchange in exchanges:
+        reply = exchange.reply
+        shown = [{"title": source.title, "text": source.text} for source in reply.citations if source.text.strip()]
+        if exchange.kind == "ask":
+            rows.append({
+                "original_question": reply.rewrite or exchange.question, "model_name": reply.generator,
+                "initial_answer": exchange.answer, "retrieved_passages": shown, "interaction": [],
+            })  # fmt: skip
+        elif rows:
+            unrated += exchange.rating is None
+            rows[-1]["interaction"].append({
+                "instruction": exchange.question, "answer_1": strip_citations(reply.answer),
+                "answer_2": strip_citations(exchange.edit or ""), "rating": exchange.rating or "neutral",
+                "comment": exchange.comment, "retrieved_passages": shown,
+            })  # fmt: skip
+    revised = [row for row in rows if row["interaction"] and row["initial_answer"].strip()]
+    if not revised:
+        raise RequestError("no answer was revised yet (/revise)")
+    note = f"{unrated} revision{'s'[: unrated != 1]} without a rating written as neutral" if unrated else ""
+    return {folder / INTERACTIONS[0]: _json_lines(revised)}, note
+
+
+def _json_lines(rows: Iterable[Row]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _domain(index: str, taken: Iterable[str]) -> str:

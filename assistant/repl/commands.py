@@ -15,7 +15,7 @@ from rich.text import Text
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.export import mtrag_files, transcript
+from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.open import reopen_assistant
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.screen import CALL, uninterrupted
@@ -30,7 +30,7 @@ KEYS = """\
 Alt-Enter, or a backslash at the end: a new line. Tab completes.
 Ctrl-C while an answer is written cancels the answer and keeps the conversation; twice at the prompt leaves, and so \
 does Ctrl-D."""
-EXPORTS = ("mtrag", "markdown")
+EXPORTS = ("mtrag", "kiwi", "markdown")
 MOST_SHOWN = 12
 """Hits of a search that `/why` lists."""
 
@@ -255,13 +255,16 @@ def export_chat(chat: Chat, argument: str) -> None:
     exchanges, name, path = chat.conversation.exchanges, chat.session.name, Path(target.strip()).expanduser()
     if not exchanges:
         raise RequestError("there is nothing to export yet")
-    if path.exists() and path.is_dir() != (form == "mtrag"):
-        raise RequestError(f"{inert(path)}: {form} needs a {'folder' if form == 'mtrag' else 'file'}")
+    benchmark = form != "markdown"
+    if path.exists() and path.is_dir() != benchmark:
+        raise RequestError(f"{inert(path)}: {form} needs a {'folder' if benchmark else 'file'}")
     if form == "mtrag":
         files, note = mtrag_files(exchanges, name, path, chat.assistant.index)
+    elif form == "kiwi":
+        files, note = kiwi_files(exchanges, path)
     else:
         files, note = {path: transcript(exchanges, name)}, ""
-    shown = inert(path) if form == "markdown" else f"{len(files)} files in {inert(path)}"
+    shown = f"{len(files)} file{'s'[: len(files) != 1]} in {inert(path)}" if benchmark else inert(path)
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
         raise RequestError(f"{shown}: exists already; nothing was written")
     for file, text in files.items():
@@ -271,7 +274,7 @@ def export_chat(chat: Chat, argument: str) -> None:
             raise TurnmarkError(f"{file} could not be written ({error.strerror or error})") from error
     if note:
         chat.say(f"note: {note}", style="yellow")
-    score = f"; score it: turnmark eval mtrag --data {inert(path)}" if form == "mtrag" else ""
+    score = f"; score it: turnmark eval {form} --data {inert(path)}" if benchmark else ""
     chat.say(f"written: {shown}{score}", style="dim")
 
 
@@ -314,7 +317,7 @@ COMMANDS: dict[str, Command] = {
     "/retriever": Command("[SPEC]", "continue with another retriever", swap("retriever")),
     "/generator": Command("[SPEC]", "continue with another model, or extractive", swap("generator")),
     "/save": Command("[NAME]", "keep the session, under a name if you give one", save),
-    "/export": Command("mtrag|markdown FILE", "write the conversation to a folder or file", export_chat),
+    "/export": Command("mtrag|kiwi|markdown FILE", "write the conversation to a folder or file", export_chat),
     "/clear": Command("", "begin a new conversation", clear),
     "/help": Command("", "this list", help_),
     "/quit": Command("", "leave", quit_),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from markdown_it import MarkdownIt
 
 from tests.assistant.exchanges import citation, folded, reply, turned
-from turnmark.assistant.export import mtrag_files, transcript
+from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.session import Began, Conversation, Edited, SessionEvent, Swapped, Turned, TurnRated
+from turnmark.core.errors import RequestError
+from turnmark.corpora import kiwi as kiwi_data
 from turnmark.corpora import mtrag as mtrag_data
 
 TALK = [
@@ -82,6 +85,66 @@ def test_targets_are_what_the_person_approved_and_names_cannot_break_a_table(tmp
     assert questions["text"] == "|user|: Who? Really?\n|user|: When?\n|user|: Where?"
     corpus = [json.loads(row)["_id"] for row in files[tmp_path / "corpora/passage_level/mynotesx.jsonl"].splitlines()]
     assert corpus == ["b", "c", "d"]
+
+
+REVISED = [
+    "How do I keep a sourdough starter?",
+    "/revise as a list please",
+    "/rate good one step a line",
+    "/revise only the first 2 steps",
+    "/rate bad",
+    "/revise make it shorter",
+    "/edit Feed it weekly. [1]",
+    "How tall is Stack Nell lighthouse?",
+]
+
+
+def test_revisions_become_sessions_that_eval_kiwi_runs_on(home, turnmark, tmp_path):
+    folder = tmp_path / "mine"
+    lines = [*REVISED, f"/export kiwi {folder}", f"/export kiwi {folder}"]
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
+    assert ran.code == 0, ran.err
+    assert "note: 1 revision without a rating written as neutral" in ran.out
+    assert f"written: 1 file in {folder}; score it: turnmark eval kiwi --data {folder}" in ran.out
+    assert f"1 file in {folder}: exists already; nothing was written" in ran.out
+
+    loaded = kiwi_data.load_sessions(folder)
+    assert loaded.problems == ()
+    (session,) = loaded.data
+    assert (session.question, session.model) == (REVISED[0], "extractive")
+    assert session.passages
+    first, second, third = session.turns
+    assert [turn.instruction for turn in session.turns] == [
+        "as a list please", "only the first 2 steps", "make it shorter",
+    ]  # fmt: skip
+    assert [turn.rating for turn in session.turns] == ["good", "bad", "neutral"]
+    assert (first.comment, first.previous) == ("one step a line", session.initial_answer)
+    assert (second.previous, third.previous) == (first.answer, first.answer), "what is bad and not edited is dropped"
+    assert (first.edit, third.edit) == (None, "Feed it weekly.")
+
+    run = turnmark.json("eval", "kiwi", "--data", folder, "--out", tmp_path / "run")
+    assert (run["n"], run["failed"], run["metrics"]["edit_ratio"]["n"]) == (3, 0, 3)
+    own = tmp_path / "answers.jsonl"
+    own.write_text('{"id": "0/1", "prediction": "Feed it."}\n', encoding="utf-8")
+    scored = turnmark.json("score", "kiwi", "--data", folder, "--predictions", own, "--out", tmp_path / "scored")
+    assert scored["metrics"]["answer_words"]["mean"] == 2
+
+
+def test_only_revisions_make_a_session_of_kiwi(tmp_path):
+    talk = talked(
+        turned(1, "Who?", "Ada [1].", "a"),
+        Turned(turn=2, question="And when?", reply=reply("In May [1].", "b", rewrite="When was Ada born?")),
+        turned(3, "longer", "In May 1815 [1].", "b", kind="revise"),
+    )
+    files, note = kiwi_files(talk.exchanges, tmp_path)
+    (text,) = files.values()
+    row = json.loads(text)
+    assert (row["original_question"], row["initial_answer"]) == ("When was Ada born?", "In May.")
+    assert [turn["answer_1"] for turn in row["interaction"]] == ["In May 1815."]
+    assert row["retrieved_passages"] == [{"title": "B", "text": "text"}]
+    assert note == "1 revision without a rating written as neutral"
+    with pytest.raises(RequestError, match="no answer was revised yet"):
+        kiwi_files(talk.exchanges[:2], tmp_path)
 
 
 def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():

@@ -143,7 +143,7 @@ def test_parts_are_swapped_a_turn_is_answered_again_and_the_conversation_stays(t
         ("/generator bogus", "no generator is called 'bogus'"),
         ("/retriever dense", "has no vectors"),
         ("/index nope", "no index is called 'nope'"),
-        ("/export pdf x", "a format (mtrag, markdown) and a file"),
+        ("/export pdf x", "a format (mtrag, kiwi, markdown) and a file"),
         ("/export mtrag /etc/passwd", "mtrag needs a folder"),
         ("/revise", "how?"),
         ("/save ../x", "use up to 100 letters"),

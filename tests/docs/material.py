@@ -111,7 +111,14 @@ def _synthetic(scene: Scene, target: Path) -> None:
 
 def _exported(scene: Scene, target: Path) -> None:
     """What a chat exports."""
-    scene.fine("chat", "--index", "notes", "--no-save", stdin=f"{ONE_QUESTION}\n/rate good\n/export mtrag {target}\n")
+    lines = (
+        ONE_QUESTION,
+        "/rate good",
+        "/revise as a list please",
+        f"/export mtrag {target}",
+        f"/export kiwi {target}",
+    )
+    scene.fine("chat", "--index", "notes", "--no-save", stdin="\n".join(lines) + "\n")
 
 
 def _clone(_: Scene, target: Path) -> None:
