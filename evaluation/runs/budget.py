@@ -67,6 +67,9 @@ class Ledger:
         budget: the most to be spent; None: no limit.
         spent: what earlier calls of the command have used.
         guess: what a sample takes, while none has ended.
+
+    Attributes:
+        others: role -> price, for roles whose calls go to another model than the generator.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Ledger:
         guess: Usage | None = None,
     ) -> None:
         self._price, self._budget = price, budget
+        self.others: dict[str, Price | None] = {}
         self._currency = price.currency if price is not None else budget.currency if budget is not None else None
         self._before = with_cost(spent or Usage(), price)
         self._guess = with_cost(guess or Usage(), price)
@@ -94,7 +98,7 @@ class Ledger:
 
     def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
         """Usage by role with its cost, if there is a price."""
-        return {role: with_cost(used, self._price) for role, used in usage.items()}
+        return {role: with_cost(used, self.others.get(role, self._price)) for role, used in usage.items()}
 
     def spend(self, usage: Mapping[str, Usage]) -> None:
         """Record what a sample used, priced."""

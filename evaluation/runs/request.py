@@ -272,6 +272,7 @@ class SynthRequest(Request):
         str | None,
         typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named."),
     ] = None
+    judge: str | None = None
     prompts: Prompts = None
     seed: Seed = 0
     concurrency: Concurrency = 16
@@ -301,3 +302,9 @@ class CompoundRequest(SynthRequest):
         BeforeValidator(split_names),
         typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …; default: all five, in turn."),
     ] = ()
+    capability: Annotated[
+        str, typer.Option(metavar="NAME", help="What the questions test: Understanding, Reasoning or Knowledge.")
+    ] = "Understanding"
+    judge: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="The model that filters; default: the one that writes.")
+    ] = None

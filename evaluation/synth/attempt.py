@@ -1,4 +1,4 @@
-"""One attempt of a synthesis: the calls of the model that writes, their time and cost, and what came of it.
+"""One attempt of a synthesis: the calls of the models that write and judge, their time and cost, and what came of it.
 
 A reply that cannot be used (malformed twice, cut twice, refused) rejects what is being made, with what the model wrote.
 A call that fails for outer reasons (no connection, a limit, the time is over) fails the attempt, which is tried again.
@@ -32,6 +32,7 @@ PROMPTS = PromptFolder(Path(__file__).with_name("prompts"), "a synthesis")
 ABOUT_THE_REPLY = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
 """Kinds of failure that are about what was asked, so that asking again would not help."""
 EMBEDDER = "minilm"
+WRITER, JUDGE = "generator", "judge"
 RAW = 20_000
 """Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""
 
@@ -85,19 +86,20 @@ class Attempt:
     """One attempt.
 
     Args:
-        generator: writes and filters; its calls end with the attempt's time.
+        generator: writes; its calls end with the attempt's time.
+        judge: another model that filters; None: the one that writes.
 
     Attributes:
         items, rejects: what was made so far, and what did not pass.
         random: chance that depends on the command's seed and on this attempt alone, whatever else runs.
-        usage: what its calls took.
+        usage: role -> what its calls took.
     """
 
-    def __init__(self, seed: Seed, tools: Tools, generator: Generator) -> None:
-        self.seed, self.tools, self.generator = seed, tools, generator
+    def __init__(self, seed: Seed, tools: Tools, generator: Generator, judge: Generator | None = None) -> None:
+        self.seed, self.tools, self.generator, self.judge = seed, tools, generator, judge
         self.items: list[SynthItem] = []
         self.rejects: list[Reject] = []
-        self.usage = Usage()
+        self.usage: dict[str, Usage] = {}
         self.random = random.Random(f"{tools.seed} {seed.id}")
         self._notes: dict[str, None] = {}
 
@@ -122,6 +124,7 @@ class Attempt:
         history: Sequence[Message] = (),
         plain: Mapping[str, str] | None = None,
         temperature: float | None = None,
+        judge: bool = False,
     ) -> T:
         """The reply to a prompt.
 
@@ -131,20 +134,22 @@ class Attempt:
             texts: placeholder -> text from outside or from a model, shown between marks.
             passages, history: shown if the prompt has placeholders for them, and cut if they do not fit.
             plain: placeholder -> words of ours.
+            judge: the judge is asked, if there is one.
 
         Raises:
             Rejected: no usable reply came.
             GeneratorError: the call failed for other reasons than what was asked.
         """
-        limit = self.generator.reply_tokens
+        role, generator = (JUDGE, self.judge) if judge and self.judge is not None else (WRITER, self.generator)
+        limit = generator.reply_tokens
         prompt = PROMPTS.load(name, self.tools.prompts)
         shown = {key: text or None for key, text in texts.items()}
-        fitted = fit_prompt(prompt, room_for(self.generator, limit), shown, passages, history, plain)
+        fitted = fit_prompt(prompt, room_for(generator, limit), shown, passages, history, plain)
         if fitted is None:
             raise Rejected(stage, "too long for the model's context")
         self._notes |= dict.fromkeys(f"{name}: {note}" for note in fitted.notes)
-        reply, usage = ask(self.generator, fitted.messages, schema, max_tokens=limit, temperature=temperature)
-        self.usage += usage
+        reply, usage = ask(generator, fitted.messages, schema, max_tokens=limit, temperature=temperature)
+        self.usage[role] = self.usage.get(role, Usage()) + usage
         if not isinstance(reply, Failure):
             return reply
         if reply.kind not in ABOUT_THE_REPLY:

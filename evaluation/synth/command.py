@@ -35,7 +35,8 @@ def make_inscoqa(request: InscoqaRequest, errors: ErrorCollector) -> None:
 
 def make_compound_qa(request: CompoundRequest, errors: ErrorCollector) -> None:
     """Make compound questions with references as Compound-QA has them."""
-    _make("compound-qa", {"types": list(request.types)} if request.types else {}, request, errors)
+    types = {"types": list(request.types)} if request.types else {}
+    _make("compound-qa", {**types, "capability": request.capability}, request, errors)
 
 
 def _mount(name: str, kind: type[R], run: Callable[[R, ErrorCollector], None]) -> None:

@@ -1,8 +1,8 @@
 """`turnmark synth compound-qa`: compound questions by CQ-Syn (Compound-QA section 3.2, appendices B and C).
 
 From a passage a model writes a question of a type; keywords (C.1) and a judge (C.2) say whether it is of that type;
-then the model answers every part of it. Review by three people with 0, 1 or 2 (C.3) is left to people. Keywords and
-criteria in `compound_types.json` are the paper's; instructions and examples are ours.
+then the model answers every part of it. People review what was made (C.3) on a page of `turnmark report OUT --rate`.
+Keywords and criteria in `compound_types.json` are the paper's; instructions and examples are ours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.split import split_questions
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
-from turnmark.corpora.compound_qa import QuestionType
+from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
@@ -31,17 +31,23 @@ FEWEST_PARTS = 2
 LONGEST_QUESTION, LONGEST_ANSWER = 80, 350
 """Words."""
 TYPES: tuple[QuestionType, ...] = get_args(QuestionType)
-CAPABILITY = "Understanding"
-"""What questions about a passage test."""
+CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
+REASONING = "Reasoning"
 
 
-class TypeRules(Record):
+class WritingRules(Record):
+    """How questions of a type are written."""
+
+    rules: str = Field(description="what the compound question does (Tables 6 to 11)")
+    examples: tuple[str, ...] = Field(description="ours")
+
+
+class TypeRules(WritingRules):
     """How questions of a type are written and judged."""
 
     keywords: tuple[tuple[str, ...], ...] = Field(description="a question has a word of each list (C.1)")
-    rules: str = Field(description="what the compound question does (Tables 6 to 10)")
-    examples: tuple[str, ...] = Field(description="ours")
     criteria: tuple[str, ...] = Field(description="what must hold (Tables 12 to 16)")
+    reasoning: WritingRules | None = Field(default=None, description="for the capability Reasoning (Table 11)")
 
 
 @cache
@@ -103,17 +109,25 @@ class CompoundQuestions:
 
     Args:
         types: those to make; in turn, a context each.
+        capability: what the questions test. It names the files; Hypothetical-Analysis has other rules for Reasoning
+            (appendix B, Table 11).
     """
 
     name: ClassVar[str] = "compound-qa"
     prompts: ClassVar[tuple[str, ...]] = ("compound-question", "compound-filter", "compound-reference")
     each: ClassVar[int] = 1
 
-    def __init__(self, types: Sequence[str] = TYPES) -> None:
+    def __init__(self, types: Sequence[str] = TYPES, capability: str = "Understanding") -> None:
+        problems = []
         if wrong := [name for name in types if name not in TYPES]:
-            raise RequestError(f"--types: no type {', '.join(map(repr, wrong))}; there are: {', '.join(TYPES)}")
+            problems.append(f"--types: no type {', '.join(map(repr, wrong))}; there are: {', '.join(TYPES)}")
+        if capability not in CAPABILITIES:
+            problems.append(f"--capability: no capability {capability!r}; there are: {', '.join(CAPABILITIES)}")
+        if problems:
+            raise RequestError(problems)
         self.types = tuple(name for name in TYPES if name in types)
-        self.options = {"types": list(self.types)}
+        self.capability = capability
+        self.options = {"types": list(self.types), "capability": capability}
         self.tokens = (1_200, 370)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
@@ -134,12 +148,13 @@ class CompoundQuestions:
         except Rejected as error:
             attempt.reject(error, **about)
         else:
-            attempt.keep(f"{CAPABILITY}/{name}/{content['ID']}", content["com_question"], content, name)
+            attempt.keep(f"{self.capability}/{name}/{content['ID']}", content["com_question"], content, name)
 
     def _content(self, name: QuestionType, context: str, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
         """A question of a type with its reference; `about` gathers what there is of it so far."""
         rules = load_type_rules()[name]
-        plain = {"rules": rules.rules, "examples": "\n".join(f"  - {text}" for text in rules.examples)}
+        writing = rules.reasoning if rules.reasoning and self.capability == REASONING else rules
+        plain = {"rules": writing.rules, "examples": "\n".join(f"  - {text}" for text in writing.examples)}
         reply = attempt.ask(
             "question", "compound-question", CompoundQuestionReply, {"context": context}, plain=plain, temperature=0.7
         )
@@ -154,7 +169,7 @@ class CompoundQuestions:
         criteria = "\n".join(f"- {text}" for text in rules.criteria)
         verdict = attempt.ask(
             "judge", "compound-filter", TypeVerdictReply, {"question": question},
-            plain={"type": name, "criteria": criteria},
+            plain={"type": name, "criteria": criteria}, judge=True,
         )  # fmt: skip
         check(verdict.fits, "judge", f"not {name}", verdict.model_dump_json())
         texts = {"context": context, "question": question}
@@ -174,7 +189,7 @@ class CompoundQuestions:
         """Write a file for each type, in the layout of the official repository."""
         files = []
         for name in self.types:
-            file = f"data/{CAPABILITY}/{CAPABILITY}_{name.replace('-', '_')}.jsonl"
+            file = f"data/{self.capability}/{self.capability}_{name.replace('-', '_')}.jsonl"
             rows = [item.content for item in items if item.content["type"] == name]
             if rows:
                 write_rows(folder / file, ({key: row[key] for key in row if key != "type"} for row in rows))

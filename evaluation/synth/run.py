@@ -13,18 +13,31 @@ from pydantic import Field
 
 from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.prompts import check_prompts
+from turnmark.assistant.settings import load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs.budget import Ledger, add_usage, open_ledger
+from turnmark.evaluation.runs.budget import Ledger, add_usage, open_ledger, price_in
 from turnmark.evaluation.runs.engine import Limits, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs.journal import SampleJournal
+from turnmark.evaluation.runs.limits import Bounded
 from turnmark.evaluation.runs.request import allowed_failures, command_line
 from turnmark.evaluation.runs.rundir import check_folder, default_folder, package_versions, version_of
 from turnmark.evaluation.scores.scoring import now
-from turnmark.evaluation.synth.attempt import EMBEDDER, PROMPTS, Attempt, Rejected, Seed, Synthesis, Tools
+from turnmark.evaluation.synth.attempt import (
+    EMBEDDER,
+    JUDGE,
+    PROMPTS,
+    WRITER,
+    Attempt,
+    Rejected,
+    Seed,
+    Synthesis,
+    Tools,
+)
 from turnmark.evaluation.synth.folder import (
     ITEMS,
     REJECTS,
@@ -53,6 +66,7 @@ class SynthPlan:
     synthesis: Synthesis
     tools: Tools
     generator: Generator
+    judge: Generator | None
     manifest: SynthManifest
     folder: Path
     seeds: Sequence[Seed]
@@ -63,10 +77,11 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
     from turnmark.retrieval.embed import shared_embedder
 
     generator = _writer(request, errors)
+    judge = _model("--judge", request.judge, errors) if request.judge else None
     errors.collect(check_prompts, request.prompts, PROMPTS)
     opened = errors.collect(_source, request, synthesis.name)
     if request.budget is not None:
-        errors.collect(open_ledger, request.generator or "extractive", request.budget)
+        errors.collect(_open_ledger, request)
     errors.raise_all()
     assert generator is not None, "errors.raise_all() raised otherwise"
     assert opened is not None, "errors.raise_all() raised otherwise"
@@ -76,7 +91,12 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
         raise RequestError(f"synth {synthesis.name}: there is nothing to start from: no document holds enough text")
     manifest = SynthManifest(
         kind=synthesis.name,
-        specs={"generator": generator.name, "embedder": EMBEDDER, "retriever": retriever},
+        specs={
+            WRITER: generator.name,
+            **({JUDGE: judge.name} if judge else {}),
+            "embedder": EMBEDDER,
+            "retriever": retriever,
+        },
         prompts=PROMPTS.hashes(synthesis.prompts, request.prompts),
         corpus=source.corpus(),
         options=dict(synthesis.options),
@@ -90,24 +110,39 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
     tools = Tools(source, request.seed, shared_embedder(EMBEDDER), request.prompts)
-    return SynthPlan(request, synthesis, tools, generator, manifest, folder, seeds)
+    return SynthPlan(request, synthesis, tools, generator, judge, manifest, folder, seeds)
 
 
 def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
-    """The model that writes, with the response cache in front of it: a resumed attempt pays for nothing twice."""
-    from turnmark.assistant.generators import open_generator
-    from turnmark.assistant.generators.cache import with_cache
-
     if not request.generator:
         errors.add("--generator: name the model that is to write, such as openai:MODEL@URL; there is no default")
         return None
-    if request.generator.partition("?")[0] in ("extractive", "embedded"):
-        errors.add(f"--generator {request.generator}: the embedded forms write no questions; name a language model")
+    return _model("--generator", request.generator, errors)
+
+
+def _model(flag: str, spec: str, errors: ErrorCollector) -> Generator | None:
+    """A language model, with the response cache in front of it: a resumed attempt pays for nothing twice."""
+    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.generators.cache import with_cache
+
+    if spec.partition("?")[0] in ("extractive", "embedded"):
+        lacking = "write no questions" if flag == "--generator" else "cannot tell types of questions apart"
+        errors.add(f"{flag} {spec}: the embedded forms {lacking}; name a language model")
         return None
-    generator = errors.collect(open_generator, request.generator)
-    if generator is None or request.generator.startswith("replay:"):  # each line of a script is used once
+    generator = errors.collect(open_generator, spec)
+    if generator is None or spec.startswith("replay:"):  # each line of a script is used once
         return generator
     return errors.collect(with_cache, generator)
+
+
+def _open_ledger(request: SynthRequest, samples: SampleJournal | None = None) -> Ledger:
+    """The budget, with the prices of the models that write and judge."""
+    ledger = open_ledger(request.generator or "extractive", request.budget, samples)
+    if request.judge:
+        prices = load_prices()
+        limit = parse_budget(request.budget) if request.budget else None
+        ledger.others[JUDGE] = price_in(limit, request.judge, prices) if limit else price_of(request.judge, prices)
+    return ledger
 
 
 def _source(request: SynthRequest, name: str) -> tuple[str, IndexSource]:
@@ -133,7 +168,7 @@ def synthesize(plan: SynthPlan) -> tuple[SynthReport, bool]:
     """
     began, n = time.perf_counter(), plan.request.n
     with open_synthesis_folder(plan.folder, plan.manifest) as folder:
-        ledger = open_ledger(plan.request.generator or "", plan.request.budget, folder.samples)
+        ledger = _open_ledger(plan.request, folder.samples)
         outcome = RunOutcome() if folder.kept >= n else _work(plan, folder, ledger)
         note = outcome.stopped
         if folder.kept < n and not note:
@@ -148,20 +183,22 @@ def _work(plan: SynthPlan, folder: SynthFolder, ledger: Ledger) -> RunOutcome:
     request = plan.request
     tokens_in, tokens_out = plan.synthesis.tokens
     ledger.expect(Usage(prompt_tokens=tokens_in, completion_tokens=tokens_out))
-    make_ready(plan.generator)
+    for model in filter(None, (plan.generator, plan.judge)):
+        make_ready(model)
     plan.tools.embed(["load the model"])
     folder.duplicates = Duplicates(plan.tools.embed, list(folder.items()))
     limits = Limits(request.concurrency, DEADLINE, allowed_failures(request.max_failures, request.n))
 
     def answer(item: Item, generator: Generator | None) -> Sample:
         assert generator is not None, "a synthesis has a model"
-        attempt = Attempt(item.task, plan.tools, generator)
+        judge = Bounded.until(plan.judge, DEADLINE) if plan.judge is not None else None
+        attempt = Attempt(item.task, plan.tools, generator, judge)
         try:
             plan.synthesis.make(attempt)
         except Rejected as error:
             attempt.reject(error, start=str(attempt.seed.start)[:200])
         folder.stash(item.id, attempt.items, attempt.rejects)
-        return Sample(id=item.id, status="done", query=None, usage={"generator": attempt.usage})
+        return Sample(id=item.id, status="done", query=None, usage=attempt.usage)
 
     with shown_progress() as progress:
         progress.start(f"making {plan.synthesis.name}", request.n)
@@ -241,6 +278,9 @@ def _write_outputs(
     spent: dict[str, Usage] = {}
     for sample in folder.samples.records():
         spent = add_usage(spent, sample.usage)
+    judged = (
+        () if plan.judge or name != "compound-qa" else ("the model that writes filtered too; --judge names another",)
+    )
     benchmark = "mtrag-s" if name == "mtrag" else name
     try_it = (f"try it: turnmark eval {benchmark} --data {path}",) if files else ()
     return SynthReport(
@@ -255,5 +295,5 @@ def _write_outputs(
         usage={role: used.model_dump() for role, used in ledger.priced(spent).items()},
         seconds=round(time.perf_counter() - began, 3),
         files=files,
-        notes=(*notes, *folder.unreadable(), *try_it),
+        notes=(*notes, *judged, *folder.unreadable(), *try_it),
     )

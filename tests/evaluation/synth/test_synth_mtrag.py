@@ -176,6 +176,14 @@ def test_a_wrong_request_says_all_its_mistakes(turnmark, with_index):
         assert part in message
     assert "there is no default" in turnmark("synth", "mtrag", "--index", "demo").err
     # A wrong setting of the kind's own hides no other mistake.
-    own = turnmark("synth", "compound-qa", "--types", "Riddle", "--n", 0)
-    for part in ("no type 'Riddle'", "--index names", "there is no default", "--n 0"):
+    own = turnmark("synth", "compound-qa", "--types", "Riddle", "--capability", "Wit", "--judge", "embedded", "--n", 0)
+    assert "there are: Understanding, Reasoning, Knowledge" in own.err
+    for part in (
+        "no type 'Riddle'",
+        "no capability 'Wit'",
+        "--judge embedded: the embedded forms cannot tell",
+        "--index names",
+        "there is no default",
+        "--n 0",
+    ):
         assert part in own.err

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,9 +136,55 @@ def test_what_is_wrong_with_compound_questions_is_rejected(synth):
     assert {stage: set(reasons) for stage, reasons in outcome.report["filters"].items()} == counted(COMPOUND_FAULTS)
 
 
+def test_another_model_judges_and_is_counted_apart(synth, tmp_path):
+    (tmp_path / "home" / "config.toml").write_text(
+        "[prices.writer]\nprompt = 1.0\ncompletion = 2.0\n[prices.strict]\nprompt = 100.0\ncompletion = 200.0\n"
+    )
+    asked = []
+
+    def wrong(name, parts):
+        asked.append((name, synth.server.bodies[-1]["model"]))
+        return changed("compound-filter", fits=False)(name, parts) if len(asked) < 3 else None
+
+    judge = f"openai:strict@{synth.server.url}"
+    outcome = synth("compound-qa", "--n", 1, "--judge", judge, "--concurrency", 1, wrong=wrong)
+    assert outcome.ran.code == 0, outcome.ran.err
+    models = {name: {model for prompt, model in asked if prompt == name} for name, _ in asked}
+    assert models == {
+        "compound-question": {"writer"}, "compound-filter": {"strict"}, "compound-reference": {"writer"},
+    }  # fmt: skip
+    assert outcome.report["filters"] == {"judge": {"not Factual-Statement": 1}}
+    usage = outcome.report["usage"]
+    assert {role: used["calls"] for role, used in usage.items()} == {"generator": 3, "judge": 2}
+    tokens = {role: used["prompt_tokens"] + 2 * used["completion_tokens"] for role, used in usage.items()}
+    assert usage["judge"]["cost"] == pytest.approx(100 * tokens["judge"] / 1e6)
+    assert usage["generator"]["cost"] == pytest.approx(tokens["generator"] / 1e6)
+    assert not any("filtered too" in note for note in outcome.report["notes"])
+    manifest = json.loads((outcome.out / "manifest.json").read_text("utf-8"))
+    assert manifest["specs"]["judge"].startswith("openai:strict@")
+    other = synth("compound-qa", "--n", 1, out=outcome.out)
+    assert other.ran.code == 2, "a folder is of one judge"
+    assert "judge" in other.ran.err
+
+
+def test_reasoning_has_other_rules_and_files(synth):
+    flags = ("--n", 1, "--types", "Hypothetical-Analysis", "--capability")
+    outcome = synth("compound-qa", *flags, "Reasoning")
+    assert outcome.report["kept"] == 1
+    assert "the model that writes filtered too; --judge names another" in outcome.report["notes"]
+    system = " ".join(synth.server.bodies[0]["messages"][0]["content"].split())
+    assert "by inference in several steps" in system
+    assert list(compound_qa.load_tasks(outcome.out).data) == [outcome.lines("items.jsonl")[0]["id"]]
+    assert outcome.report["files"] == ["data/Reasoning/Reasoning_Hypothetical_Analysis.jsonl"]
+    bodies = len(synth.server.bodies)
+    knowledge = synth("compound-qa", *flags, "Knowledge")
+    assert knowledge.report["files"] == ["data/Knowledge/Knowledge_Hypothetical_Analysis.jsonl"]
+    assert "inference in several steps" not in " ".join(synth.server.bodies[bodies]["messages"][0]["content"].split())
+
+
 def test_every_example_of_ours_passes_the_filter_of_its_type():
     for kind, rules in load_type_rules().items():
-        for example in rules.examples:
+        for example in (*rules.examples, *(rules.reasoning.examples if rules.reasoning else ())):
             assert missing_keywords(example, kind) is None, (kind, example)
     assert set(load_type_rules()) == {*TYPES}
 
