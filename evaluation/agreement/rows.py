@@ -112,7 +112,9 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
     ratings = [path for path in files if is_ratings(path)]
     for key in filter(is_key, files):
         rated, problems = rated_answers(key, ratings)
-        answers = [_rate(Answer(task, system, text), ratings) for task, system, text, ratings in rated]
+        answers = [
+            _rate(Answer(one.task, one.system, one.text, answerability=one.answerability), one.ratings) for one in rated
+        ]
         rows.people = True
         rows.problems += problems
         _add_properties(rows, [name for answer in answers for name in answer.reference])

@@ -9,20 +9,33 @@ import re
 import pytest
 
 from tests.evaluation.chromium import WHY, browser, found
-from tests.evaluation.reported import SAMPLES, SUMMARY, write_run
+from tests.evaluation.mtrag_runs import ran
+from tests.evaluation.reported import write_run
 from turnmark.evaluation.report.rating import FANC, key_file
 
 
+def content_of(page):
+    """The data in a page."""
+    data = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert data
+    return json.loads(data[1])
+
+
 @pytest.fixture
-def page(turnmark, tmp_path):
-    """A page over two systems, and the data in it."""
-    other = tuple(s.model_copy(update={"prediction": f"Other: {s.prediction}"}) if s.prediction else s for s in SAMPLES)
-    runs = [write_run(tmp_path / "ours"), write_run(tmp_path / "theirs", SUMMARY, other)]
-    turnmark.ok("report", *runs, "--rate", tmp_path / "rate.html")
-    text = (tmp_path / "rate.html").read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert found
-    return tmp_path / "rate.html", text, json.loads(found[1])
+def page(turnmark, benchmark_root, searching, tmp_path):
+    """A page over two runs that were shown different passages, and the data in it."""
+    runs = [
+        ran(benchmark_root, tmp_path / "ours", setting="rag"),
+        ran(benchmark_root, tmp_path / "theirs", setting="reference"),
+    ]
+    turnmark.ok("report", *(run.folder for run in runs), "--rate", tmp_path / "rate.html")
+    return (
+        tmp_path / "rate.html",
+        (tmp_path / "rate.html").read_text(encoding="utf-8"),
+        content_of(tmp_path / "rate.html"),
+    )
 
 
 def test_nobody_sees_whose_an_answer_is(page):
@@ -36,16 +49,38 @@ def test_nobody_sees_whose_an_answer_is(page):
     assert "//" not in text.replace("<!--", ""), "it loads nothing from elsewhere"
 
 
+def test_a_task_has_its_conversation_its_question_and_the_passages_of_each_answer(page):
+    path, text, data = page
+    key = json.loads(key_file(path).read_text())
+    task = next(task for task in data["tasks"] if task["id"] == "c1<::>2")
+    assert [(role, data["texts"][said]) for role, said in task["said"]] == [
+        ("user", "who made the bell"), ("assistant", "answer 1"),
+    ]  # fmt: skip
+    assert data["texts"][task["question"]] == "when was it cast"
+    letters = {system: letter for letter, system in key["systems"]["c1<::>2"].items()}
+    given = {
+        system: [data["texts"][passage] for passage in task["answers"][letter]["passages"]]
+        for system, letter in letters.items()
+    }
+    assert given["theirs"] == ["the bell was cast in 1858", "cast twice, in fact"]
+    assert given["ours"][0] == "the bell was cast in 1858"
+    assert len(given["ours"]) > 2, "what it found, not what the other one was given"
+    assert key["answerability"]["c1<::>2"] == "ANSWERABLE"
+    assert set(key["answerability"]) == {task["id"] for task in data["tasks"]}
+    assert "ANSWERABLE" not in text, "a rater does not see it"
+
+
 def test_what_three_people_say_is_read_by_agreement(page, turnmark):
     path, _, data = page
-    systems = json.loads(key_file(path).read_text())["systems"]
+    key = json.loads(key_file(path).read_text())
     files = []
     for rater, shift in (("a", 0), ("b", 0), ("c", 1)):
         rows = []
         for task in data["tasks"]:
-            best = next(letter for letter, system in systems[task["id"]].items() if system == "ours")
+            best = next(letter for letter, system in key["systems"][task["id"]].items() if system == "ours")
             given = {f"{letter} {name}": str(4 - shift if letter == best else 2) for letter in "AB" for name in FANC}
-            rows.append({"rater": rater, "id": task["id"], "given": {**given, "AB": best if rater != "c" else "tie"}})
+            given["AB"] = best if rater != "c" else "tie"
+            rows.append({"rater": rater, "id": task["id"], "page": data["page"], "given": given})
         files.append(path.with_name(f"{rater}.jsonl"))
         files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows))
     measured = turnmark.json("agreement", key_file(path), *files)
@@ -56,6 +91,56 @@ def test_what_three_people_say_is_read_by_agreement(page, turnmark):
     raters = measured["annotators"]["faithfulness"]
     assert (raters["n"], raters["fewer"], raters["agreeing"]) == (2 * len(data["tasks"]), 0, 1.0)
     assert "nobody rated" not in turnmark.refused("agreement", key_file(path))
+    labels = list(key["answerability"].values())
+    counts = {m["subset"]: m["n"] for m in measured["means"] if m["system"] == "ours"}
+    assert counts["all"] == len(labels)
+    assert counts["answerable"] == labels.count("ANSWERABLE") < len(labels)
+
+
+def test_ratings_of_another_page_are_none_of_this_one(page, turnmark):
+    path, _, data = page
+    ratings = path.with_name("a.jsonl")
+    row = {"rater": "a", "id": data["tasks"][0]["id"], "page": "0" * 16, "given": {"A faithfulness": "4"}}
+    ratings.write_text(json.dumps(row) + "\n")
+    assert "no file of ratings of this page" in turnmark.refused("agreement", key_file(path), ratings)
+    ratings.write_text(json.dumps({**row, "page": data["page"]}) + "\n" + json.dumps(row) + "\n")
+    measured = turnmark.json("agreement", key_file(path), ratings)
+    assert any("no rating of this page" in note for note in measured["notes"]), measured["notes"]
+
+
+def test_what_another_system_was_shown_may_not_be_known(turnmark, benchmark_root, tmp_path):
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"id": "c1<::>1", "prediction": "Somebody."}\n')
+    given = {}
+    for setting in ("rag", "reference"):
+        flags = ("--data", benchmark_root, "--predictions", answers, "--setting", setting, "--domains", "clapnq")
+        turnmark.ok("score", "mtrag", *flags, "--out", tmp_path / setting)
+        turnmark.ok("report", tmp_path / setting, "--rate", tmp_path / f"{setting}.html")
+        data = content_of(tmp_path / f"{setting}.html")
+        assert data["texts"][data["tasks"][0]["question"]] == "who made the bell", "a file need not repeat it"
+        given[setting] = data["tasks"][0]["answers"]["A"]["passages"]
+    assert given["rag"] is None
+    assert len(given["reference"]) == 1
+    (tmp_path / "rag" / "browse.jsonl").unlink()
+    assert "evaluate or score it again" in turnmark.refused("report", tmp_path / "rag", "--rate", tmp_path / "x.html")
+
+
+def test_a_revision_has_the_question_the_answer_before_and_the_instruction(turnmark, tmp_path):
+    turnmark.ok("eval", "kiwi", "--limit", 2, "--out", tmp_path / "run")
+    turnmark.ok("report", tmp_path / "run", "--rate", tmp_path / "rate.html")
+    data = content_of(tmp_path / "rate.html")
+    assert (data["asks"], data["pairs"], data["scales"]) == (
+        "Instruction",
+        False,
+        {"rating": ["good", "neutral", "bad"]},
+    )
+    task = data["tasks"][1]
+    (said,) = task["said"]
+    assert (said[0], data["texts"][said[1]]) == ("user", "How do the two sourdough methods of Ternsay differ, and why?")
+    previous = data["texts"][task["answers"]["A"]["previous"]]
+    assert previous.startswith("Two methods are in use on Ternsay.")
+    assert data["texts"][task["question"]] != previous
+    assert task["answers"]["A"]["passages"]
 
 
 def rate(tab, person, choices):
@@ -83,6 +168,8 @@ def test_two_people_rate_in_a_browser_and_agreement_reads_it(page, turnmark, tmp
     path, _, data = page
     systems = json.loads(key_file(path).read_text())["systems"]
     files = []
+    # Another page over a part of the same tasks: what was rated on the first is not there on the second.
+    turnmark.ok("report", tmp_path / "ours", "--rate", tmp_path / "alone.html")
 
     def choices(identifier):
         best = next(letter for letter, system in systems[identifier].items() if system == "ours")
@@ -93,7 +180,18 @@ def test_two_people_rate_in_a_browser_and_agreement_reads_it(page, turnmark, tmp
         with browser(found(), tmp_path / f"state-{person}") as tab:
             tab.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
             tab.open(path.as_uri())
-            assert tab.run("document.querySelectorAll('h3').length") == 3, "two answers, and which is better"
+            tab.run("document.getElementById('next').click()")
+            shown = tab.run("document.getElementById('task').innerText").split("\n")
+            texts = [line for line in shown if line]
+            assert texts[:6] == [
+                "The conversation so far", "user", "who made the bell", "assistant", "answer 1", "Question",
+            ]  # fmt: skip
+            assert texts[6] == "when was it cast"
+            counts = {letter: len(data["tasks"][1]["answers"][letter]["passages"]) for letter in "AB"}
+            assert [line for line in texts if line.startswith("Passages")] == [
+                f"Passages of answer {letter} ({count})" for letter, count in counts.items()
+            ]
+            tab.run("document.getElementById('back').click()")
             rate(tab, person, choices)
             assert tab.run("document.getElementById('done').textContent").endswith(f"{len(data['tasks'])} complete")
             tab.run("document.getElementById('save').click()")
@@ -101,7 +199,12 @@ def test_two_people_rate_in_a_browser_and_agreement_reads_it(page, turnmark, tmp
             tab.wait(files[-1].is_file)
             assert tab.said == []
             assert tab.asked == [path.as_uri()]
+            tab.open((tmp_path / "alone.html").as_uri())
+            assert tab.run("document.querySelectorAll('input:checked').length") == 0
+            assert tab.run("document.getElementById('who').value") == ""
+            assert tab.run("Object.keys(localStorage).length") == 1
     measured = turnmark.json("agreement", key_file(path), *files)
+    assert not any("no rating of this page" in note for note in measured["notes"])
     means = {m["system"]: m["people"] for m in measured["means"] if m["subset"] == "all"}
     assert (means["ours"]["completeness"]["value"], means["theirs"]["completeness"]["value"]) == (4.0, 2.0)
     assert means["ours"]["win-rate"]["value"] == 100.0
