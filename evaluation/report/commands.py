@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnmark.core.console import print_json
-from turnmark.core.errors import ErrorCollector
+from turnmark.core.errors import ErrorCollector, RequestError
 
 if TYPE_CHECKING:
     from turnmark.evaluation.report.stored import Stored
@@ -33,15 +33,25 @@ def report_command(
     rate: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write a page on which people rate the runs' answers, unnamed.", show_default=False
+            metavar="FILE",
+            help="Write a page on which people rate the runs' answers, unnamed, or review what `synth` made.",
+            show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
     from turnmark.evaluation.report.stored import read_run
+    from turnmark.evaluation.synth.review import is_synthesis, write_review
 
     errors = ErrorCollector()
+    if rate is not None and any(map(is_synthesis, runs)):
+        if len(runs) > 1 or html or markdown or csv or latex:
+            raise RequestError("--rate: a set that `synth` made is reviewed alone; name its folder and no other output")
+        typer.echo(f"written: {write_review(runs[0], rate)}", err=as_json)
+        if as_json:
+            print_json({"written": str(rate)})
+        return
     folders = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
     _check_targets(html, markdown, errors)
     for flag, folder in (("--csv", csv), ("--latex", latex)):

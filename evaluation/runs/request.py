@@ -279,6 +279,12 @@ class SynthRequest(Request):
     max_failures: MaxFailures = None
     budget: Budget = None
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it.")] = None
+    review: Annotated[
+        tuple[Path, ...],
+        typer.Option(
+            metavar="FILE", help="Saved on a page of `report DIR --rate`: what was rejected goes; repeatable."
+        ),
+    ] = ()
     as_json: AsJson = False
 
 

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -29,7 +29,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.text import count_words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.records import FolderManifest, Sample
-from turnmark.evaluation.runs.journal import Journal, SampleJournal, open_samples, read_records
+from turnmark.evaluation.runs.journal import Journal, open_samples, read_records
 from turnmark.evaluation.runs.passages import OneAtATime
 from turnmark.evaluation.runs.rundir import OutputFolder, open_folder
 from turnmark.retrieval.index import Index
@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
+T = TypeVar("T", bound=Record)
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
+REVIEW = "review"
+"""The stage of what people rejected."""
 ALIKE = 0.95
 """Cosine of two keys from which on they say the same."""
 LEAST_WORDS = 40
@@ -187,19 +190,25 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_atomic(path, "".join(lines))
 
 
-def _drop_unfinished(path: Path, kind: type[SynthItem | Reject], attempts: SampleJournal) -> None:
-    """Take out of a file what attempts left that did not end; they are made again.
+def reviewed_id(reject: Reject) -> str | None:
+    """The id of the item, if it is one that people rejected."""
+    item = reject.about.get("item") if reject.stage == REVIEW else None
+    return item.get("id") if isinstance(item, dict) else None
 
-    A line that cannot be read is what a kill tore, if it is the last and has no end; else it is somebody's.
+
+def _keep_lines(path: Path, kind: type[T], stays: Callable[[T], bool]) -> None:
+    """Take out of a file the records that do not stay.
+
+    A line that cannot be read is what a kill tore, if it is the last and has no end; else it is somebody's, and stays.
     """
     content = path.read_bytes() if path.is_file() else b""
     lines: list[bytes] = []
     for line in content.splitlines(keepends=True):
         try:
-            finished = attempts.finished((kind.model_validate_json(line).seed, 0))
+            kept = stays(kind.model_validate_json(line))
         except ValidationError:
-            finished = line.endswith(b"\n")
-        if finished:
+            kept = line.endswith(b"\n")
+        if kept:
             lines.append(line.removesuffix(b"\n") + b"\n")
     if b"".join(lines) != content:
         part = path.with_name(f".{path.name}.part")
@@ -208,19 +217,41 @@ def _drop_unfinished(path: Path, kind: type[SynthItem | Reject], attempts: Sampl
 
 
 class SynthFolder(OutputFolder[SynthManifest]):
-    """An open synthesis, to which the engine appends attempts as samples. Use `open_synthesis_folder`."""
+    """An open synthesis, to which the engine appends attempts as samples. Use `open_synthesis_folder`.
 
-    def __init__(self, path: Path, manifest: SynthManifest) -> None:
+    What attempts left that did not end is dropped; they are made again.
+
+    Args:
+        rejected: item -> reader -> reason, of items that people rejected: they become rejects.
+    """
+
+    def __init__(self, path: Path, manifest: SynthManifest, rejected: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__(path, manifest)
         self.samples = open_samples(path / ATTEMPTS)
         self.duplicates = Duplicates()
         self._lock = threading.Lock()
         self._stashed: dict[str, tuple[Sequence[SynthItem], Sequence[Reject]]] = {}
-        _drop_unfinished(path / ITEMS, SynthItem, self.samples)
-        _drop_unfinished(path / REJECTS, Reject, self.samples)
+        _keep_lines(path / ITEMS, SynthItem, self._ended)
+        _keep_lines(path / REJECTS, Reject, self._ended)
         numbers = itertools.count()
-        self._items = Journal(path / ITEMS, SynthItem, lambda item: item.id, lambda _: False)
         self._rejects = Journal(path / REJECTS, Reject, lambda _: next(numbers))
+        self._take_out(rejected)
+        self._items = Journal(path / ITEMS, SynthItem, lambda item: item.id, lambda _: False)
+
+    def _ended(self, record: SynthItem | Reject) -> bool:
+        return self.samples.finished((record.seed, 0))
+
+    def _take_out(self, rejected: Mapping[str, Mapping[str, str]]) -> None:
+        """Move items to the rejects; the rejects are written first, so that a kill between loses no reason."""
+        there = {reviewed_id(reject) for reject in self.rejects()}
+        for item in self.items() if rejected else ():
+            reasons = rejected.get(item.id, {})
+            if reasons and item.id not in there:
+                about = {"readers": dict(reasons), "item": item.model_dump(mode="json")}
+                reason = "; ".join(dict.fromkeys(reasons.values()))
+                self._rejects.append(Reject(seed=item.seed, stage=REVIEW, reason=reason, about=about))
+        if rejected:
+            _keep_lines(self.path / ITEMS, SynthItem, lambda item: item.id not in rejected)
 
     @property
     def kept(self) -> int:
@@ -313,10 +344,12 @@ class Duplicates:
 
 
 @contextmanager
-def open_synthesis_folder(path: Path, manifest: SynthManifest) -> Iterator[SynthFolder]:
-    """Make the folder of a synthesis, or resume the one that is in it; see `open_folder`."""
+def open_synthesis_folder(
+    path: Path, manifest: SynthManifest, rejected: Mapping[str, Mapping[str, str]]
+) -> Iterator[SynthFolder]:
+    """Make the folder of a synthesis, or resume the one that is in it; see `open_folder` and `SynthFolder`."""
     with open_folder(path, manifest) as resumed:
-        folder = SynthFolder(path, resumed)
+        folder = SynthFolder(path, resumed, rejected)
         try:
             folder.update_manifest()
             yield folder

@@ -47,6 +47,7 @@ from turnmark.evaluation.synth.folder import (
     SynthManifest,
     open_synthesis_folder,
 )
+from turnmark.evaluation.synth.review import Reviews, check_reviews, read_reviews, rejections
 
 if TYPE_CHECKING:
     from turnmark.evaluation.runs.request import SynthRequest
@@ -70,6 +71,7 @@ class SynthPlan:
     manifest: SynthManifest
     folder: Path
     seeds: Sequence[Seed]
+    reviews: Reviews
 
 
 def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) -> SynthPlan:
@@ -80,6 +82,7 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
     judge = _model("--judge", request.judge, errors) if request.judge else None
     errors.collect(check_prompts, request.prompts, PROMPTS)
     opened = errors.collect(_source, request, synthesis.name)
+    reviews = errors.collect(read_reviews, request.review) or {}
     if request.budget is not None:
         errors.collect(_open_ledger, request)
     errors.raise_all()
@@ -109,8 +112,9 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
     )
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
+    check_reviews(reviews, folder)
     tools = Tools(source, request.seed, shared_embedder(EMBEDDER), request.prompts)
-    return SynthPlan(request, synthesis, tools, generator, judge, manifest, folder, seeds)
+    return SynthPlan(request, synthesis, tools, generator, judge, manifest, folder, seeds, reviews)
 
 
 def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
@@ -167,7 +171,8 @@ def synthesize(plan: SynthPlan) -> tuple[SynthReport, bool]:
         The report, and whether the work was given up because of failures.
     """
     began, n = time.perf_counter(), plan.request.n
-    with open_synthesis_folder(plan.folder, plan.manifest) as folder:
+    rejected = rejections(plan.reviews)
+    with open_synthesis_folder(plan.folder, plan.manifest, rejected) as folder:
         ledger = _open_ledger(plan.request, folder.samples)
         outcome = RunOutcome() if folder.kept >= n else _work(plan, folder, ledger)
         note = outcome.stopped
@@ -175,7 +180,10 @@ def synthesize(plan: SynthPlan) -> tuple[SynthReport, bool]:
             failed = f"attempts failed: {folder.samples.unfinished}; the same command tries them again"
             note = f"{folder.kept} of {n} items: {failed if folder.samples.unfinished else MOST}"
         folder.update_manifest(ended=now())
-        report = _write_outputs(plan, folder, (note,) if note else (), ledger, began)
+        people = {reader for of_item in plan.reviews.values() for reader in of_item}
+        reviewed = f"review: {len(plan.reviews)} items read by {len(people)} people, {len(rejected)} rejected"
+        notes = [*([note] if note else []), *([reviewed] if people else [])]
+        report = _write_outputs(plan, folder, notes, ledger, began)
     return report, outcome.gave_up
 
 
