@@ -153,11 +153,14 @@ def _seen(run: StoredRun, names: Collection[str]) -> dict[str, Browsed]:
 
 def _answer(sample: Sample, seen: Browsed, setting: str | None, revision: bool, texts: Texts) -> RatedAnswer:
     given = _given(sample, seen, setting)
+    passages = None if given is None else [texts.add(_passage(passage)) for passage in given]
+    if passages is not None and (more := len(sample.contexts) - len(passages)) > 0:
+        passages.append(texts.add(f"{more} more passages, which {FILE} does not keep"))
     recorded = _shown(seen.history[-1].text) if revision and seen.history else None
     previous = recorded if sample.previous is None else sample.previous
     return {
         "text": texts.add(sample.prediction or ""),
-        "passages": None if given is None else [texts.add(_passage(passage)) for passage in given],
+        "passages": passages,
         "previous": None if previous is None else texts.add(previous),
     }
 
@@ -219,12 +222,13 @@ def is_ratings(path: Path) -> bool:
 def rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[Rated], list[Problem]]:
     """The answers of a page with all of their ratings."""
     content: dict[str, Any] = json.loads(key.read_bytes())
+    page, labels = content.get("page"), content.get("answerability", {})
     given: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = {}
     problems: list[Problem] = []
     for path in files:
         for number, row in json_lines(path, path.name):
             letters = None
-            if not isinstance(row, Problem) and row.get("page", content["page"]) == content["page"]:
+            if not isinstance(row, Problem) and row.get("page", page) == page:
                 letters = content["systems"].get(row.get("id"))
             if isinstance(row, Problem) or letters is None or not isinstance(row.get("given"), dict):
                 problems.append(Problem(file=path.name, line=number, what="no rating of this page"))
@@ -239,8 +243,7 @@ def rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[Rated], list[P
     answers = []
     for (task, system), ratings in given.items():
         by_rater = {name: tuple(statistics.mean(v) for v in raters.values()) for name, raters in ratings.items()}
-        text, label = content["texts"][system][task], content["answerability"].get(task)
-        answers.append(Rated(canonical_id(task), system, text, label, by_rater))
+        answers.append(Rated(canonical_id(task), system, content["texts"][system][task], labels.get(task), by_rater))
     return answers, problems
 
 

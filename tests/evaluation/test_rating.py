@@ -11,6 +11,7 @@ import pytest
 from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.mtrag_runs import ran
 from tests.evaluation.reported import write_run
+from turnmark.evaluation.report.browse import PASSAGES
 from turnmark.evaluation.report.rating import FANC, key_file
 
 
@@ -106,6 +107,21 @@ def test_ratings_of_another_page_are_none_of_this_one(page, turnmark):
     ratings.write_text(json.dumps({**row, "page": data["page"]}) + "\n" + json.dumps(row) + "\n")
     measured = turnmark.json("agreement", key_file(path), ratings)
     assert any("no rating of this page" in note for note in measured["notes"]), measured["notes"]
+
+
+def test_passages_beyond_those_that_are_kept_are_counted(turnmark, benchmark_root, tmp_path):
+    contexts = [{"document_id": f"x{number}", "text": f"text {number}"} for number in range(PASSAGES + 2)]
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(
+        json.dumps({"task_id": "c1<::>1", "predictions": [{"text": "So."}], "contexts": contexts}) + "\n"
+    )
+    flags = ("--data", benchmark_root, "--predictions", answers, "--setting", "rag", "--domains", "clapnq")
+    turnmark.ok("score", "mtrag", *flags, "--out", tmp_path / "run")
+    turnmark.ok("report", tmp_path / "run", "--rate", tmp_path / "rate.html")
+    data = content_of(tmp_path / "rate.html")
+    shown = [data["texts"][passage] for passage in data["tasks"][0]["answers"]["A"]["passages"]]
+    assert shown[0] == "text 0"
+    assert shown[PASSAGES:] == ["2 more passages, which browse.jsonl does not keep"]
 
 
 def test_what_another_system_was_shown_may_not_be_known(turnmark, benchmark_root, tmp_path):
