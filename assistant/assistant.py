@@ -10,7 +10,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.forms import forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
-from turnmark.assistant.steps.retrieve import in_turns
+from turnmark.assistant.steps.retrieve import drop_repeats, in_turns
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.corpora.types import Message
@@ -27,7 +27,7 @@ class Findings:
     """What a turn found before it answers.
 
     Attributes:
-        hits: of all parts, the best of each first, each passage once.
+        hits: of the message, best first; of a compound one those of its parts follow, the best of each first.
         fallback: why rules understood the message though a model was asked; "": they did not.
     """
 
@@ -131,7 +131,7 @@ class Assistant:
         return Findings(
             understanding=turn.understanding,
             searches=tuple(turn.searches),
-            hits=tuple(in_turns(part.hits for part in turn.parts)),
+            hits=tuple(drop_repeats([*turn.message_hits, *in_turns(part.hits for part in turn.parts)])),
             usage=turn.usage,
             timings=turn.timings,
             notes=tuple(turn.notes),

@@ -92,6 +92,7 @@ class Turn:
     Attributes:
         understanding: `understand`; the parts follow from it.
         fallback: why `understand` fell back to rules: a `FailureKind`; "": it did not.
+        message_hits: `retrieve`: what a compound message found as one, best first.
         hits: `retrieve`: all evidence; a citation `[n]` is the n-th, from 1.
         judgement: `decide`, for all parts; `answer` may correct it.
         draft: `answer`, or `revise`.
@@ -116,6 +117,7 @@ class Turn:
     parts: list[Part] = field(default_factory=list)
     round: int = 1
     rounds_left: int = 0
+    message_hits: list[Hit] = field(default_factory=list)
     hits: list[Hit] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
     judgement: Judgement = NOT_JUDGED

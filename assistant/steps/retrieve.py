@@ -100,7 +100,7 @@ def _search(turn: Turn, retriever: Retriever) -> None:
     parts = turn.parts if turn.round == 1 else [part for part in turn.parts if part.narrower]
     queries = [_query(turn, part) for part in parts]
     compound = len(turn.parts) > 1 and turn.round == 1
-    message = [turn_query(turn.understanding, turn.history, turn.message)] if compound else []
+    message = [_message_query(turn)] if compound else []
     results = retriever.search([*queries, *message], turn.passages)
     for part, query, hits in zip(parts, queries, results, strict=False):
         reason = "thin evidence" if turn.round > 1 else "a part of the message" if compound else "the message"
@@ -108,7 +108,17 @@ def _search(turn: Turn, retriever: Retriever) -> None:
         earlier = part.hits if turn.round > 1 else results[-1] if compound else []
         part.hits = drop_repeats([*hits, *earlier])[: 2 * turn.passages if earlier else turn.passages]
     for query in message:
+        turn.message_hits = list(results[-1])
         turn.searched(query, results[-1], "the full message")
+
+
+def _message_query(turn: Turn) -> Query:
+    """What is searched for a compound message as one: with a model's words for its parts, if there are some."""
+    query = turn_query(turn.understanding, turn.history, turn.message)
+    phrases = [phrase for part in turn.parts for phrase in part.phrases]
+    questions = [part.question for part in turn.parts] if phrases else []
+    more = tuple(text for text in dict.fromkeys((*questions, *phrases)) if text not in query.texts())
+    return query.model_copy(update={"variants": (*query.variants, *more)})
 
 
 def _query(turn: Turn, part: Part) -> Query:

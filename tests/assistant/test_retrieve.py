@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.steps.retrieve import (
@@ -121,8 +122,12 @@ def test_each_part_is_searched_with_its_own_phrases_and_the_message_too():
     assert [(query.text, query.variants) for query in found.asked] == [
         ("Who feeds otters?", ("pond rules",)),
         ("When are boats lent?", ("Mondays", "hire")),
-        ("who feeds otters and boats?", ("Both?",)),
+        (
+            "who feeds otters and boats?",
+            ("Both?", "Who feeds otters?", "When are boats lent?", "pond rules", "Mondays", "hire"),
+        ),
     ]
+    assert [hit.passage.id for hit in made.message_hits] == [row.id for row in made.searches[-1].hits]
     assert [search.part for search in made.searches] == [0, 1, None]
     assert "Boats" in made.parts[1].hits[0].passage.text
     ids = [hit.passage.id for hit in made.hits]
@@ -156,3 +161,14 @@ def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched()
     assert [hit.passage for hit in made.hits] == CUT[:3]
     assert found.asked == []
     assert made.searches == []
+
+
+def test_findings_of_a_compound_message_begin_with_what_it_found_as_one():
+    found = Notes(*CUT)
+    assistant = Assistant(AssistantConfig(), retriever=found)
+    findings = assistant.find([], "Who feeds otters? When are boats lent?")
+    assert [search.part for search in findings.searches] == [0, 1, None]
+    shown, message = [hit.passage.id for hit in findings.hits], [row.id for row in findings.searches[-1].hits]
+    assert shown[: len(message)] == message
+    assert len(set(shown)) == len(shown)
+    assert not findings.fallback
