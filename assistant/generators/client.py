@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -54,17 +53,21 @@ def is_here(url: str) -> bool:
 
 
 def client_of(url: str, key: str, retries: int, at_once: int | None = None) -> AsyncOpenAI:
-    """The SDK's client: its retries, and no time-out but that of connecting, as the caller counts the rest."""
-    import httpx
+    """The SDK's client: its retries, and no time-out but that of connecting, as the caller counts the rest.
 
-    # The SDK looks for it among the loaded modules and uses it, also while another thread is still importing it.
-    with suppress(ImportError):
-        import_module("httpx2")
+    It sends through HTTPX2: each request and each reply makes HTTPX's pool ask every idle connection several times
+    whether it has expired, which at 64 requests at once takes longer than all the rest (encode/httpcore#1035).
+    """
+    import httpx
+    import httpx2
     import openai
 
-    options: dict[str, Any] = {"limits": httpx.Limits(max_connections=at_once)} if at_once else {}
-    http = openai.DefaultAsyncHttpxClient(
-        trust_env=not is_here(url),  # no proxy of the environment reaches this machine's loopback
+    trust_env = not is_here(url)  # no proxy of the environment reaches this machine's loopback
+    options: dict[str, Any] = {"limits": httpx2.Limits(max_connections=at_once)} if at_once else {}
+    http = openai.DefaultAsyncHttpx2Client(
+        trust_env=trust_env,
+        # HTTPX's authorities are certifi's; HTTPX2 takes the system's, and a small container has none.
+        verify=httpx.create_ssl_context(trust_env=trust_env),
         event_hooks={"request": [_on_request], "response": [_on_response]},
         **options,
     )
@@ -224,7 +227,7 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
         key_env: name of the environment variable that holds the key.
         key: its value; blotted out of all that is quoted.
     """
-    import httpx
+    import httpx2
     import openai
 
     try:
@@ -233,16 +236,16 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
         raise
     except openai.APIStatusError as error:
         raise status_fault(error.status_code, error.body, label, key_env, key) from None
-    except (openai.APIConnectionError, httpx.TransportError) as error:
+    except (openai.APIConnectionError, httpx2.TransportError) as error:
         # A lost connection was tried again by the client; one that breaks in the middle of a reply was not.
-        broken = isinstance(error, httpx.TransportError)
+        broken = isinstance(error, httpx2.TransportError)
         raise EndpointFault("unavailable", f"{label} cannot be reached, or broke off", broken=broken) from None
     except openai.APIError as error:  # an error event inside a stream
         detail = clip(blot_out(str(error.message), key))
         raise EndpointFault(
             "unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True
         ) from None
-    except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError):
+    except (openai.OpenAIError, httpx2.HTTPError, ValueError, RecursionError):
         raise EndpointFault("bad_reply", f"{label} answered with something that is not a chat completion") from None
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError, make_ready
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Item
@@ -79,8 +79,6 @@ def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], W
     planned = plan(request)
     benchmark = planned.task.using(planned.assistant(), open_retrievers(planned, None))
     warm(planned, benchmark)
-    if planned.generator is not None:
-        make_ready(planned.generator)
 
     def answer(item: Item, repeat: int, seconds: float) -> WorkerReply:
         return answer_item(benchmark, item, repeat, planned.generator, seconds)

@@ -142,7 +142,10 @@ def open_retrievers(plan: Plan, folder: RunFolder | None) -> Mapping[str, Retrie
 
 
 def warm(plan: Plan, benchmark: Task) -> None:
-    """Load the model before any sample's time begins: it takes longer than most samples do."""
+    """Load the models before any sample's time begins: it takes longer than most samples do, and a server may have to
+    be started."""
+    if plan.generator is not None:
+        make_ready(plan.generator)
     embeds = not (benchmark.retrieves or benchmark.measures_judges) and (
         plan.generator is None or plan.request.passages is not None
     )
@@ -152,8 +155,6 @@ def warm(plan: Plan, benchmark: Task) -> None:
 
 def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> RunOutcome:
     guess = plan.mean_sample() if plan.request.budget is not None else None
-    if plan.generator is not None and plan.answering is None:
-        make_ready(plan.generator)  # before any sample's time begins: a server may have to be started
     budget = plan.request.budget if plan.generator is not None else None  # what needs no model costs nothing
     spent = spent_on_judges(folder.path)
     if plan.elsewhere is not None:
