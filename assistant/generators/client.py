@@ -52,24 +52,21 @@ def is_here(url: str) -> bool:
     return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
-def client_of(url: str, key: str, retries: int, at_once: int | None = None) -> AsyncOpenAI:
+def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
     """The SDK's client: its retries, and no time-out but that of connecting, as the caller counts the rest.
 
     It sends through HTTPX2: each request and each reply makes HTTPX's pool ask every idle connection several times
     whether it has expired, which at 64 requests at once takes longer than all the rest (encode/httpcore#1035).
     """
     import httpx
-    import httpx2
     import openai
 
     trust_env = not is_here(url)  # no proxy of the environment reaches this machine's loopback
-    options: dict[str, Any] = {"limits": httpx2.Limits(max_connections=at_once)} if at_once else {}
     http = openai.DefaultAsyncHttpx2Client(
         trust_env=trust_env,
         # HTTPX's authorities are certifi's; HTTPX2 takes the system's, and a small container has none.
         verify=httpx.create_ssl_context(trust_env=trust_env),
         event_hooks={"request": [_on_request], "response": [_on_response]},
-        **options,
     )
     client = openai.AsyncOpenAI(
         api_key=key or _NO_KEY,

@@ -28,14 +28,13 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
-from turnmark.assistant.generators.stopping import Stop, current
+from turnmark.assistant.generators.stopping import current, holding
 from turnmark.assistant.types import Usage
 from turnmark.core.console import valid_text
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError
 from turnmark.core.specs import Spec, check_options
 from turnmark.corpora.models import MODELS, named_or_other
 
-LOOK_AGAIN = 0.1  # seconds between two looks at whether the turn was ended, while another call runs
 _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}
 
 
@@ -57,7 +56,7 @@ class LocalGenerator(ConfiguredGenerator):
 
     def make_ready(self) -> None:
         """Load the model now."""
-        with self._turn(current()):
+        with self._loaded():
             pass
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
@@ -66,7 +65,7 @@ class LocalGenerator(ConfiguredGenerator):
         form = json.dumps(strict_schema(call.schema)) if call.schema is not None else ""
         if form in self._refused:
             raise SchemaRefused(f"{self.name} takes no such schema")
-        with self._turn(stop):
+        with self._loaded():
             prompt, stream, latest = self._prompt(messages), _Stream(self._model, call.on_text), time.monotonic()
 
             def check() -> None:
@@ -111,15 +110,11 @@ class LocalGenerator(ConfiguredGenerator):
         return prompt
 
     @contextmanager
-    def _turn(self, stop: Stop) -> Iterator[None]:
-        """The model, loaded, for this thread alone; waiting for it ends when the turn is ended."""
-        while not self._model.lock.acquire(timeout=LOOK_AGAIN):
-            stop.check()
-        try:
+    def _loaded(self) -> Iterator[None]:
+        """The model, loaded, for this thread alone."""
+        with holding(self._model.lock):
             self._model.load()
             yield
-        finally:
-            self._model.lock.release()
 
 
 class _Stream:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -46,7 +48,7 @@ from turnmark.assistant.generators.client import (
     is_here,
     strict_schema,
 )
-from turnmark.assistant.generators.stopping import OnPiece, current, drive
+from turnmark.assistant.generators.stopping import OnPiece, current, drive, holding
 from turnmark.assistant.types import Usage
 from turnmark.core.console import valid_text
 from turnmark.core.errors import ErrorCollector
@@ -115,10 +117,12 @@ class OpenAIGenerator(ConfiguredGenerator):
         self._where = f"{endpoint.model} at {shown_url(endpoint.url)}"
         self._context = endpoint.settings.context
         self._refused: set[str] = {"max_tokens"} if endpoint.url == OFFICIAL_URL else set()
+        self.at_once = endpoint.settings.concurrency
+        self._places = threading.BoundedSemaphore(self.at_once) if self.at_once else None
 
     @cached_property
     def _client(self) -> AsyncOpenAI:
-        return client_of(self._url, self._key, self._settings.retries, self._settings.concurrency)
+        return client_of(self._url, self._key, self._settings.retries)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -248,7 +252,12 @@ class OpenAIGenerator(ConfiguredGenerator):
             reraise=True,
         )
         on_text = call.show if call.on_text is not None else None
-        return retrying(lambda: drive(partial(self._streamed, body, tally), call.deadline, on_text))
+
+        def ask() -> Received:
+            with holding(self._places) if self._places else nullcontext():  # its deadline begins when it has its place
+                return drive(partial(self._streamed, body, tally), call.deadline, on_text)
+
+        return retrying(ask)
 
     def _leave_out(self, body: dict[str, Any], words: str) -> bool:
         """Leave out from now on what a refusal names; False if it names nothing that can be left out."""

@@ -28,6 +28,8 @@ News = queue.SimpleQueue[tuple[str, Any]]
 """What a call reports: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
 CLOSING = 2.0
 """Seconds that a cancelled call may take to close its connection before its caller goes on."""
+LOOK_AGAIN = 0.1
+"""Seconds between two looks at whether the turn was ended, for one that waits for its place."""
 
 
 class Stopped(BaseException):
@@ -101,6 +103,18 @@ def stoppable(stop: Stop) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+@contextmanager
+def holding(places: threading.Lock | threading.Semaphore) -> Iterator[None]:
+    """A lock, or one place of a semaphore, for this thread; waiting for it ends when the turn is ended."""
+    stop = current()
+    while not places.acquire(timeout=LOOK_AGAIN):
+        stop.check()
+    try:
+        yield
+    finally:
+        places.release()
 
 
 def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:

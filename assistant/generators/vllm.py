@@ -103,7 +103,7 @@ class VllmGenerator(OpenAIGenerator):
     @cached_property
     def _client(self) -> AsyncOpenAI:
         url = _url_of(self._command, self._key, self._start)
-        return client_of(url, self._key, self._settings.retries, self._settings.concurrency)
+        return client_of(url, self._key, self._settings.retries)
 
 
 # --- servers of this process -----------------------------------------------------------------------------------------

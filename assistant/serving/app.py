@@ -43,29 +43,35 @@ PAGE = {
 }
 BODY = 1_000_000
 """Bytes of a request."""
-SECONDS = 120.0
-"""Of a turn, waiting included."""
 IDLE = 1.0
 """Seconds without news after which whoever listens looks whether its client is still there."""
 CONNECTIONS, HEAD_BYTES, KEEP_ALIVE = 512, 16_384, 20
 """At once, beyond which they get 503; bytes of a request's head; seconds until an idle connection is closed."""
-GRACE = 10
-"""Seconds that turns at work have to finish when the server is ended."""
+GRACE, LAST_WORDS = 10, 5
+"""Seconds that turns at work have to finish when the server is ended; that clients of the others have for the news."""
 
 
 # --- turns -----------------------------------------------------------------------------------------------------------
 
+_ENDED = Refusal("the server was ended before the turn was done", status=503, code="stopped")
+
 
 class Turns:
-    """Runs turns of an assistant, `at_once` in threads and the others waiting; each has so many seconds in all."""
+    """Runs turns of an assistant, `at_once` in threads and the others waiting for a place.
 
-    def __init__(self, assistant: Assistant, at_once: int, seconds: float = SECONDS) -> None:
-        self._assistant, self._seconds = assistant, seconds
+    A turn has no time of its own: its calls of models and stores end by their own deadlines, which alone know whether
+    something still comes.
+    """
+
+    def __init__(self, assistant: Assistant, at_once: int) -> None:
+        self._assistant = assistant
         self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
         self._stops: set[Stop] = set()
+        self._closed = False
 
     def close(self) -> None:
         """End every turn."""
+        self._closed = True
         for stop in self._stops:
             stop.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -75,7 +81,7 @@ class Turns:
 
         Leaving the loop ends the turn.
         """
-        loop, news, stop = asyncio.get_running_loop(), asyncio.Queue[Event | Reply | Refusal](), Stop(self._seconds)
+        loop, news, stop = asyncio.get_running_loop(), asyncio.Queue[Event | Reply | Refusal](), Stop()
 
         def on_event(event: Event) -> None:
             stop.check()
@@ -91,8 +97,8 @@ class Turns:
             while item is None or isinstance(item, Event):
                 try:
                     item = await asyncio.wait_for(news.get(), IDLE)
-                except TimeoutError:
-                    item = None
+                except TimeoutError:  # what had no place yet, or hangs, cannot say that it was ended
+                    item = _ENDED if self._closed else None
                 yield item
         finally:
             stop.set()
@@ -105,11 +111,9 @@ class Turns:
                 stop.check()
                 return self._assistant.reply(asked.history, asked.message, on_event)
         except Stopped:
-            if stop.late:
-                return Refusal(f"the turn was not done within {self._seconds:g} seconds", status=504, code="timeout")
-            return Refusal("the turn was ended before it was done", status=503, code="stopped")
+            return _ENDED
         except GeneratorError as error:
-            return Refusal(str(error), status=502, code=error.kind)
+            return Refusal(str(error), status=504 if error.kind == "timeout" else 502, code=error.kind)
         except RequestError as error:
             return Refusal(error.problems)
         except TurnmarkError as error:
@@ -124,18 +128,14 @@ class Turns:
 # --- the application -------------------------------------------------------------------------------------------------
 
 
-def make_app(assistant: Assistant, at_once: int, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
+def make_app(assistant: Assistant, turns: Turns, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
     """The server as an ASGI application, which calls `on_ready` when it takes requests."""
     model = assistant.config.index
-    turns = Turns(assistant, at_once)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         on_ready()
-        try:
-            yield
-        finally:
-            turns.close()
+        yield
 
     # Its pages of documentation would load scripts from elsewhere.
     app = FastAPI(title="Turnmark", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None)
@@ -280,16 +280,32 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run_server(app: Any, listening: socket.socket) -> None:
+class _Server(uvicorn.Server):
+    """Ends turns that outlast `GRACE` itself, so that their clients hear of it; uvicorn cuts off what is left then."""
+
+    def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
+        super().__init__(config)
+        self._turns = turns
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server.shutdown`."""
+        asyncio.get_running_loop().call_later(GRACE, self._turns.close)
+        await super().shutdown(sockets)
+
+
+def run_server(app: Any, turns: Turns, listening: socket.socket) -> None:
     """Serve until the process shall end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt."""
     config = uvicorn.Config(
         app, lifespan="on", ws="none", http="h11", log_config=None, log_level="error", access_log=False,
-        server_header=False, timeout_graceful_shutdown=GRACE, timeout_keep_alive=KEEP_ALIVE,
+        server_header=False, timeout_graceful_shutdown=GRACE + LAST_WORDS, timeout_keep_alive=KEEP_ALIVE,
         limit_concurrency=CONNECTIONS, h11_max_incomplete_event_size=HEAD_BYTES,
     )  # fmt: skip
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)  # uvicorn raises the signal again once it has ended
-    uvicorn.Server(config).run(sockets=[listening])
+    try:
+        _Server(config, turns).run(sockets=[listening])
+    finally:
+        turns.close()
 
 
 def _terminated(*_: object) -> None:

@@ -20,7 +20,7 @@ from turnmark.retrieval.commands import IndexName
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
-HOST, PORT = "127.0.0.1", 8765
+HOST, PORT, HIGHEST_PORT = "127.0.0.1", 8765, 65_535
 MODEL_TURNS = 16
 """At once, with a language model; without one, as many as there are processors."""
 
@@ -30,7 +30,7 @@ def serve(
     host: Annotated[
         str, typer.Option(metavar="HOST", help="address to listen at; others than this machine's need a token")
     ] = HOST,
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0: a free one")] = PORT,
+    port: Annotated[int, typer.Option(metavar="PORT", help="0: a free one")] = PORT,
     token: Annotated[
         Path | None,
         typer.Option(
@@ -49,9 +49,11 @@ def serve(
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.open import open_assistant
-    from turnmark.assistant.serving.app import listen, make_app, run_server
+    from turnmark.assistant.serving.app import Turns, listen, make_app, run_server
 
     errors = ErrorCollector()
+    if not 0 <= port <= HIGHEST_PORT:
+        errors.add(f"--port {port}: a number from 0 to {HIGHEST_PORT} was expected")
     secret = errors.collect(read_token, token, host)
     config = AssistantConfig(
         index=index, generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
@@ -70,7 +72,8 @@ def serve(
 
     try:
         _warm(assistant)
-        run_server(make_app(assistant, at_once, host, secret, on_ready), listening)
+        turns = Turns(assistant, at_once)
+        run_server(make_app(assistant, turns, host, secret, on_ready), turns, listening)
     finally:
         listening.close()
 

@@ -52,9 +52,10 @@ def said(text: str = ASK, **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(home: Path, *flags: str, **environment: str) -> Iterator[Server]:
-    """`turnmark serve --index demo` at a free port, in the home that has it."""
-    command = [sys.executable, "-c", "from turnmark.cli import main; main()", "serve", "--index", "demo"]
+def serving(home: Path, *flags: str, first: str = "", **environment: str) -> Iterator[Server]:
+    """`turnmark serve --index demo` at a free port, in the home that has it; `first` is code that runs before it."""
+    program = f"{first}\nfrom turnmark.cli import main; main()"
+    command = [sys.executable, "-c", program, "serve", "--index", "demo"]
     process = subprocess.Popen(
         [*command, "--port", "0", *flags], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**os.environ, "TURNMARK_HOME": str(home), **environment},

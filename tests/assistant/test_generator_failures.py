@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
 import pytest
 
 from tests.assistant.endpoint import ASK, failure, opened
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators.base import ON_RATE_LIMIT
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -58,6 +64,33 @@ def test_a_deadline_is_the_time_without_a_token(on_text):
             error = failure(opened(server, "?deadline=0.4"), on_text=on_text)
         assert error.kind == "timeout"
         assert "?deadline=SECONDS in its spec" in str(error)
+
+
+def test_a_wait_for_a_place_is_not_part_of_the_deadline_and_ends_with_the_turn():
+    words = "one two three four five six"
+    with ScriptedServer(Say(words, pause=0.2)) as server, ThreadPoolExecutor(3) as threads:
+        generator = opened(server, "?concurrency=1&deadline=0.6")
+        replies = list(threads.map(lambda _: generator.complete(ASK).text, range(3)))
+        arrivals = [request.arrived for request in server.seen]
+    assert replies == [words] * 3
+    assert all(later - earlier > 1 for earlier, later in pairwise(arrivals)), "each takes 1.2 s"
+    with ScriptedServer(Say(words, stall=30)) as server, ThreadPoolExecutor(1) as threads:
+        generator, first, second = opened(server, "?concurrency=1"), Stop(), Stop()
+
+        def turn():
+            with stoppable(first):
+                generator.complete(ASK)
+
+        holder = threads.submit(turn)
+        while not server.seen:
+            time.sleep(0.02)
+        threading.Timer(0.3, second.set).start()
+        with stoppable(second), pytest.raises(Stopped):
+            generator.complete(ASK)
+        first.set()
+        with pytest.raises(Stopped):
+            holder.result(10)
+    assert len(server.seen) == 1
 
 
 def test_an_endpoint_that_asks_to_wait_for_longer_than_the_deadline_is_rate_limited():

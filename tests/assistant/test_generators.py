@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import SchemaRefused
+from turnmark.assistant.generators import SchemaRefused, open_generator
 from turnmark.assistant.generators.client import (
     MOST_CHARACTERS,
     MOST_ITEMS,
@@ -57,6 +57,17 @@ def test_a_stream_is_told_piece_by_piece_in_the_callers_thread():
     assert reply.usage.completion_tokens == 7
     assert not reply.estimated
     assert threads == {threading.get_ident()}
+
+
+def test_a_proxy_of_the_environment_is_for_other_machines(monkeypatch):
+    with ScriptedServer(Say("From there.")) as proxy, ScriptedServer(Say("From here.")) as server:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        there = open_generator("openai:tiny@http://models.example/v1?retries=0")
+        assert there.complete(ASK).text == "From there."
+        assert opened(server).complete(ASK).text == "From here."
+    assert [request.path for request in proxy.seen] == ["http://models.example/v1/chat/completions"]
 
 
 def test_missing_usage_is_estimated_and_marked():

@@ -8,8 +8,9 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -17,7 +18,7 @@ import pytest
 
 from tests.assistant.serving import ASK, Server, said, serving
 from tests.opened import assistant_over
-from tests.servers import Hang, Say, ScriptedServer
+from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.serving.app import Turns, listen
 from turnmark.assistant.serving.request import ChatRequest
@@ -148,23 +149,54 @@ def test_a_client_that_leaves_ends_its_turn(written, endpoint, stream):
     assert endpoint.disconnected.wait(5), "the model is still written for"
 
 
-def outcome(assistant: Assistant, seconds: float = 60) -> object:
-    """What becomes of one turn."""
+def outcomes(assistant: Assistant, count: int = 1, close_when: Callable[[], bool] = lambda: False) -> list[Any]:
+    """What becomes of so many turns at once, of which one has a place; they are ended as soon as `close_when`."""
 
-    async def ask() -> object:
-        turns = Turns(assistant, 1, seconds)
+    async def ask_all() -> list[Any]:
+        turns = Turns(assistant, 1)
+
+        async def ask() -> Any:
+            async for event in turns.events(ChatRequest(message=ASK)):
+                last = event
+                if close_when():
+                    turns.close()
+            return last
+
         try:
-            return [event async for event in turns.events(ChatRequest(message=ASK))][-1]
+            return await asyncio.gather(*(ask() for _ in range(count)))
         finally:
             turns.close()
 
-    return asyncio.run(ask())
+    return asyncio.run(ask_all())
 
 
-def test_a_turn_that_takes_too_long_is_ended(home):
+def steady(body: dict[str, Any]) -> Scripted:
+    """An answer of 14 words in two seconds; understanding is left to the rules."""
+    return Status(500) if "response_format" in body else Say(f"{'very ' * 12}sharp. [1]", pause=0.15)
+
+
+def test_a_turn_goes_on_while_something_is_written_for_it_and_waiting_for_its_place_is_not_counted(home):
+    with ScriptedServer(steady) as endpoint:
+        assistant = assistant_over("demo", f"openai:tiny@{endpoint.url}?deadline=1&retries=0")
+        replies = outcomes(assistant, 2)
+    assert [reply.decision for reply in replies] == ["answer", "answer"]
+    first, second = (request.arrived for request in endpoint.seen if "response_format" not in request.body)
+    assert second - first > 1, "they did not take turns"
+
+
+def test_a_model_that_falls_silent_ends_the_turn(home):
     with ScriptedServer(Hang(60)) as endpoint:
-        refusal = outcome(assistant_over("demo", f"openai:tiny@{endpoint.url}"), 0.8)
-    assert (refusal.status, refusal.code, str(refusal)) == (504, "timeout", "the turn was not done within 0.8 seconds")
+        [refusal] = outcomes(assistant_over("demo", f"openai:tiny@{endpoint.url}?deadline=0.3"))
+    assert (refusal.status, refusal.code) == (504, "timeout")
+    assert "sent nothing for 0.3 s; ?deadline=SECONDS in its spec gives it longer" in str(refusal)
+
+
+def test_the_end_of_the_server_ends_turns_also_one_without_a_place(home):
+    with ScriptedServer(Hang(60)) as endpoint:
+        assistant = assistant_over("demo", f"openai:tiny@{endpoint.url}")
+        refusals = outcomes(assistant, 2, close_when=lambda: bool(endpoint.seen))
+    assert [(refusal.status, refusal.code) for refusal in refusals] == [(503, "stopped")] * 2
+    assert len(endpoint.seen) == 1
 
 
 def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_serves(home, caplog):
@@ -175,7 +207,7 @@ def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_ser
 
     opened.retriever.search = search_with_a_fault
 
-    refusal = outcome(opened)
+    [refusal] = outcomes(opened)
     assert (refusal.status, str(refusal)) == (500, "the turn failed unexpectedly (KeyError)")
     assert "in search_with_a_fault" in caplog.text
     assert "sk-secret" not in caplog.text.replace('raise KeyError("sk-secret")', "")
@@ -193,6 +225,24 @@ def test_sigterm_lets_a_turn_finish(written, endpoint):
     assert written.end(signal.SIGTERM)[0] == 0
     thread.join()
     assert responses[0].json()["choices"][0]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_sigterm_ends_a_turn_that_goes_on_and_its_client_hears_of_it(plain_home, stream):
+    short = "from turnmark.assistant.serving import app; app.GRACE = 0.3"
+    with (
+        ScriptedServer(Say("Sharp. [1]", stall=60)) as endpoint,
+        serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}", first=short) as running,
+    ):
+        responses: list[httpx.Response] = []
+        thread = threading.Thread(target=lambda: responses.append(running.post(said(stream=stream))))
+        thread.start()
+        while not endpoint.seen:
+            time.sleep(0.02)
+        assert running.end(signal.SIGTERM) == (0, "")
+        thread.join()
+    assert "the server was ended before the turn was done" in responses[0].text
+    assert responses[0].status_code == (200 if stream else 503)
 
 
 def test_the_official_client_talks_to_it(server):
@@ -215,8 +265,9 @@ def test_the_official_client_talks_to_it(server):
 
 
 def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch):
-    ran = turnmark("serve", "--index", "nowhere", "--host", "0.0.0.0", "--generator", "nobody")
+    ran = turnmark("serve", "--index", "nowhere", "--host", "0.0.0.0", "--port", "99999", "--generator", "nobody")
     assert ran.code == 2
+    assert "--port 99999: a number from 0 to 65535 was expected" in ran.err
     assert "so a token is needed: --token FILE or TURNMARK_TOKEN" in ran.err
     assert "nowhere" in ran.err
     assert "nobody" in ran.err
