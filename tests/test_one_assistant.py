@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 import turnmark as tm
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.serving.app import make_app
+from turnmark.assistant.serving.app import Turns, make_app
 from turnmark.corpora.text import strip_citations
 
 PASSAGES = {
@@ -113,13 +113,15 @@ def by_chat(index: str, spec: str, turnmark: Any, _: Path) -> None:
 
 
 def by_serve(index: str, spec: str, *_: Any) -> None:
-    app = make_app(assistant_over(index, spec), 2, "127.0.0.1", None, lambda: None)
+    turns = Turns(assistant_over(index, spec), 2)
+    app = make_app(turns, "127.0.0.1", None, lambda: None)
     messages: list[dict[str, str]] = []
     with TestClient(app, base_url="http://127.0.0.1") as client:
         for question in QUESTIONS:
             messages.append({"role": "user", "content": question})
             response = client.post("/v1/chat/completions", json={"model": index, "messages": messages})
             messages.append(response.raise_for_status().json()["choices"][0]["message"])
+    turns.close()
 
 
 def by_eval(_: str, spec: str, turnmark: Any, root: Path) -> None:

@@ -64,7 +64,7 @@ class Turns:
     """
 
     def __init__(self, assistant: Assistant, at_once: int) -> None:
-        self._assistant = assistant
+        self.assistant = assistant
         self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
         self._stops: set[Stop] = set()
         self._closed = False
@@ -109,7 +109,7 @@ class Turns:
         try:
             with stoppable(stop):
                 stop.check()
-                return self._assistant.reply(asked.history, asked.message, on_event)
+                return self.assistant.reply(asked.history, asked.message, on_event)
         except Stopped:
             return _ENDED
         except GeneratorError as error:
@@ -128,8 +128,9 @@ class Turns:
 # --- the application -------------------------------------------------------------------------------------------------
 
 
-def make_app(assistant: Assistant, turns: Turns, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
+def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
     """The server as an ASGI application, which calls `on_ready` when it takes requests."""
+    assistant = turns.assistant
     model = assistant.config.index
 
     @asynccontextmanager

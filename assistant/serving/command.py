@@ -73,7 +73,7 @@ def serve(
     try:
         _warm(assistant)
         turns = Turns(assistant, at_once)
-        run_server(make_app(assistant, turns, host, secret, on_ready), turns, listening)
+        run_server(make_app(turns, host, secret, on_ready), turns, listening)
     finally:
         listening.close()
 
