@@ -16,10 +16,8 @@ from turnmark.assistant.prompts import Messages, Prompt
 from turnmark.corpora.text import CJK
 from turnmark.corpora.types import Message
 
-# Tokens that the prompts need in addition to what is put in: the instructions, and the marks around a passage. A test
-# compares the real prompts with these.
-INSTRUCTIONS = 530
 PASSAGE_MARKS = 32
+"""Tokens of the marks around a passage."""
 
 _CHARS_PER_TOKEN = 3.6
 _WIDE = re.compile(f"[{CJK}]")
@@ -64,6 +62,17 @@ def room_for(generator: Generator, reply: int | None = None) -> int:
     """
     window = generator.context_tokens
     return window - min(2 * (reply or generator.reply_tokens) + REPAIR, window // 2)
+
+
+def room_beside(generator: Generator, prompt: Prompt, *texts: str, reply: int | None = None) -> int:
+    """Tokens that a prompt has for material, beside its own words, these texts and a reply.
+
+    Args:
+        reply: tokens of the reply; None: the generator's own.
+    """
+    own = [text for _, text in prompt.sections]
+    used = sum(map(count_tokens, (*own, *texts)))
+    return generator.context_tokens - (generator.reply_tokens if reply is None else reply) - used
 
 
 def fit_prompt(

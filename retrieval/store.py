@@ -95,12 +95,11 @@ class PassageStore:
         rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
         return [self._passage(row) for row in rows]
 
-    def titles(self, count: int) -> list[str]:
-        """The titles of the first documents, those with most passages first."""
+    def titles(self) -> list[str]:
+        """The titles of the documents, those with most passages first."""
         rows = self._all(
-            'SELECT "title" FROM passages WHERE "title" != \'\' GROUP BY "document" '
-            'ORDER BY count(*) DESC, "document" LIMIT ?', [count]
-        )  # fmt: skip
+            'SELECT "title" FROM passages WHERE "title" != \'\' GROUP BY "document" ORDER BY count(*) DESC, "document"'
+        )
         return list(dict.fromkeys(row[0] for row in rows))
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:

@@ -14,7 +14,7 @@ from typing import Any
 from turnmark.assistant.asking import WrittenText
 from turnmark.assistant.generators.base import GeneratorError, Tool, ToolCall, ToolGenerator, ToolMessage
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.read import answer_prompt, settle_reply, show_section
+from turnmark.assistant.steps.read import settle_reply, show_section, turn_prompt
 from turnmark.assistant.steps.retrieve import SearchAndRead, grow_sections, join_passages
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import Turn
@@ -67,9 +67,7 @@ class SearchWithTools(SearchAndRead):
 class _Agent:
     def __init__(self, turn: Turn, generator: ToolGenerator, retriever: Retriever) -> None:
         self.turn, self.generator, self.retriever = turn, generator, retriever
-        understood = turn.understanding
-        earlier = () if understood.standalone else turn.history
-        prompt, notes = answer_prompt(turn.model, understood, turn.message, earlier, turn.hits, turn.prompts)
+        prompt, notes = turn_prompt(turn)
         prompt = (*prompt, *load_prompt("agent", turn.prompts).render(rounds=str(ROUNDS)))
         self.messages = [ToolMessage(role=message.role, content=message.content) for message in prompt]
         turn.use("answer", Usage(), *notes)

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from turnmark.assistant.asking import WrittenText, one_a_line, write_text
-from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens
+from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, room_beside
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt, quote_lines
+from turnmark.assistant.steps.history import earlier_turns
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of, says_unknown
 from turnmark.assistant.steps.quote import nothing, quotations
-from turnmark.assistant.steps.understand_llm import conversation
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
-from turnmark.corpora.text import list_items, strip_citations
+from turnmark.corpora.text import list_items, strip_citations, words
 from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit
 
@@ -39,9 +39,7 @@ class Read:
             turn.draft = nothing(turn.parts)
             turn.stream(turn.draft.text)
             return
-        understood = turn.understanding
-        earlier = () if understood.standalone else turn.history
-        prompt, notes = answer_prompt(turn.model, understood, turn.message, earlier, turn.hits, turn.prompts)
+        prompt, notes = turn_prompt(turn)
         turn.use("answer", Usage(), *notes)
         settle_reply(turn, write_text(turn.model, prompt, turn.stream))
 
@@ -53,6 +51,15 @@ def settle_reply(turn: Turn, reply: WrittenText) -> None:
     decision = decision_of(reply.text, len(turn.parts))
     if decision != turn.judgement.decision:
         turn.decide(turn.judgement.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
+
+
+def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
+    """The messages that ask for a turn's answer.
+
+    Earlier turns are always shown: a model that says that a message does not lean on them is wrong about "Yes." or
+    "in Debian?" often enough.
+    """
+    return answer_prompt(turn.model, turn.understanding, turn.message, turn.history, turn.hits, turn.prompts)
 
 
 def answer_prompt(
@@ -67,36 +74,45 @@ def answer_prompt(
     """The messages that ask for an answer, or for the last one changed; and what had to be left out, in words.
 
     Args:
-        previous: the last answer, which the message wants changed; "": it is a question.
+        history: the turns before the message, or before the answer that is to be changed.
+        previous: that answer; "": the message is a question.
     """
     template = load_prompt("answer", prompts)
-    room = generator.context_tokens - generator.reply_tokens - 2 * INSTRUCTIONS - count_tokens(message + previous)
+    meant, changed = _meant(understood, message), template.quote(strip_citations(previous))
+    room = room_beside(generator, template, message, meant, changed)
     notes: list[str] = []
+    earlier, left_out = earlier_turns(history, room, template.quote)
+    if left_out:
+        notes.append(f"{left_out} earlier messages were left out: the model's context is full")
+    room -= count_tokens(earlier)
     shown: list[str] = []
-    used = 0
     for number, hit in enumerate(hits, 1):
         text = show_section(number, hit.passage, template.quote)
-        used += count_tokens(text) + PASSAGE_MARKS
-        if used > room and shown:
+        room -= count_tokens(text) + PASSAGE_MARKS
+        if room < 0 and shown:
             notes.append(f"{len(hits) - len(shown)} of {len(hits)} sections were left out: the model's context is full")
             break
         shown.append(text)
-    earlier = list(history)
-    while earlier and used + count_tokens(conversation(earlier, template.quote)) > room:
-        del earlier[0]
-    if len(earlier) < len(history):
-        notes.append(f"{len(history) - len(earlier)} earlier messages were left out: the model's context is full")
-    # What rules carry over is for the search alone.
-    parts = understood.asked or () if understood.topic else understood.sub_questions
     return template.render(
-        history="" if previous else conversation(earlier, template.quote),
+        history=earlier,
         sections="\n\n".join(shown) or "(none were found)",
         today=datetime.date.today().strftime("%A, %-d %B %Y"),
         revises=bool(previous),
-        previous=template.quote(strip_citations(previous)),
+        previous=changed,
         message=message,
-        understood=one_a_line(parts) if len(parts) > 1 else "".join(part for part in parts if part != message),
+        understood=meant,
     ), notes
+
+
+def _meant(understood: Understanding, message: str) -> str:
+    """What a message was understood to ask, if that says more than the message does.
+
+    What rules carry over is for the search alone.
+    """
+    parts = understood.asked or () if understood.topic else understood.sub_questions
+    if len(parts) > 1:
+        return one_a_line(parts)
+    return "".join(part for part in parts if words(part) != words(message))
 
 
 def show_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:

@@ -1,24 +1,27 @@
 """Finding evidence: the parts of a message searched for as one batch, and what a reader is shown of it.
 
-The raw message is always searched; rewrites and search phrases only add. What is found small is read in full: a hit
-grows to its section, hits of one section are one source, and what repeats a better hit is left out.
+The raw message is always searched; rewrites and search phrases only add. What is found small is read in full and shown
+once: a hit grows to its section, neighbours in a section are one source, what repeats a better hit is left out, and the
+sources of a document stand together, in its order.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.history import sections_room
 from turnmark.assistant.steps.understand import may_lean, rewrite_by_rules, understand
 from turnmark.assistant.turn import Part, Turn
-from turnmark.assistant.types import Understanding
+from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.task_passages import ranked_by
-from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of, section_of
+from turnmark.retrieval.types import Hit, Query, Retriever, continues, neighbours_of, section_of
 
 MORE_PER_PART = 800
 """Tokens of sections that each further part of a message adds to what a model reads."""
@@ -79,9 +82,11 @@ class SearchAndRead(SearchOnce):
     def show(self, turn: Turn) -> None:
         """Number the sections: until the room for them is full."""
         turn.hits.clear()
-        room = turn.config.tokens + MORE_PER_PART * (len(turn.parts) - 1)
-        found = list(in_turns(part.hits for part in turn.parts))
-        turn.hits.extend(found if turn.evidence is not None else grow_sections(turn.retriever, found, room))
+        found = in_turns(part.hits for part in turn.parts)
+        if turn.evidence is not None:
+            turn.hits.extend(found)
+        else:
+            read_sections(turn, found, turn.config.tokens + MORE_PER_PART * (len(turn.parts) - 1))
 
 
 def _rate(turn: Turn, evidence: Sequence[Hit]) -> None:
@@ -147,47 +152,106 @@ def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
     return list(first.values())
 
 
+def read_sections(turn: Turn, found: Sequence[Hit], tokens: int, previous: str = "") -> None:
+    """Take `tokens` of what was found as what a model reads, or as much as its context has room for.
+
+    Args:
+        previous: the answer that is to be changed, which the prompt shows too.
+    """
+    shown = grow_sections(turn.retriever, found, tokens)
+    if turn.generator is not None:
+        prompt, questions = load_prompt("answer", turn.prompts), [part.question for part in turn.parts]
+        room = sections_room(turn.generator, prompt, turn.history, turn.message, previous, *questions)
+        fitting = shown if room >= tokens else grow_sections(turn.retriever, found, room)
+        if fitting != shown:
+            turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
+        shown = fitting
+    turn.hits.extend(shown)
+
+
 def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
-    """Hits as a model reads them, best first, until `tokens` are full; the first always.
+    """What a model reads of hits, best first, until `tokens` are full; the first always.
 
     What repeats most words of a better one is left out. In the room that is left a hit whose section runs over several
-    passages grows, best first; hits of one section are one.
+    passages grows, best first. Nothing is shown twice: neighbours in one section are one source. The sources of a
+    document stand together in its order, documents in the order of their best hits.
     """
-    shown: list[Hit] = []
+    read: list[Hit] = []
     room = tokens
     for hit in hits:
         cost = _cost(hit.passage)
-        if not any(_holds(other.passage, hit.passage) for other in shown) and (cost <= room or not shown):
-            shown.append(hit)
+        if not any(_holds(other.passage, hit.passage) for other in read) and (cost <= room or not read):
+            read.append(hit)
             room -= cost
-    for hit in list(shown):
-        if hit not in shown or retriever is None:
-            continue
-        grown = hit.model_copy(update={"passage": _grown(retriever, hit.passage, _cost(hit.passage) + room)})
-        covered = [other for other in shown if _holds(grown.passage, other.passage)]
-        room += sum(_cost(other.passage) for other in covered) - _cost(grown.passage)
-        at = shown.index(covered[0])
-        shown = [other for other in shown if other not in covered]
-        shown.insert(at, grown)
-    return [*shown, *_around(retriever, shown, room)] if retriever else shown
+    documents: dict[str, list[Passage]] = {}
+    if retriever is not None:
+        one_of = {hit.passage.document: hit.passage for hit in read}
+        documents = {name: neighbours_of(retriever, passage) for name, passage in one_of.items()}
+        for hit in list(read):
+            _grow(hit, documents[hit.passage.document], read, tokens - _used(read, documents))
+        _read_around(documents, read, tokens - _used(read, documents))
+    return [_joined(source) for source in _sources(read, documents)]
 
 
-def _around(retriever: Retriever, shown: Sequence[Hit], room: int) -> list[Hit]:
-    """The neighbours of hits in the documents that most of them are from, while there is room: answers run on."""
-    counts = Counter(hit.passage.document for hit in shown)
-    added: list[Hit] = []
-    for hit in shown:
-        if counts[hit.passage.document] < SEVERAL:
+def _used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> int:
+    return sum(_cost(_joined(source).passage) for source in _sources(read, documents))
+
+
+def _grow(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int) -> None:
+    """Read on in the section of a hit, in both directions, as far as there is room."""
+    section = section_of(hit.passage, document)
+    known = {other.passage.id for other in read}
+    low = high = next((at for at, passage in enumerate(section) if passage.id == hit.passage.id), 0)
+    used = 0
+    for at in _outward(low, len(section)):
+        passage = section[at]
+        cost = 0 if passage.id in known else count_tokens(passage.text) + 1  # and what is between them
+        if at not in (low - 1, high + 1) or used + cost > room:
             continue
-        ordered = neighbours_of(retriever, hit.passage)
-        after = [passage for passage in ordered if passage.start >= hit.passage.end][:1]
-        before = [passage for passage in ordered if passage.end <= hit.passage.start][-1:]
+        low, high, used = min(low, at), max(high, at), used + cost
+        if passage.id not in known:
+            read.append(hit.model_copy(update={"passage": passage}))
+
+
+def _read_around(documents: Mapping[str, Sequence[Passage]], read: list[Hit], room: int) -> None:
+    """Read what stands next to sources, in documents that several of them are from: answers run on."""
+    sources = _sources(read, documents)
+    counts = Counter(source[0].passage.document for source in sources)
+    for source in sources:
+        head, tail = source[0].passage, source[-1].passage
+        if counts[head.document] < SEVERAL:
+            continue
+        after = [passage for passage in documents[head.document] if passage.start >= tail.end][:1]
+        before = [passage for passage in documents[head.document] if passage.end <= head.start][-1:]
         for passage in (*after, *before):
-            known = any(_holds(other.passage, passage) for other in (*shown, *added))
-            if not known and _cost(passage) <= room:
-                added.append(Hit(passage=passage, score=0.0))
+            if _cost(passage) <= room and not any(_holds(other.passage, passage) for other in read):
+                read.append(Hit(passage=passage, score=0.0))
                 room -= _cost(passage)
-    return added
+
+
+def _sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
+    """Hits as they are shown: by document, in its order, neighbours in one section together."""
+    names = list(dict.fromkeys(hit.passage.document for hit in read))
+    place = {passage.id: n for name in names for n, passage in enumerate(documents.get(name, ()))}
+    sources: list[list[Hit]] = []
+    for hit in sorted(read, key=lambda hit: (names.index(hit.passage.document), hit.passage.start)):
+        before = sources[-1][-1].passage if sources else None
+        if before is not None and _follows(hit.passage, before, place):
+            sources[-1].append(hit)
+        else:
+            sources.append([hit])
+    return sources
+
+
+def _follows(passage: Passage, before: Passage, place: Mapping[str, int]) -> bool:
+    """Whether a passage goes on where the one before it ends, in the same section."""
+    known = passage.document == before.document and passage.id in place and before.id in place
+    return known and place[passage.id] == place[before.id] + 1 and continues(passage, before)
+
+
+def _joined(source: Sequence[Hit]) -> Hit:
+    best = max(source, key=lambda hit: hit.score)
+    return best.model_copy(update={"passage": join_passages([hit.passage for hit in source])})
 
 
 def _cost(passage: Passage) -> int:
@@ -206,17 +270,6 @@ def _holds(passage: Passage, other: Passage) -> bool:
 def _pairs(text: str) -> frozenset[tuple[str, str]]:
     """Neighbouring words: a long text may have all words of a short one, and say something else."""
     return frozenset(pairwise(("", *words(text))))
-
-
-def _grown(retriever: Retriever, passage: Passage, tokens: int) -> Passage:
-    """The section of a passage, as one; what of it fits into `tokens`, grown from the passage."""
-    around = section_of(passage, neighbours_of(retriever, passage))
-    first = last = next((at for at, other in enumerate(around) if other.id == passage.id), 0)
-    for at in _outward(first, len(around)):
-        low, high = min(first, at), max(last, at)
-        if sum(map(_cost, around[low : high + 1])) <= tokens:
-            first, last = low, high
-    return join_passages(around[first : last + 1])
 
 
 def _outward(start: int, count: int) -> Iterator[int]:

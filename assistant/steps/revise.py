@@ -1,14 +1,17 @@
 """The revise step: the last answer changed as the message wants it.
 
 Without a model a few changes of layout and length, which leave the documents' words as they are; with one the complete
-answer anew in one call, over the sections that the last answer rests on and those that the instruction asks for.
+answer anew in one call: it is shown the conversation, the sections that its answers rest on, the last answer first, and
+those that the instruction asks for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText
@@ -18,7 +21,7 @@ from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_u
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
-from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, grow_sections
+from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, in_turns, read_sections
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgement, Understanding
 from turnmark.core.errors import RequestError
@@ -35,8 +38,12 @@ TAKES_A_MODEL = (
 )
 NOTHING_TO_CHANGE = "there is nothing of the kind in it."
 _REVISED = Judgement(decision="answer", confidence=1.0, reason="a revision")
-MOST_SENTENCES = 8
-"""Sentences of the last answer whose passages are searched for."""
+EARLIER_ANSWERS = 3
+"""Answers before the last one of which a model is shown what they rest on: "put both in one list"."""
+PIECES, EARLIER_PIECES = 8, 4
+"""Searches for what the last answer rests on, and an earlier one, at most."""
+OF_PIECE, OF_EARLIER_PIECE, OF_QUESTION = 2, 1, 3
+"""Passages that a model is shown of what each finds; and of what the question of the last answer finds."""
 
 
 class Revise:
@@ -69,14 +76,11 @@ class ReviseByModel:
 
     def __call__(self, turn: Turn) -> None:
         at, previous = _last(turn)
-        hits = _rests_on(turn, at, previous)
-        turn.hits.extend(grow_sections(turn.retriever, hits, turn.config.tokens))
+        read_sections(turn, _to_read(turn, at, previous), turn.config.tokens, previous)
         turn.report_hits()
         turn.decide(_REVISED)
-        question = turn.history[at].content if at is not None else ""
-        reply, notes = revise_by_model(
-            turn.model, question, previous, turn.message, turn.hits, turn.prompts, turn.stream
-        )
+        before = turn.history[: answers_in(turn.history)[-1]]
+        reply, notes = revise_by_model(turn.model, before, previous, turn.message, turn.hits, turn.prompts, turn.stream)
         turn.use("revise", reply.usage, *notes, reply.note)
         turn.understanding = _as_revision(turn)
         turn.draft = draft_of(reply.text)
@@ -110,17 +114,20 @@ class ReviseBriefly(Revise):
 
 def revise_by_model(
     generator: Generator,
-    question: str,
+    history: Sequence[Message],
     previous: str,
     instruction: str,
     hits: Sequence[Hit],
     prompts: Path | None = None,
     on_text: OnText | None = None,
 ) -> tuple[WrittenText, list[str]]:
-    """An answer as a model changes it, and notes on what had to be left out."""
-    about = Understanding(kind="revision", rewrite=question, sub_questions=(instruction,))
-    context = f"Question: {question}\n\n{previous}" if question else previous
-    prompt, notes = answer_prompt(generator, about, instruction, (), hits, prompts, context)
+    """An answer as a model changes it, and notes on what had to be left out.
+
+    Args:
+        history: the turns before that answer, the question that it answers last.
+    """
+    about = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
+    prompt, notes = answer_prompt(generator, about, instruction, history, hits, prompts, previous)
     return write_text(generator, prompt, on_text), notes
 
 
@@ -142,18 +149,8 @@ def _last(turn: Turn) -> tuple[int | None, str]:
 
 
 def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
-    """The position of the last question in the conversation, and the last answer to it, without marks.
-
-    Replies to courtesies, and those that say why an answer was left as it is, are passed over.
-    """
-
-    def about(at: int) -> bool:
-        turn = history[at]
-        courtesy = at > 0 and history[at - 1].role == "user" and is_conversational(history[at - 1].content)
-        answers = turn.role == "assistant" and bool(turn.content.strip())
-        return answers and not courtesy and not turn.content.startswith(UNCHANGED)
-
-    answers = [at for at in range(len(history)) if about(at)]
+    """The position of the last question in the conversation, and the last answer to it, without marks."""
+    answers = answers_in(history)
     if not answers:
         return None, ""
     questions = [
@@ -166,29 +163,91 @@ def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
     return (questions[-1] if questions else None), strip_citations(history[answers[-1]].content)
 
 
-def _rests_on(turn: Turn, at: int | None, previous: str) -> list[Hit]:
-    """The passages that the last answer rests on, then those that its question and the instruction find.
+def answers_in(history: Sequence[Message]) -> list[int]:
+    """The positions of the answers in a conversation.
 
-    A conversation is kept without citation marks, so they are searched for once more.
+    Replies to courtesies, and those that say why an answer was left as it is, are passed over.
     """
-    if turn.evidence is not None:
-        return list(turn.evidence)
-    if turn.retriever is None:
+
+    def is_answer(at: int) -> bool:
+        turn = history[at]
+        courtesy = at > 0 and history[at - 1].role == "user" and is_conversational(history[at - 1].content)
+        answers = turn.role == "assistant" and bool(turn.content.strip())
+        return answers and not courtesy and not turn.content.startswith(UNCHANGED)
+
+    return [at for at in range(len(history)) if is_answer(at)]
+
+
+class Lookup(NamedTuple):
+    """A search for a revision: why, and how many of its hits a model reads."""
+
+    query: Query
+    why: str
+    most: int
+
+
+def _rests_on(turn: Turn, at: int | None, previous: str) -> list[Hit]:
+    """The passages that the last answer rests on, then all others that its sentences and its question find."""
+    found = _found(turn, [*_by_pieces(previous), *_by_question(turn, at)])
+    return drop_repeats([*(hits[0] for hits in found if hits), *(hit for hits in found[::-1] for hit in hits)])
+
+
+def _to_read(turn: Turn, at: int | None, previous: str) -> list[Hit]:
+    """What a model reads: the passages that the last answer rests on, those that the instruction asks for, those that
+    earlier answers rest on, and some that the question found.
+    """
+    earlier = [turn.history[n].content for n in answers_in(turn.history)[-2::-1][:EARLIER_ANSWERS]]
+    groups = [
+        _by_pieces(previous),
+        _by_instruction(turn),
+        [
+            Lookup(lookup.query, "what an earlier answer rests on", OF_EARLIER_PIECE)
+            for answer in earlier
+            for lookup in _by_pieces(answer, EARLIER_PIECES)
+        ],
+        _by_question(turn, at),
+    ]
+    found = iter(_found(turn, [lookup for group in groups for lookup in group]))
+    lists = [[next(found)[: lookup.most] for lookup in group] for group in groups]
+    return drop_repeats(hit for group in lists for hit in in_turns(group))
+
+
+def _by_pieces(answer: str, most: int = PIECES) -> list[Lookup]:
+    """A conversation is kept without citation marks, so what an answer rests on is searched for once more: sentence by
+    sentence, some together in a long one.
+    """
+    texts = [strip_citations(piece.text) for piece in pieces_of(answer)]
+    texts = [text for text in texts if len(words(text)) > 3]
+    count = min(len(texts), most)
+    bounds = [len(texts) * n // count for n in range(count + 1)] if texts else []
+    pieces = [" ".join(texts[start:end]) for start, end in pairwise(bounds)]
+    return [Lookup(Query(text=piece), "what the answer rests on", OF_PIECE) for piece in pieces]
+
+
+def _by_question(turn: Turn, at: int | None) -> list[Lookup]:
+    if at is None:
         return []
-    pieces = [strip_citations(piece.text) for piece in pieces_of(previous)]
-    queries = [Query(text=text) for text in pieces if len(words(text)) > 3][:MOST_SENTENCES]
-    reasons = ["what a sentence of the answer rests on"] * len(queries)
-    if at is not None:
-        queries.append(conversation_query(turn.history[:at], turn.history[at].content))
-        reasons.append("the question of the answer")
-    if phrases := [phrase for part in turn.parts for phrase in part.phrases]:
-        queries.append(Query(text=turn.message, history=turn.history, variants=tuple(phrases)))
-        reasons.append("the instruction asks for more")
-    found = turn.retriever.search(queries, turn.passages)
-    for query, hits, reason in zip(queries, found, reasons, strict=True):
-        turn.searched(query, hits, reason)
-    first = [hits[0] for hits in found if hits]
-    return drop_repeats([*first, *(hit for hits in found[::-1] for hit in hits)])
+    query = conversation_query(turn.history[:at], turn.history[at].content)
+    return [Lookup(query, "the question of the answer", OF_QUESTION)]
+
+
+def _by_instruction(turn: Turn) -> list[Lookup]:
+    """For what the last answer lacks: as the model that understood it says, else unless it is plainly about layout."""
+    phrases = tuple(phrase for part in turn.parts for phrase in part.phrases)
+    if not phrases and (turn.forms.get("understand") == "llm" or edit_request(turn.message)):
+        return []
+    query = Query(text=turn.message, history=turn.history, variants=phrases)
+    return [Lookup(query, "the instruction asks for more", turn.passages)]
+
+
+def _found(turn: Turn, lookups: Sequence[Lookup]) -> list[list[Hit]]:
+    """The hits of each search."""
+    if turn.retriever is None:
+        return [[] for _ in lookups]
+    found = turn.retriever.search([lookup.query for lookup in lookups], turn.passages)
+    for lookup, hits in zip(lookups, found, strict=True):
+        turn.searched(lookup.query, hits, lookup.why)
+    return found
 
 
 # --- by rules ---

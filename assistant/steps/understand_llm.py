@@ -14,11 +14,12 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
-from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit_prompt
+from turnmark.assistant.budget import count_tokens, fit_prompt, room_beside, shorten
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import Messages, load_prompt, quote_lines
 from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.history import SPEAKER, last_turns_within
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.turn import Turn
@@ -29,12 +30,13 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.types import titles_of
 
 MOST_PHRASES = 4
+MOST_TITLES, TITLES_TOKENS, LONGEST_TITLE = 60, 800, 30
+"""Titles of documents that are shown, tokens of all of them, and of each."""
 TURNS, LONGEST_TURN = 4, 50
 """Earlier messages that a small model is shown, and words of each."""
 REPLY_TOKENS, LONGEST_PHRASE = 96, 12
 _SEARCH = re.compile(r"^\W*search\w*(?: phrases?)?\W*:", re.IGNORECASE)
 LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
-_SPEAKER = {"user": "User", "assistant": "Assistant"}
 LONGEST_GROWTH, GROWTH_ALLOWED = 3, 25
 """A rewrite puts in what is missing: one of more than three times the message's words, and 25, has drifted from it."""
 MINIMAL, MINIMAL_SECONDS = "minimal", 20.0
@@ -98,29 +100,34 @@ def understand_prompt(
     """The messages that `Understand` sends, of a long conversation the last turns that fit; and what was left out.
 
     Args:
-        titles: of documents, so that its phrases are in their words.
+        titles: of all documents, most telling first; so many of them are shown that phrases are in their words.
     """
-    room = generator.context_tokens - 4 * STRUCTURED_TOKENS - INSTRUCTIONS - count_tokens(message)
     template = load_prompt("understand", prompts)
-    shown = list(history)
-    while shown and count_tokens(conversation(shown, template.quote)) > room:
-        del shown[0]
-    dropped = len(history) - len(shown)
+    # A reply has twice `STRUCTURED_TOKENS`, and twice that if it is cut and asked for again.
+    room = room_beside(generator, template, message, reply=4 * STRUCTURED_TOKENS)
+    listed = _listed(titles, min(TITLES_TOKENS, room // 4))
+    shown = template.quote(" · ".join(listed)) if listed else ""
+    earlier, left_out = last_turns_within(history, room - count_tokens(shown), template.quote)
     notes = [
-        f"{dropped} of {len(history)} earlier messages were left out when the question was read: "
+        f"{left_out} of {len(history)} earlier messages were left out when the question was read: "
         "the model's context is full"
     ]
+    no_turns = "(not shown: there is no room)" if history else "(none: this is the first message)"
     messages = template.render(
-        titles=template.quote(" · ".join(" ".join(title.split()) for title in titles)) if titles else "",
-        history=conversation(shown, template.quote) or "(none: this is the first message)",
+        titles=shown,
+        share=f"{len(listed)} of {len(titles)}" if len(listed) < len(titles) else "all",
+        history=earlier or no_turns,
         message=message,
     )
-    return messages, notes if dropped else []
+    return messages, notes if left_out else []
 
 
-def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
-    """Earlier turns as prompts show them: each with its speaker, without citation marks."""
-    return "\n".join(quote(f"{_SPEAKER[turn.role]}: {escape_marks(strip_citations(turn.content))}") for turn in history)
+def _listed(titles: Sequence[str], tokens: int) -> list[str]:
+    """The first titles within so many tokens, each on a line."""
+    listed = [shorten(_line(title), LONGEST_TITLE) for title in titles[:MOST_TITLES]]
+    while listed and count_tokens(" · ".join(listed)) > tokens:
+        del listed[-1]
+    return listed
 
 
 def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:
@@ -229,7 +236,7 @@ def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_l
     for turn in history[-TURNS:]:
         shown = strip_citations(turn.content).split()
         text = " ".join(shown[:LONGEST_TURN]) + (" …" if len(shown) > LONGEST_TURN else "")
-        lines.append(quote(escape_marks(f"{_SPEAKER[turn.role]}: {text}")))
+        lines.append(quote(escape_marks(f"{SPEAKER[turn.role]}: {text}")))
     return "\n".join(lines)
 
 

@@ -32,7 +32,7 @@ from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Passage, Problem
+from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from turnmark.evaluation.benchmarks.kiwi_judge import KiwiJudge
@@ -182,9 +182,8 @@ class Kiwi(KiwiTask):
             request = edit_request(instruction)
             text = apply_request(strip_citations(previous), request) if request else ""
             return Rewritten(text or previous, Usage(), () if text else (f"left as it was: {TAKES_A_MODEL}",))
-        reply, notes = revise_by_model(
-            generator, task.session.question, previous, instruction, hits[:PARAGRAPHS], self.assistant.config.prompts
-        )
+        asked, prompts = [Message(role="user", content=task.session.question)], self.assistant.config.prompts
+        reply, notes = revise_by_model(generator, asked, previous, instruction, hits[:PARAGRAPHS], prompts)
         return Rewritten(reply.text, reply.usage, (*notes, *([reply.note] if reply.note else [])))
 
     def _rewritten(

@@ -62,6 +62,20 @@ def with_model(
     return assistant_over(index, script(home, *lines) + options, steps=steps)
 
 
+def prompts_of(assistant: Assistant) -> list[str]:
+    """What the assistant's model is asked from now on: the last message of every call."""
+    asked: list[str] = []
+    model: Any = assistant.generator
+    complete = model.complete
+
+    def recorded(prompt: Any, *arguments: Any, **options: Any) -> Any:
+        asked.append(prompt[-1].content)
+        return complete(prompt, *arguments, **options)
+
+    model.complete = recorded
+    return asked
+
+
 def understanding(*parts: str, **fields: Any) -> str:
     """What a model replies to the prompt `understand`."""
     rows = [{"question": part} for part in parts]

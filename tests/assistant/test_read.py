@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import Room, conversation, with_model
+from tests.assistant.notes import Room, conversation, hit, prompts_of, understanding, with_model
 from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.steps.history import last_turns_within
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, show_section
@@ -112,18 +116,101 @@ def test_a_section_shows_where_it_is_from_and_its_text_quoted():
 
 
 @pytest.mark.parametrize("leans", [True, False])
-def test_history_is_shown_only_if_the_message_leans(kitchen, leans):
+@pytest.mark.parametrize("message", ["Yes", "and the toaster?", "What colour is the toaster?"])
+def test_whoever_answers_sees_the_conversation_whether_or_not_the_message_was_found_to_lean(kitchen, message, leans):
     understood = f'{{"leans": {str(leans).lower()}, "rewrite": "What colour is the toaster?"}}'
-    wanted = "it is no source" if leans else "Sections of the documents:"
-    assistant = with_model(kitchen, understood, {"text": "Blue [1].", "match": wanted})
-    sent = []
-    complete = assistant.generator.complete
-    assistant.generator.complete = lambda prompt, **more: sent.append(prompt) or complete(prompt, **more)
-    assistant.reply(TALK, "and the toaster?")
-    prompt = sent[-1][-1].content
-    assert ("The kettle is red." in prompt.split("Sections of")[0]) is leans
-    assert ("It was understood as:\nWhat colour is the toaster?" in prompt) is leans
-    assert "Today is" in prompt
+    assistant = with_model(kitchen, understood, "Blue [1].")
+    asked = prompts_of(assistant)
+    assistant.reply(TALK, message)
+    earlier, _, rest = asked[-1].partition("Sections of the documents:")
+    assert earlier.endswith(
+        "Conversation so far:\n> User: What colour is the kettle?\n> Assistant: The kettle is red.\n\n"
+    )
+    meant = "the message counts:\nWhat colour is the toaster?" in rest
+    assert meant is (leans and message != "What colour is the toaster?")
+    assert f"The user's message:\n{message}" in rest
+
+
+LONG_TALK = conversation(*(f"{'Question' if n % 2 == 0 else 'Answer'} {n}: {'word ' * 100}" for n in range(60)))
+
+
+@pytest.mark.parametrize(("context", "noted"), [(128_000, False), (4096, True)])
+def test_of_a_long_conversation_the_last_exchanges_are_shown_and_sections_keep_their_room(context, noted):
+    found = [hit(f"Kettle {n}. " + "word " * 100, n) for n in range(1, 5)]
+    prompt, notes = prompted("And then?", LONG_TALK, found, Room(context))
+    earlier = prompt.partition("Sections of the documents:")[0]
+    first = earlier.partition("Conversation so far:\n")[2]
+    assert first.startswith("> […]\n> User: Question ")
+    assert "Answer 59: word" in first
+    assert count_tokens(earlier) < 2100
+    assert "[4]\n" in prompt
+    assert bool(notes) is noted
+
+
+@pytest.mark.parametrize("answer", ["word " * 5000, "汉字" * 4000, "```\n" + "x\n" * 5000 + "```"])
+def test_of_a_last_exchange_that_is_too_long_the_beginnings_are_shown(answer):
+    prompt, _ = prompted("Yes", conversation("Old?", "Old.", "Shall I?", answer), [hit("A kettle.")])
+    earlier = prompt.partition("Sections of the documents:")[0]
+    assert "> User: Shall I?\n> Assistant: " in earlier
+    assert "[…]" in earlier
+    assert "Old." not in earlier
+    assert count_tokens(earlier) < 2100
+
+
+@given(st.lists(st.text(max_size=400), max_size=9), st.integers(0, 400))
+def test_what_is_shown_of_a_conversation_is_its_end_within_the_room(texts, tokens):
+    talk = conversation(*texts)
+    shown, left_out = last_turns_within(talk, tokens)
+    assert count_tokens(shown) <= tokens
+    assert 0 <= left_out <= len(talk)
+    lines = [line for line in shown.split("\n") if line.startswith(("> User: ", "> Assistant: "))]
+    assert not lines or not left_out or lines[0].startswith("> User: ") or len(talk) == 1
+    assert all(line.startswith(">") for line in shown.splitlines())
+
+
+def test_calls_of_a_conversation_begin_with_what_the_call_before_had_begun_with():
+    """A server that caches prefixes reads instructions and earlier turns once."""
+    section = [hit("The kettle is red.")]
+    prompts = [
+        prompted("Why?", TALK, section)[0],
+        prompted("Since when?", [*TALK, *conversation("Why?", "It was painted.")], section)[0],
+        prompted("shorter", [*TALK, *conversation("Why?")], section, previous="It was painted.")[0],
+    ]
+    same = prompts[0].partition("\n\nSections of the documents:")[0]
+    assert "The kettle is red." in same
+    assert all(prompt.startswith(same) for prompt in prompts)
+    assert [prompt.splitlines()[-1] for prompt in prompts] == ["Why?", "Since when?", "shorter"]
+
+
+# -- how much is read
+
+
+def read_of(kitchen, message: str, *parts: str, words: int) -> list[str]:
+    """The sections that a model is shown, of twenty long notes on kettles and twenty on toasters."""
+    folder = kitchen / "shelf"
+    if not folder.exists():
+        folder.mkdir()
+        for name in [f"{name}{n}" for n in range(20) for name in ("kettle", "toaster")]:
+            text = " ".join(f"{name}x{word}" for word in range(words))
+            (folder / f"{name}.md").write_text(f"# On {name}\n\nThis is a {name.rstrip('0123456789')}. {text}\n")
+        build_index(folder, "shelf", retriever="bm25")
+    assistant = with_model(kitchen, understanding(*parts), "Red [1].", index="shelf")
+    asked = prompts_of(assistant)
+    assistant.reply([], message)
+    sections = asked[-1].partition("Sections of the documents:\n\n")[2].partition("\n\nThe user's message:")[0]
+    return re.split(r"\n\n(?=\[\d+\]\n)", sections)
+
+
+def test_a_large_model_reads_ten_sections_for_a_question(kitchen):
+    assert len(read_of(kitchen, "Which kettle is it?", words=5)) == 10
+
+
+def test_a_message_of_two_parts_gets_more_to_read(kitchen):
+    message = "Which kettle is it, and which toaster?"
+    one = read_of(kitchen, message, message, words=80)
+    two = read_of(kitchen, message, "Which kettle is it?", "Which toaster is it?", words=80)
+    assert 2500 < sum(map(count_tokens, one)) <= 3000
+    assert 3100 < sum(map(count_tokens, two)) <= 3800
 
 
 # -- a small model

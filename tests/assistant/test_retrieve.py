@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import Room
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
+from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, cut_material
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.steps.read import turn_prompt
 from turnmark.assistant.steps.retrieve import (
     SearchAndRead,
     SearchTwice,
@@ -21,7 +24,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.markdown import blocks
-from turnmark.corpora.types import Document, Passage
+from turnmark.corpora.types import CONTINUED, Document, Passage
 from turnmark.retrieval.types import Hit, Query
 
 
@@ -79,7 +82,52 @@ def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room)
     shown = grow_sections(Notes(*CUT), hits(OTTERS[1], CUT[-1], OTTERS[-1]), room)
     costs = [count_tokens(hit.passage.indexed_text) + PASSAGE_MARKS for hit in shown]
     assert sum(costs) <= room or len(shown) == 1
-    assert OTTERS[1].text in shown[0].passage.text
+    assert any(OTTERS[1].text in hit.passage.text for hit in shown)
+
+
+OTHER = cut("# Harbour\n\nBoats leave the harbour at nine.\n\n## Fees\n\nA berth costs four pounds.\n", "other")
+
+
+def test_sources_of_a_document_come_in_its_order_and_documents_best_first():
+    found = hits(OTTERS[4], OTHER[0], OTTERS[1], OTTERS[2], CUT[0])
+    shown = grow_sections(Notes(*CUT, *OTHER), found, sum(count_tokens(hit.passage.indexed_text) + 32 for hit in found))
+    assert [hit.passage.document for hit in shown] == ["d", "d", "d", "other"]
+    assert shown[0].passage.text == CUT[0].text
+    # The second and the third piece stand next to each other in one section: they are one source.
+    assert shown[1].passage.text == DOCUMENT[OTTERS[1].start : OTTERS[2].end]
+    assert shown[2].passage.text.startswith(OTTERS[4].text)
+    assert shown[1].score == found[2].score, "that of the better one"
+
+
+FOUND = st.lists(st.sampled_from([*CUT, *OTHER]), min_size=1, max_size=8, unique_by=lambda each: each.id)
+
+
+@given(FOUND, st.integers(50, 700))
+def test_nothing_is_shown_twice_and_no_section_in_pieces_that_touch(found, room):
+    shown = [hit.passage for hit in grow_sections(Notes(*CUT, *OTHER), hits(*found), room)]
+    assert shown[0].document == found[0].document
+    assert len([name for name, _ in groupby(shown, lambda each: each.document)]) <= 2, "a document stands together"
+    for before, after in pairwise(shown):
+        if before.document == after.document:
+            assert before.end <= after.start
+            between = [each for each in (*CUT, *OTHER) if before.end <= each.start < after.start]
+            assert between or not after.section.endswith(CONTINUED)
+
+
+def test_a_narrow_context_gets_the_best_of_the_sections_and_says_so():
+    made = turn("Who feeds otters, who lends boats?", Notes(*CUT), generator=Room(1350, 200))
+    SearchAndRead()(made)
+    prompt, notes = turn_prompt(made)
+    assert made.hits
+    assert made.parts[0].hits[0].passage.text in made.hits[0].passage.text
+    assert f"[{len(made.hits)}]\n" in prompt[-1].content, "all that was chosen fits"
+    assert notes == []
+    assert made.notes == ["sections were cut or left out: the model's context is full"]
+    assert cut_material(made.notes) == {"sections"}
+    wide = turn("Who feeds otters, who lends boats?", Notes(*CUT), generator=Room(9000, 200))
+    SearchAndRead()(wide)
+    assert wide.notes == []
+    assert sum(len(hit.passage.text) for hit in wide.hits) > sum(len(hit.passage.text) for hit in made.hits)
 
 
 def test_a_near_copy_of_a_better_hit_is_left_out():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.assistant.notes import conversation, understanding, with_model
+from tests.assistant.notes import conversation, prompts_of, understanding, with_model
 from tests.opened import assistant_over
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.quote import UNSURE
@@ -159,19 +159,62 @@ def test_the_next_instruction_is_about_the_answer_before():
 
 # -- by a model
 
-AS_TOLD = {"match": "The user wants your last answer changed", "text": "Red [1]; four minutes [1]."}
+AS_TOLD = {"match": "The user wants it changed:", "text": "Red [1]; four minutes [1]."}
+REVISION = {"match": "The user's new message:", "text": understanding(kind="revision")}
 
 
 def test_a_model_writes_the_complete_answer_anew_and_cites_it(kitchen):
-    assistant = with_model(
-        kitchen, {"match": "The user's new message:", "text": understanding(kind="revision")}, AS_TOLD
-    )
+    assistant = with_model(kitchen, REVISION, AS_TOLD)
     events: list[Event] = []
     reply = assistant.reply(TALK, "in simpler words", events.append)
     assert reply.answer == "".join(event.delta for event in events) == "Red [1]; four minutes [1]."
     assert reply.citations[0].document == "kettle.md"
     assert {role: usage.calls for role, usage in reply.usage.items()} == {"understand": 1, "revise": 1}
     assert (reply.trace.understanding.kind, reply.checks.citations_valid) == ("revision", True)
+
+
+TWO = conversation(
+    "Who made the toaster?", "The toaster was made by Ada Berg.", "thanks", "You're welcome.",
+    "Tell me of the kettle.", "The kettle is red. It boils water in four minutes. [1]",
+    "in simpler words", f"{UNCHANGED}x",
+)  # fmt: skip
+
+
+def test_a_revision_of_two_answers_sees_both_and_what_both_rest_on(kitchen):
+    assistant = with_model(kitchen, REVISION, "- Red [1]\n- Ada Berg [2]")
+    asked = prompts_of(assistant)
+    reply = assistant.reply(TWO, "put both in one list")
+    earlier, _, rest = asked[-1].partition("Sections of the documents:")
+    sections, _, last = rest.partition("Your last answer, which ends the conversation so far:")
+    assert "> User: Who made the toaster?\n> Assistant: The toaster was made by Ada Berg.\n" in earlier
+    assert earlier.rstrip().endswith("> User: Tell me of the kettle.")
+    assert last == (
+        "\n> The kettle is red. It boils water in four minutes.\n\nThe user wants it changed:\nput both in one list"
+    )
+    assert "kettle.md" in sections
+    assert "toaster.md" in sections
+    assert {search.why for search in reply.trace.searches} == {
+        "what the answer rests on", "what an earlier answer rests on", "the question of the answer",
+    }  # fmt: skip
+    assert not any("welcome" in search.query for search in reply.trace.searches)
+    assert {citation.document for citation in reply.citations} >= {"kettle.md", "toaster.md"}
+
+
+def test_all_of_a_long_answer_is_looked_for(kitchen):
+    filler = " ".join(f"This is sentence number {n}." for n in range(40))
+    talk = conversation("Tell me all.", f"The kettle is red. {filler} The toaster was made by Ada Berg.")
+    reply = with_model(kitchen, REVISION, AS_TOLD).reply(talk, "in simpler words")
+    queries = [search.query for search in reply.trace.searches if search.why == "what the answer rests on"]
+    assert len(queries) == 8
+    assert "The kettle is red." in queries[0]
+    assert "The toaster was made by Ada Berg." in queries[-1]
+
+
+@pytest.mark.parametrize(("instruction", "searched"), [("add who made the toaster", True), ("make it shorter", False)])
+def test_by_name_an_instruction_is_searched_for_unless_it_is_about_layout(kitchen, instruction, searched):
+    reply = with_model(kitchen, AS_TOLD).revise(TALK, instruction)
+    assert ("the instruction asks for more" in [search.why for search in reply.trace.searches]) is searched
+    assert ("toaster.md" in {citation.document for citation in reply.citations}) is searched
 
 
 def test_an_instruction_that_needs_more_is_searched_for(kitchen):
@@ -182,7 +225,7 @@ def test_an_instruction_that_needs_more_is_searched_for(kitchen):
         {"match": "Ada Berg", "text": "The kettle is red [1]. Ada Berg made the toaster [2]."},
     )
     reply = assistant.reply(TALK, "put in who made the toaster")
-    assert reply.trace.searches[-1].why == "the instruction asks for more"
+    assert "the instruction asks for more" in [search.why for search in reply.trace.searches]
     assert {citation.document for citation in reply.citations} >= {"kettle.md", "toaster.md"}
     assert cited_numbers(reply.answer) == [1, 2]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation import writer
+from tests.evaluation import chapters, writer
 from tests.evaluation.conftest import TURNS, WordCount, write_benchmark
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.core.errors import RequestError
@@ -154,6 +154,15 @@ def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(searching, c
     assert sorted(run.shown("c1<::>3")) == sorted([]), "a courtesy is not"
     assert set(searching.asked) == {turn[3] for turn in turns if turn[:2] not in (("c2", 1), ("c1", 3))}
     assert not any(name.startswith("unknown.") for name in run.metrics)
+
+
+def test_in_the_rag_setting_a_model_reads_the_full_section_of_what_was_found(benchmark_root, tmp_path):
+    ran(benchmark_root, tmp_path / "r", setting="rag", retriever=chapters.SPEC, only=("c1<::>1",))
+    prompt = prompt_of("who made the bell")
+    assert "[1]\n> Book › Bells\n" in prompt
+    assert [line.removeprefix("> ") for line in prompt.splitlines() if line.startswith("> ") and "." in line] == list(
+        chapters.TEXTS
+    )
 
 
 def test_the_rag_setting_by_hand(benchmark_root, tmp_path, searching, check_run):
