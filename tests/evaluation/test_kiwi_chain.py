@@ -30,10 +30,10 @@ def reviser(fail="never"):
         system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
         if "You answer a research question" in system:
             return Say(f"First answer to {(re.search('Q[0-9][?]', prompt) or ['it'])[0]}")
-        _, _, asked = prompt.rpartition("The user wants your last answer changed.")
+        _, _, asked = prompt.rpartition("Your last answer, which ends the conversation so far:")
         if fail in asked:
             return Status(400)
-        previous = " ".join(re.findall("^> (?!Question: )(.+)", asked, re.MULTILINE))
+        previous = " ".join(re.findall("^> (.+)", asked, re.MULTILINE))
         addition = asked.split('"')[1]
         return Say(f"{previous} {addition}")
 
