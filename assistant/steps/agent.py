@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from turnmark.assistant.asking import WrittenText
+from turnmark.assistant.asking import WrittenText, merge_roles
 from turnmark.assistant.generators.base import GeneratorError, Tool, ToolCall, ToolGenerator, ToolMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.read import settle_reply, show_section, turn_prompt
@@ -68,8 +68,10 @@ class _Agent:
     def __init__(self, turn: Turn, generator: ToolGenerator, retriever: Retriever) -> None:
         self.turn, self.generator, self.retriever = turn, generator, retriever
         prompt, notes = turn_prompt(turn)
-        prompt = (*prompt, *load_prompt("agent", turn.prompts).render(rounds=str(ROUNDS)))
-        self.messages = [ToolMessage(role=message.role, content=message.content) for message in prompt]
+        rules = [message for message in prompt if message.role == "system"]
+        rules += load_prompt("agent", turn.prompts).render(rounds=str(ROUNDS))
+        asked = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
+        self.messages = [ToolMessage(role=message.role, content=message.content) for message in asked]
         turn.use("answer", Usage(), *notes)
 
     def answer(self) -> None:

@@ -21,6 +21,11 @@ def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote
     return "\n".join(quote(f"{SPEAKER[turn.role]}: {escape_marks(strip_citations(turn.content))}") for turn in history)
 
 
+def asked_back(history: Sequence[Message]) -> bool:
+    """Whether a conversation ends with a question of the assistant's: "ok" may then be an answer to it."""
+    return bool(history) and history[-1].role == "assistant" and history[-1].content.rstrip().endswith(("?", "？"))
+
+
 def last_turns_within(
     history: Sequence[Message], tokens: int, quote: Callable[[str], str] = quote_lines
 ) -> tuple[str, int]:

@@ -217,7 +217,8 @@ def _read_around(documents: Mapping[str, Sequence[Passage]], read: list[Hit], ro
     """Read what stands next to sources, in documents that several of them are from: answers run on."""
     sources = _sources(read, documents)
     counts = Counter(source[0].passage.document for source in sources)
-    for source in sources:
+    rank = {hit.passage.id: n for n, hit in enumerate(read)}
+    for source in sorted(sources, key=lambda source: min(rank[hit.passage.id] for hit in source)):
         head, tail = source[0].passage, source[-1].passage
         if counts[head.document] < SEVERAL:
             continue

@@ -17,6 +17,7 @@ from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.history import asked_back
 from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_unknown, without_item_mark
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
@@ -170,8 +171,9 @@ def answers_in(history: Sequence[Message]) -> list[int]:
     """
 
     def is_answer(at: int) -> bool:
-        turn = history[at]
-        courtesy = at > 0 and history[at - 1].role == "user" and is_conversational(history[at - 1].content)
+        turn, before = history[at], history[:at]
+        courteous = bool(before) and before[-1].role == "user" and is_conversational(before[-1].content)
+        courtesy = courteous and not asked_back(before[:-1])
         answers = turn.role == "assistant" and bool(turn.content.strip())
         return answers and not courtesy and not turn.content.startswith(UNCHANGED)
 

@@ -19,7 +19,7 @@ from turnmark.assistant.generators.base import Generator, GeneratorError, Prompt
 from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import Messages, load_prompt, quote_lines
 from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.history import SPEAKER, last_turns_within
+from turnmark.assistant.steps.history import SPEAKER, asked_back, last_turns_within
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.turn import Turn
@@ -68,13 +68,16 @@ class UnderstandReply(BaseModel):
 
 
 class Understand:
-    """Kind, rewrite, parts and phrases by one call, on first messages too. A plain courtesy costs none."""
+    """Kind, rewrite, parts and phrases by one call, on first messages too. A plain courtesy costs none, unless it may
+    answer a question back.
+    """
 
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
         rules = understand(turn.history, turn.message)
-        if turn.evidence is not None or rules.kind == "conversational":
+        courtesy = rules.kind == "conversational" and not asked_back(turn.history)
+        if turn.evidence is not None or courtesy:
             turn.understood(rules, "rules")
             return
         titles = titles_of(turn.retriever)

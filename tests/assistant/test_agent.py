@@ -54,6 +54,9 @@ def test_it_searches_on_and_what_it_finds_is_numbered_behind_what_is_there():
     assert "search: Ada Berg died" in [event.text for event in events]
     assert reply.usage["answer"].calls == 2
     assert bodies[1]["messages"][: len(bodies[0]["messages"])] == bodies[0]["messages"], "one that only grows"
+    system, user = bodies[0]["messages"]
+    assert "search before you answer" in system["content"]
+    assert user["content"].endswith(f"The user's message:\n{KETTLE}"), "the question comes last"
 
 
 @pytest.mark.parametrize(

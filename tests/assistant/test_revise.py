@@ -152,6 +152,8 @@ def test_the_next_instruction_is_about_the_answer_before():
     talk = [*TALK, *conversation("in simpler words please", f"{UNCHANGED}x", "ok thanks", "You're welcome.")]
     assert strip_citations(revised("only the first one", talk).answer) == "The kettle is red."
     assert last_answer(talk) == (0, "The kettle is red. It boils water in four minutes.")
+    agreed = conversation("How is it made?", "Of dough. Shall I list the steps?", "ok", "1. Knead it.\n2. Bake it.")
+    assert last_answer(agreed) == (0, "1. Knead it.\n2. Bake it.")
     assert strip_citations(assistant_over("n").revise(TALK, "shorter").answer) == "The kettle is red."
     with pytest.raises(RequestError, match="no answer yet"):
         assistant_over("n").revise([], "Make it shorter.")

@@ -113,6 +113,14 @@ def test_a_first_message_is_understood_too_and_split_into_its_parts():
     assert turn.understanding.rewrite == message
 
 
+@pytest.mark.parametrize(("said", "calls"), [("Boil pasta.", 0), ("With cheese. Shall I list the steps?", 1)])
+def test_a_courtesy_may_be_the_answer_to_a_question_back(said, calls):
+    reply = understanding("List the steps of making Älplermagronen.", leans=True, rewrite="List the steps, ok")
+    turn, bodies, _ = taken(Say(reply), message="ok", history=conversation("How do I make Älplermagronen?", said))
+    assert len(bodies) == calls
+    assert turn.understanding.kind == ("question" if calls else "conversational")
+
+
 @pytest.mark.parametrize(
     "reply",
     [Say("no JSON at all"), Say('{"kind": "sideways"}'), Say(None, refusal="No."), Status(500), Reset(),
