@@ -56,8 +56,7 @@ def settle_reply(turn: Turn, reply: WrittenText) -> None:
 def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """The messages that ask for a turn's answer.
 
-    Earlier turns are always shown: a model that says that a message does not lean on them is wrong about "Yes." or
-    "in Debian?" often enough.
+    Earlier turns are always shown: whether a message leans on them is a guess, and "Yes" means nothing without them.
     """
     return answer_prompt(turn.model, turn.understanding, turn.message, turn.history, turn.hits, turn.prompts)
 
