@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.config import PASSAGES, READ_PASSAGES, AssistantConfig
 from turnmark.assistant.forms import forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
@@ -17,9 +17,6 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.task_passages import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
-
-PASSAGES, READ_PASSAGES = 6, 10
-"""Found for a question; the second for a large model, which reads them all."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from turnmark.core.record import Record
 
+PASSAGES, READ_PASSAGES = 6, 10
+"""Found for a question; the second for a large model, which reads them all."""
 TOKENS = 3000
 
 

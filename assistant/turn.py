@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
-from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.config import PASSAGES, AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import (
     GROUNDED,
@@ -102,7 +102,7 @@ class Turn:
     message: str
     history: tuple[Message, ...] = ()
     _: KW_ONLY
-    config: AssistantConfig = field(default_factory=AssistantConfig)
+    config: AssistantConfig = AssistantConfig(passages=PASSAGES)
     retriever: Retriever | None = None
     generator: Generator | None = None
     embed: Embed | None = None
