@@ -102,7 +102,7 @@ class Turn:
     message: str
     history: tuple[Message, ...] = ()
     _: KW_ONLY
-    config: AssistantConfig = AssistantConfig(passages=PASSAGES)
+    config: AssistantConfig = field(default_factory=lambda: AssistantConfig(passages=PASSAGES))
     retriever: Retriever | None = None
     generator: Generator | None = None
     embed: Embed | None = None
