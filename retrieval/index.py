@@ -40,8 +40,8 @@ from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.vectors import FlatVectors, TokenIndex
 from turnmark.retrieval.views import Views
 
-MOST_TITLED = 20_000
-"""Passages of an index whose titles say what it holds."""
+MOST_TITLED = 600
+"""Documents of a collection whose titles are worth showing. Of more, a prompt has room for an odd tenth at most."""
 
 T = TypeVar("T")
 
@@ -180,7 +180,7 @@ class Index:
     @cached_property
     def titles(self) -> list[str]:
         """The titles of its documents, largest first; none for a collection of so many that titles say little of it."""
-        return self.store.titles() if self.manifest.passages <= MOST_TITLED else []
+        return self.store.titles() if self.manifest.documents <= MOST_TITLED else []
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""
