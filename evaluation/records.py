@@ -71,6 +71,9 @@ class Sample(Record):
         default=None, description="the highest citation mark that the system was to write; None: it was to write none"
     )
     decision: str | None = None
+    hedged: bool = Field(
+        default=False, description="the reply says that it is not sure of any of its evidence, and shows the nearest"
+    )
     confidence: FiniteFloat | None = Field(
         default=None, description="of the decision: how well the evidence covers it, 0..1"
     )

@@ -39,6 +39,7 @@ from turnmark.retrieval.components import (
     write_checksums,
 )
 from turnmark.retrieval.index import Index, indexes_folder, list_indexes, lock_index, open_index
+from turnmark.retrieval.levels import sure_from
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
@@ -155,12 +156,16 @@ class Build:
             manifest = self._manifest(store, models, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
-                keep = {"generation": self.old.generation, "created": self.old.created, "version": self.old.version}
+                kept_fields = ("generation", "created", "version", "sure_from")
+                keep = {name: getattr(self.old, name) for name in kept_fields}
                 manifest = manifest.model_copy(update=keep)
             else:
                 self._reuse(store, checkpoint, manifest, models.encoders)
                 self._encode(store, checkpoint, models)
                 self._write(BuildFiles(self.files, manifest, store, checkpoint, self.progress))
+                if manifest.embedder is not None:
+                    level = sure_from(Index(self.folder, manifest))
+                    manifest = manifest.model_copy(update={"sure_from": level})
         finally:
             checkpoint.close()
             store.close()
@@ -227,7 +232,17 @@ class Build:
 
     def _same(self, existing: Manifest, planned: Manifest) -> bool:
         """True when building would give what is there already, and all of it is there."""
-        varying = {"generation", "created", "version", "source", "include", "exclude", "skipped", "internal"}
+        varying = {
+            "generation",
+            "created",
+            "version",
+            "source",
+            "include",
+            "exclude",
+            "skipped",
+            "internal",
+            "sure_from",
+        }
         equal = existing.model_dump(exclude=varying) == planned.model_dump(exclude=varying)
         return equal and has_all_components(Index(self.folder, existing))
 

@@ -44,6 +44,9 @@ class Manifest(Record):
     tokens: bool = Field(default=False, description="whether the embedder's token vectors are kept too")
     exact: bool = Field(default=False, description="whether the vectors are in one file, all compared with a query")
     server: Served | None = Field(default=None, description="which server holds a part of it, as it was asked for")
+    sure_from: float | None = Field(
+        default=None, description="confidence from which an answer without a model is sure; None: not known"
+    )
     skipped: int = 0
     internal: bool = Field(default=False, description="kept for a benchmark's corpus; not offered to a person")
     created: str

@@ -72,6 +72,10 @@ class IndexRetriever:
         """The titles of its documents."""
         return self.index.titles
 
+    def sure_from(self) -> float | None:
+        """The confidence from which an answer without a model is sure, as its index was measured."""
+        return self.index.manifest.sure_from
+
 
 class BM25Ranker:
     """Finds by terms."""

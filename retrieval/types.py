@@ -84,6 +84,12 @@ def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
     return neighbours(passage) if neighbours else []
 
 
+def sure_from(retriever: Retriever | None) -> float | None:
+    """The confidence from which an answer without a model is sure; None: the retriever does not say."""
+    level: Callable[[], float | None] | None = getattr(retriever, "sure_from", None)
+    return level() if level else None
+
+
 class RetrieverWrapper:
     """A retriever around another one, which can whatever that can; a subclass changes what it is for."""
 
@@ -105,6 +111,10 @@ class RetrieverWrapper:
     def neighbours(self, passage: Passage) -> list[Passage]:
         """See `neighbours_of`."""
         return neighbours_of(self.inner, passage)
+
+    def sure_from(self) -> float | None:
+        """See the function `sure_from`."""
+        return sure_from(self.inner)
 
 
 def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:

@@ -16,12 +16,13 @@ from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgement
 from turnmark.corpora.text import content_words
 from turnmark.retrieval.task_passages import Embed
-from turnmark.retrieval.types import Hit
+from turnmark.retrieval.types import Hit, sure_from
 
 LOOKED_AT = 3
-UNKNOWN, UNSURE = 0.28, 0.40
+UNKNOWN, UNSURE, BELOW_UNSURE = 0.28, 0.40, 0.12
 """Confidence below which nothing about the question was found, and below which it is not sure that it is the answer.
-Chosen on the tuning halves of the conversation suites: `python -m tests.benchmarks.decide`."""
+The second is the index's own if it says one (`sure_from`); the first is at most so far below that. Chosen on the tuning
+halves of the conversation suites: `python -m tests.benchmarks.decide`."""
 UNKNOWN_WORDS, UNSURE_WORDS = 0.2, 0.45
 """The same if there are no cosines: shares of the question's words in a passage."""
 
@@ -33,7 +34,8 @@ class GradeEvidence:
 
     def __call__(self, turn: Turn) -> None:
         for part in turn.parts:
-            part.judgement = grade_evidence(asked_of(part), part.hits, turn.embed, turn.trusted)
+            level = sure_from(turn.retriever)
+            part.judgement = grade_evidence(asked_of(part), part.hits, turn.embed, turn.trusted, level)
             settled = turn.rounds_left == 0 or turn.evidence is not None or part.judgement.decision == "answer"
             part.narrower = "" if settled else narrower(part)
         turn.decide()
@@ -55,18 +57,26 @@ class LeaveToReader:
 
 
 def grade_evidence(
-    questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None = None, trusted: bool = False
+    questions: Sequence[str],
+    hits: Sequence[Hit],
+    embed: Embed | None = None,
+    trusted: bool = False,
+    level: float | None = None,
 ) -> Judgement:
     """`answer`, `partial` (not sure) or `unknown`.
 
     Args:
         questions: the message, and its rewrite if that is another text.
         trusted: the hits are known to be about the question.
+        level: the confidence from which they are sure, as the index was measured; None: `UNSURE`.
     """
     if not hits:
         return Judgement(decision="unknown", confidence=0.0, reason="nothing was found")
     cosines = any(hit.similarity is not None for hit in hits)
-    unknown, unsure = (UNKNOWN, UNSURE) if cosines else (UNKNOWN_WORDS, UNSURE_WORDS)
+    unsure = UNSURE if level is None else level
+    unknown = max(UNKNOWN, unsure - BELOW_UNSURE)
+    if not cosines:
+        unknown, unsure = UNKNOWN_WORDS, UNSURE_WORDS
     confidence = confidence_of(questions, hits, embed)
     if trusted:
         return Judgement(decision="answer", confidence=confidence, reason="given passages")

@@ -72,6 +72,7 @@ class Case:
         more: further texts that judges are shown, each with a name.
         raw: the reply as it was written.
         decision: of the system; None where it records none.
+        hedged: the reply says that it is not sure of any of its evidence.
     """
 
     passages_judged: ClassVar[bool] = True
@@ -86,6 +87,7 @@ class Case:
     more: tuple[tuple[str, str], ...] = ()
     raw: str = ""
     decision: str | None = None
+    hedged: bool = False
 
     @property
     def messages(self) -> list[str]:

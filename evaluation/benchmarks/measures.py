@@ -131,7 +131,7 @@ STYLE_METRICS: tuple[Metric[Case], ...] = (
 
 # --- what a reply decides against how its task is labelled -----------------------------------------------------------
 
-ALWAYS = "[always-unknown]"
+ALWAYS, HEDGED = "[always-unknown]", "[hedged]"
 NOTHING = "it adds nothing to this figure"
 
 
@@ -161,8 +161,13 @@ def _clarifies(context: Case) -> bool | None:
     return None if context.decision is None else context.decision == "clarify"
 
 
+def _unknown_or_hedged(context: Case) -> bool | None:
+    return None if context.decision is None else bool(unknown(context)) or context.hedged
+
+
 UNKNOWN_METRICS: tuple[Metric[Case], ...] = (
     _detection("unknown", unknown_label, unknown, headline=200),
+    _detection("unknown", unknown_label, _unknown_or_hedged, "the decision; a hedged reply counts as unknown", HEDGED),
     _detection("unknown", unknown_label, lambda _: True, "a system that always says unknown", ALWAYS),
 )
 CLARIFY_METRICS: tuple[Metric[Case], ...] = (

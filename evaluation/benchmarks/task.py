@@ -180,6 +180,7 @@ class Task(ABC):
             passages=tuple(text for _, text in item.passages.values()),
             raw=sample.prediction or "",
             decision=sample.decision,
+            hedged=sample.hedged,
         )
 
     @classmethod

@@ -58,12 +58,20 @@ def turn_sample(
         marks=max(len(details.get("hits", ())), len(reply.citations)),
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
         decision=reply.decision,
+        hedged=_is_hedged(reply),
         confidence=details.get("confidence"),
         notes=reply.notes,
         sub_answers=_sub_answers(reply, question) if apart else (),
         usage=_used(reply),
         timings=dict(reply.timings),
     )
+
+
+def _is_hedged(reply: Reply) -> bool:
+    """Whether evidence was graded and none of it was good enough to be sure."""
+    judgements = reply.trace.parts or ((reply.trace.judgement,) if reply.trace.judgement else ())
+    graded = reply.trace.forms.get("decide") == "extractive" and reply.decision == "partial"
+    return graded and not any(judgement.decision == "answer" for judgement in judgements)
 
 
 def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:

@@ -1,0 +1,47 @@
+"""The level of cosines that an index measures of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.levels import LEAST, sure_from
+
+FACTS = ("The {} boat was built in {} by a carpenter from the village.", "It is painted every spring in {} colours.")
+
+
+def collection(root: Path, documents: int, words: tuple[str, ...] = FACTS) -> Path:
+    root.mkdir()
+    for number in range(documents):
+        text = "\n\n".join(word.format(f"{number}th", 1800 + number) for word in words)
+        (root / f"boat-{number}.md").write_text(f"# Boat {number}\n\n{text}\n")
+    return root
+
+
+@pytest.fixture
+def boats(tmp_path):
+    build_index(collection(tmp_path / "boats", 40), "boats", retriever="dense")
+    return open_index("boats")
+
+
+def test_an_index_knows_how_near_its_sentences_are_to_other_documents(boats):
+    level = boats.manifest.sure_from
+    assert level is not None
+    assert 0.4 < level < 1
+    assert sure_from(boats) == level, "the sample is the same for the same index"
+
+
+def test_it_stays_when_nothing_changed(boats, tmp_path):
+    report = build_index(tmp_path / "boats", "boats", retriever="dense")
+    assert report.unchanged
+    assert open_index("boats").manifest.sure_from == boats.manifest.sure_from
+
+
+def test_a_small_collection_and_one_without_vectors_do_not_say(tmp_path):
+    build_index(collection(tmp_path / "few", LEAST - 1), "few", retriever="dense")
+    build_index(collection(tmp_path / "plain", 40), "plain", retriever="bm25")
+    assert open_index("few").manifest.sure_from is None
+    assert open_index("plain").manifest.sure_from is None
