@@ -1,1 +1,1 @@
-"""One benchmark, one room: its tasks, how the system is asked, how the outcome is scored and beside what it is set."""
+"""The benchmarks: the tasks of each, how a system answers them and which metrics score the replies."""

@@ -1,4 +1,4 @@
-"""What benchmarks, metrics and judges share: an item to answer, a reply as it is scored, a metric, the scores."""
+"""Types that benchmarks, metrics and judges share: `Item` (to answer), `Case` (a reply to score) and `Metric`."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ T = TypeVar("T")
 C_contra = TypeVar("C_contra", contravariant=True)
 
 Value = float | tuple[float, float] | None
-"""A measured value, or a value and its weight in the mean; None: there is nothing to measure (not applicable)."""
+"""A measured value, or a pair of value and weight in the mean. None: the metric is not applicable."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to answer, with what the data say of it.
+    """One question to answer, with its labels in the data.
 
     Attributes:
-        id: as in `predictions.jsonl`.
-        task: the record of the benchmark's loader, or whatever else the task's own methods need.
-        after: id of the item whose sample this one goes on from; it is answered first.
-        earlier: that sample, whatever became of it, when this one is answered.
+        id: the id in `predictions.jsonl`.
+        task: the record that the benchmark's loader read, or any object that the methods of `Task` need.
+        after: id of the item that must be answered before this one, because this one continues from its sample.
+        earlier: the sample of `after`, whatever its status; set when this item is answered.
         history: the turns before the question.
-        reference: as people read it; empty where the data have none.
-        passages: id -> title and text of what comes with the item.
-        relevant: ids that the data call relevant; None: they do not say.
-        labels: dimension of a breakdown -> values; the item counts under each of them.
-        cluster: what is resampled as one, such as its conversation; empty: the item alone.
-        headline: False: it stays out of the headline means.
+        reference: the reference answer as plain text; empty if the data have none.
+        passages: passage or document id -> title and text, for those that the data attach to the item.
+        relevant: ids of the relevant passages; None: the data have no relevance labels for the item.
+        labels: dimension of a breakdown -> values; the item counts under each value.
+        cluster: the bootstrap cluster, such as the conversation; empty: the item is its own cluster.
+        headline: whether the item counts in the headline means.
     """
 
     id: str
@@ -54,24 +54,26 @@ class Item:
 
     @property
     def facts(self) -> Facts:
-        """Cluster and labels, for the summary; without labels, the domain."""
-        labels = self.labels or ({"domain": (self.domain,)} if self.domain else {})
+        """Cluster and labels, for the summary; an item without labels has its domain as the only one."""
+        labels = self.labels
+        if not labels and self.domain:
+            labels = {"domain": (self.domain,)}
         return Facts(cluster=self.cluster or self.id, labels=labels, headline=self.headline)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One reply, and what it is scored by: metrics measure it, and judges are shown it.
+    """One reply with everything that metrics measure it by and judges are shown.
 
     Attributes:
-        answer: the reply without citation marks, unless instructions are about these.
+        answer: the reply without citation marks; with them where instructions may be about the marks.
         history: the turns before the question.
-        reference: empty where the data has none.
-        passages: the texts that the system was given, best first; None: not all of them are known.
-        answerability: the task's label; None where it has none.
-        more: further texts that judges are shown, each with a name.
-        raw: the reply as it was written.
-        decision: of the system; None where it records none.
+        reference: the reference answer; empty if the data have none.
+        passages: the texts that the system was given, best first; None: some of them are unknown.
+        answerability: the task's answerability label; None: it has no label.
+        more: further texts for judges, as pairs of name and text.
+        raw: the reply as the system wrote it.
+        decision: the system's decision (answer, partial, unknown, clarify); None: not recorded.
         hedged: the reply says that it is not sure of any of its evidence.
     """
 
@@ -91,20 +93,20 @@ class Case:
 
     @property
     def messages(self) -> list[str]:
-        """Everything that was said, up to and including the question."""
+        """The texts of all turns up to and including the question."""
         return [*(turn.content for turn in self.history), self.question]
 
 
 @dataclass(frozen=True)
 class Metric(Generic[C_contra]):
-    """One or several metrics that are measured together.
+    """One metric, or several that one function computes.
 
     Attributes:
-        names: exact names, each of which every sample gets a line for in `scores.jsonl`.
-        by: what measures: a library, a judge's spec.
-        measure: context -> name -> value; a name that is left out, or None, is not applicable.
-        without: why a value is None, for the line in `scores.jsonl`.
-        shown: how reports show them: digits, direction, range, rank among the headline metrics.
+        names: metric names; `scores.jsonl` gets a line for each of them and each sample.
+        by: the instrument: a library or a judge's spec.
+        measure: function from the context to name -> value; a missing name or None means not applicable.
+        without: the reason for a value of None, written to `scores.jsonl`.
+        shown: how reports show the metrics: digits, direction, range, rank among the headline metrics.
     """
 
     names: tuple[str, ...]
@@ -115,26 +117,30 @@ class Metric(Generic[C_contra]):
 
 
 def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:
-    """What a scorer gives, or why it gives nothing."""
+    """Call a scorer; return its value and "", or None and the text of the exception that it raised."""
     try:
         return scorer(), ""
-    except Exception as error:  # metrics and rubrics may be anybody's: one that breaks fails its score, not the run
+    except Exception as error:  # metrics and rubrics may be third-party code: an exception fails the score, not the run
         return None, f"{type(error).__name__}: {error}"
 
 
 def measured(metrics: Sequence[Metric[C]], sample: Sample, context: Callable[[], C]) -> list[Score]:
-    """A line for every metric; what a metric throws is a failed score.
+    """Score a sample: one line for each metric. An exception in a metric makes a failed score.
 
-    A failed sample's scores are failed with its reason; those of a skipped one are not applicable.
+    The scores of a failed sample are failed, with its reason; those of a skipped sample are not applicable.
     """
     scores: list[Score] = []
-    prepared, broken = attempted(context) if sample.status == "done" else (None, "")
+    prepared: C | None = None
+    context_failure = ""
+    if sample.status == "done":
+        prepared, context_failure = attempted(context)
     for metric in metrics:
         values: Mapping[str, Value] | None = None
-        failure = broken
+        failure = context_failure
         if prepared is not None:
             values, failure = attempted(partial(metric.measure, prepared))
-        scores += [_score(sample, name, metric, (values or {}).get(name), failure) for name in metric.names]
+        values = values or {}
+        scores += [_score(sample, name, metric, values.get(name), failure) for name in metric.names]
     return scores
 
 
@@ -151,5 +157,5 @@ def _score(sample: Sample, name: str, metric: Metric[C], value: Value, failure: 
     number, weight = value if isinstance(value, tuple) else (value, 1.0)
     try:
         return Score(status="scored", value=number, weight=weight, **about)
-    except ValueError:  # NaN or infinity: an instrument that gives no number has failed
+    except ValueError:  # NaN or infinity
         return Score(status="failed", reason=f"{metric.by} gave {number!r}", **about)

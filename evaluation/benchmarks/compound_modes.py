@@ -1,7 +1,7 @@
-"""How Compound-QA's questions are put to a model: the paper's modes (Tables 21, 22), one question a turn, four orders.
+"""Ways to ask a model a compound question: the paper's modes (Tables 21, 22), a dialogue, and four question orders.
 
-The wording of the prompts is ours, what they ask for is the paper's. Its temperature and its limit are sent with each
-call unless the generator's spec names others; a reply that reaches the limit is kept as it is.
+The prompts ask for what the paper's prompts ask for, in our own words. Each call has the paper's temperature and token
+limit unless the generator's spec sets its own. A reply that reaches the limit is kept as it is.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from turnmark.retrieval.task_passages import Embed
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"
 PROMPTS = {"vanilla": "compound-vanilla", "cot": "compound-cot", "few-shot": "compound-few-shot"}
-"""Mode of the paper -> its prompt."""
+"""Mode of the paper -> name of its prompt."""
 SETTINGS = (DECOMPOSE, *PROMPTS, DIALOGUE, POSITIONS)
 TEMPERATURE, MAX_TOKENS = 0.3, 1024
-"""Section 4."""
+"""The paper's sampling temperature and token limit (section 4)."""
 ORDERS = ((0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 0, 1))
-"""Table 20: for each of the four orders the sub-questions of the original, in the order in which they are asked."""
+"""The four orders of Table 20: at each position, the index of the original sub-question asked there."""
 _ORDER = re.compile(r"#order([1-4])\Z")
 SPLIT = "compound-split"
 EMPTY = "the reply is empty"
@@ -44,7 +44,11 @@ LIST_TOKENS = 1024
 
 @dataclass(frozen=True)
 class ModeReply:
-    """What a model wrote, and why it is incomplete ("" if it is complete)."""
+    """A model's reply in one of the paper's modes.
+
+    Attributes:
+        note: why the reply is incomplete; empty: it is complete.
+    """
 
     text: str
     usage: Usage
@@ -52,16 +56,19 @@ class ModeReply:
 
 
 def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str) -> ModeReply:
-    """One reply, an empty one included: like an answer that is left out it loses, and says why.
+    """Ask once. An empty reply is returned with a note, because it counts as a lost comparison.
 
     Args:
-        spec: of the generator; what it names itself is not the paper's value.
+        spec: the generator's spec; an option that it sets replaces the paper's value.
+
+    Raises:
+        GeneratorError: the endpoint's content filter stopped the reply before its first word.
     """
-    own = parse_spec(spec).options
+    options = parse_spec(spec).options
     reply = generator.complete(
         messages,
-        max_tokens=None if "max_tokens" in own else MAX_TOKENS,
-        temperature=None if "temperature" in own else TEMPERATURE,
+        max_tokens=None if "max_tokens" in options else MAX_TOKENS,
+        temperature=None if "temperature" in options else TEMPERATURE,
     )
     text = without_thinking(reply.text).strip()
     if not text:
@@ -69,34 +76,49 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
             reason = f"{reply.model} said nothing: the endpoint's content filter stopped it"
             raise GeneratorError("refused", reason, reply.usage)
         return ModeReply("", reply.usage, f"{EMPTY} ({reply.finish_reason})")
-    ended = {
+    note_of_reason = {
         "length": f"the answer is incomplete: it was cut at the limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is incomplete: the endpoint's content filter stopped it",
     }
-    return ModeReply(text, reply.usage, ended.get(reply.finish_reason, ""))
+    return ModeReply(text, reply.usage, note_of_reason.get(reply.finish_reason, ""))
 
 
 def prompts_of(setting: str | None) -> tuple[str, ...]:
+    """Names of the prompts that a setting asks a model with."""
     if setting in PROMPTS:
         return (PROMPTS[setting],)
-    return {DIALOGUE: (PROMPTS["vanilla"], SPLIT), POSITIONS: (PROMPTS["vanilla"],)}.get(setting or "", ())
+    if setting == DIALOGUE:
+        return (PROMPTS["vanilla"], SPLIT)
+    if setting == POSITIONS:
+        return (PROMPTS["vanilla"],)
+    return ()
 
 
 def prompt_of(mode: str, question: str, context: str | None, prompts: Path | None = None) -> tuple[PromptMessage, ...]:
-    """The messages of one of the paper's modes; the context between marks, and bare in a prompt of one's own."""
+    """Render the messages of one of the paper's modes.
+
+    The context is fenced by marks, unless the user's own prompt is bare.
+    """
     prompt = JUDGES.load(PROMPTS[mode], prompts)
-    shown = context if prompt.bare or not context else fence(context, "text", fence_tag(question, context))
-    return prompt.render(context=shown or "", question=question)
+    shown_context = context or ""
+    if context and not prompt.bare:
+        shown_context = fence(context, "text", fence_tag(question, context))
+    return prompt.render(context=shown_context, question=question)
 
 
 def ask_dialogue(
     generator: Generator, messages: tuple[PromptMessage, ...], questions: Sequence[str], spec: str
 ) -> list[ModeReply]:
-    """The turns of a dialogue: the first as its messages ask it, the others as they are, each after those before it."""
+    """Ask the questions one a turn and return the replies.
+
+    Args:
+        messages: the prompt of the first question; later questions are sent as they are, after the turns so far.
+    """
     replies = [ask_once(generator, messages, spec)]
     for question in questions[1:]:
-        said = PromptMessage(role="assistant", content=break_control_marks(replies[-1].text))
-        messages = (*messages, said, PromptMessage(role="user", content=break_control_marks(question)))
+        last_reply = PromptMessage(role="assistant", content=break_control_marks(replies[-1].text))
+        next_question = PromptMessage(role="user", content=break_control_marks(question))
+        messages = (*messages, last_reply, next_question)
         replies.append(ask_once(generator, messages, spec))
     return replies
 
@@ -105,11 +127,17 @@ def ask_dialogue(
 
 
 class SplitReply(BaseModel):
+    """The reply that the prompt `compound-split` asks for."""
+
     questions: list[str]
 
 
 def split_by_model(generator: Generator, text: str, prompts: Path | None = None) -> tuple[tuple[str, ...], Usage]:
-    """The sub-questions into which a model splits a text (Table 18); the text itself if it finds none."""
+    """Split a compound question into sub-questions by a model (Table 18); the question itself if it returns none.
+
+    Raises:
+        GeneratorError: the reply is unusable.
+    """
     messages = JUDGES.load(SPLIT, prompts).fill({"text": text})
     result, usage = ask(generator, messages, SplitReply, max_tokens=LIST_TOKENS)
     if isinstance(result, Failure):
@@ -123,10 +151,10 @@ def split_by_model(generator: Generator, text: str, prompts: Path | None = None)
 
 
 def in_orders(item: Item) -> Iterator[Item]:
-    """A Factual-Statement question of three parts in the four orders of Table 20; nothing for any other.
+    """Yield a Factual-Statement question of three parts in the four orders of Table 20; no item for other questions.
 
-    The parts are those of `split_questions`, unchanged: one that leans on the part before it leans on another one now,
-    as in the paper. Ids end in `#order1` to `#order4`.
+    The parts are those of `split_questions`, unchanged. As in the paper, a part that refers to the one before it may
+    follow another one now. Ids end in `#order1` to `#order4`.
     """
     task: Task = item.task
     parts = split_questions(task.question) if task.type == "Factual-Statement" else ()
@@ -140,23 +168,22 @@ def in_orders(item: Item) -> Iterator[Item]:
 
 
 def order_of(item_id: str) -> tuple[int, ...]:
-    """For each position the sub-question of the original that is asked there; empty if no order is named."""
+    """The order that an item id ends in, as in `ORDERS`; empty if the id has no order."""
     match = _ORDER.search(item_id)
     return ORDERS[int(match[1]) - 1] if match else ()
 
 
 def cell_names(name: str) -> tuple[str, ...]:
-    """The metrics of Table 3's cells: `NAME.q2@1` is sub-question 2 asked first."""
+    """Metric names for the cells of Table 3: `NAME.q2@1` is sub-question 2 asked at position 1."""
     return tuple(f"{name}.q{part}@{position}" for part in (1, 2, 3) for position in (1, 2, 3))
 
 
 def by_position(name: str, order: Sequence[int], values: Sequence[float | None]) -> dict[str, float | None]:
-    """Values of the parts as they were asked, under `cell_names`; those of other positions are left out."""
-    return {
-        f"{name}.q{order[position] + 1}@{position + 1}": value
-        for position, value in enumerate(values)
-        if len(order) == len(values)
-    }
+    """Name the values of the parts, in the order asked, by `cell_names`; empty if `order` does not fit `values`."""
+    if len(order) != len(values):
+        return {}
+    names = [f"{name}.q{part + 1}@{position}" for position, part in enumerate(order, 1)]
+    return dict(zip(names, values, strict=True))
 
 
 COVERAGE = "part_coverage"
@@ -164,12 +191,12 @@ COVERAGE = "part_coverage"
 
 @dataclass(frozen=True)
 class CompoundCase(Case):
-    """A reply to a compound question; judges are shown its question without the context.
+    """A reply to a compound question; judges see the question without the context.
 
     Attributes:
-        parts: the sub-questions in the order in which they were asked.
-        replies: to each of them, if each was asked by itself; else empty.
-        order: for each position the sub-question of the original that is asked there; empty if the order is unchanged.
+        parts: the sub-questions in the order asked.
+        replies: the reply to each part if each was asked in a separate turn; else empty.
+        order: at each position, the index of the original sub-question (`ORDERS`); empty: the original order.
     """
 
     passages_judged: ClassVar[bool] = False
@@ -179,9 +206,13 @@ class CompoundCase(Case):
 
 
 def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[CompoundCase], ...]:
-    """The coverage of the parts; with `by_order`, where questions are asked in several orders, by position, too."""
+    """The metric `part_coverage`: the share of parts that the reply answers.
 
-    def answers(context: CompoundCase) -> tuple[str, ...]:
+    Args:
+        by_order: also give it by sub-question and position, for questions asked in several orders.
+    """
+
+    def answer_of_each_part(context: CompoundCase) -> tuple[str, ...]:
         assert embed is not None, "checked before"
         if unknown(context):
             return ("",) * len(context.parts)
@@ -190,14 +221,14 @@ def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[Compou
             return tuple(assign_sentences([part], reply, embed)[0] for part, reply in pairs)
         return assign_sentences(context.parts, context.answer, embed)
 
-    def covered(context: CompoundCase) -> Mapping[str, Value]:
+    def coverage(context: CompoundCase) -> Mapping[str, Value]:
         if embed is None or not context.parts:
             return {}
-        values = [float(bool(text)) for text in answers(context)]
-        return {
-            COVERAGE: sum(values) / len(values),
-            **(by_position(COVERAGE, context.order, values) if by_order else {}),
-        }
+        covered = [float(bool(text)) for text in answer_of_each_part(context)]
+        values: dict[str, Value] = {COVERAGE: sum(covered) / len(covered)}
+        if by_order:
+            values.update(by_position(COVERAGE, context.order, covered))
+        return values
 
     name = getattr(embed, "name", "the embedder")
     cells = cell_names(COVERAGE) if by_order else ()
@@ -205,7 +236,7 @@ def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[Compou
         Metric(
             (COVERAGE, *cells),
             f"parts by rules, matched by {name}",
-            covered,
+            coverage,
             "no embedder, or a position that this order lacks",
             {COVERAGE: MetricStyle(headline=40)},
         ),

@@ -1,17 +1,18 @@
-"""Compound-QA's task (sections 3 and 4): several questions asked at once, all to be answered, from a context or not.
+"""Compound-QA's task (sections 3 and 4): answer several questions asked at once, with or without a context.
 
-The contexts come with the data, so nothing is searched. With a language model, a question with a context is
-the assistant's turn with that context as evidence, and a closed-book one is put to the model by a prompt of ours. (The
-paper's prompt, table 21, asks for an answer to which the context may be consulted; ours asks for one that rests on it.)
-Without a language model the turn chooses sentences of the context for each part and joins them in the order asked;
-closed-book questions get "I don't know".
+Nothing is searched: the contexts come with the data. The settings are
 
-Upstream the halves with and without a context are of different sources, so the dimension `context` tells them apart.
+- `decompose` (default): with a language model, a question with a context is answered by the assistant's turn, which has
+  that context as evidence, and a closed-book question by a prompt of ours. (The paper's prompt, Table 21, lets the
+  model consult the context; ours asks for an answer that rests on it.) Without a model, the turn chooses sentences of
+  the context for each part and joins them in the order asked; closed-book questions get "I don't know".
+- `vanilla`, `cot`, `few-shot`: a model is asked once, by the paper's modes (Tables 21, 22).
+- `dialogue`: the sub-questions are asked one a turn (section 5, Figure 3).
+- `positions`: each Factual-Statement question of three parts is asked in four orders (Tables 3, 20).
 
-That is the setting `decompose`, the default. The others: `vanilla`, `cot` and `few-shot`, a model asked once by the
-paper's modes (Tables 21, 22); `dialogue`, the sub-questions one a turn (section 5, figure 3); `positions`, each
-Factual-Statement question of three parts in four orders (Tables 3, 20). The last two are answered by the turn if
-there is no model, and by the prompt of `vanilla` if there is one.
+`dialogue` and `positions` use the prompt of `vanilla` if there is a model, and else the assistant's turn.
+
+The questions with and without a context come from different sources; the dimension `context` separates them.
 """
 
 from __future__ import annotations
@@ -50,11 +51,16 @@ from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.retrieval.task_passages import by_text, cut_passages, ranked_by
 
 References = Mapping[str, tuple[SubAnswer, ...]]
-"""Id -> the sub-questions, each with the answer that replies are compared with."""
+"""Item id -> its sub-questions with their reference answers."""
 
 
 def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str]:
-    """Id -> sub-questions with their answers, of the first repeat of what is done; and the file's SHA-256."""
+    """Read the reference answers of sub-questions from a run of the setting `dialogue` (`--references`).
+
+    Returns:
+        Item id -> sub-questions with answers, from the first repeat of each finished sample; and the SHA-256 of
+        `predictions.jsonl`.
+    """
     flag = f"--references {str(run)!r}"
     try:
         stored = read_run(run)
@@ -63,20 +69,20 @@ def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str
     summary = stored.runs[0].summary if stored.runs and not stored.several else None
     if summary is None or (summary.benchmark, summary.setting) != ("compound-qa", DIALOGUE):
         raise RequestError(f"{flag}: name a run of compound-qa in the setting {DIALOGUE}")
-    answers_of_id = {
-        sample.id: sample.sub_answers
-        for sample in samples(run)
-        if sample.status == "done" and not sample.repeat and any(part.answer.strip() for part in sample.sub_answers)
-    }
+    answers_of_id: dict[str, tuple[SubAnswer, ...]] = {}
+    for sample in samples(run):
+        answered = any(part.answer.strip() for part in sample.sub_answers)
+        if sample.status == "done" and sample.repeat == 0 and answered:
+            answers_of_id[sample.id] = sample.sub_answers
     if not answers_of_id:
         raise RequestError(f"{flag}: none of its dialogues has an answer")
     return answers_of_id, hashlib.sha256((run / "predictions.jsonl").read_bytes()).hexdigest()
 
 
 class CompoundQA(Task):
-    """Compound-QA, streamed.
+    """The task of Compound-QA; its questions are streamed from the files.
 
-    Intervals resample contexts, which upstream several questions share; a closed-book question is its own cluster.
+    The bootstrap resamples contexts, because several questions share one. A closed-book question is its own cluster.
     """
 
     settings = modes.SETTINGS
@@ -102,9 +108,11 @@ class CompoundQA(Task):
                 f"--setting {self.setting}: a language model is asked by a prompt of the paper; add --generator "
                 "(without one there are decompose, dialogue and positions)"
             )
-        references = errors.collect(read_references, request.references) if request.references is not None else None
-        names = modes.prompts_of(self.setting) if request.asks_model else ()
-        self.inputs = errors.collect(hash_prompts, names, request.prompts) or {}
+        references = None
+        if request.references is not None:
+            references = errors.collect(read_references, request.references)
+        prompt_names = modes.prompts_of(self.setting) if request.asks_model else ()
+        self.inputs = errors.collect(hash_prompts, prompt_names, request.prompts) or {}
         if references is not None:
             self.references, digest = references
             self.inputs = {"references": digest, **self.inputs}
@@ -116,7 +124,7 @@ class CompoundQA(Task):
 
     @property
     def metrics(self) -> Sequence[Metric[Any]]:  # type: ignore[override]
-        """See `Task.metrics`; those of the parts ask the embedder."""
+        """See `Task.metrics`; `part_coverage` needs the embedder."""
         return (
             *compound_metrics(self.assistant.embed, self.setting == modes.POSITIONS),
             *REFERENCE_METRICS,
@@ -157,7 +165,7 @@ class CompoundQA(Task):
         )
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`. An empty reply is one: it stays in the mean, and loses."""
+        """See `Task.answer`. An empty reply is a sample like any other: it counts in the mean and loses."""
         began = time.perf_counter()
         try:
             return self._answer(item, generator)
@@ -173,31 +181,32 @@ class CompoundQA(Task):
         if self.setting == modes.DECOMPOSE and task.context is not None:
             sample = self._turn(item, task.question, generator=generator)
         else:
-            sample = self._asked(item, task, generator)
-        if self.assistant.embed is None:
-            return sample  # what answers which part is found by vectors
+            sample = self._prompted(item, task, generator)
+        if self.assistant.embed is None:  # only vectors tell which sentences answer which part
+            return sample
         parts = split_questions(task.question)
         text = strip_marks(with_steps(sample.prediction or "", sample.procedure), sample)
-        return sample.model_copy(
-            update={"sub_answers": _paired(parts, assign_sentences(parts, text, self.assistant.embed))}
-        )
+        answers = assign_sentences(parts, text, self.assistant.embed)
+        return sample.model_copy(update={"sub_answers": _sub_answers(parts, answers)})
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
         task: Row = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
         order = self._order(item)
-        references = self.references.get(item.id.rpartition("#")[0] if order else item.id, ())
+        id_in_data = item.id.rpartition("#")[0] if order else item.id
+        references = self.references.get(id_in_data, ())
         if order and len(references) == len(order):
             references = tuple(references[part] for part in order)
-        apart = sample.sub_answers if self.setting == modes.DIALOGUE else ()
-        parts = tuple(part.question for part in apart or references) or split_questions(task.question)
-        replies, answers = tuple(part.answer for part in apart), tuple(part.answer for part in references)
+        turns = sample.sub_answers if self.setting == modes.DIALOGUE else ()
+        parts = tuple(part.question for part in turns or references) or split_questions(task.question)
+        replies = tuple(part.answer for part in turns)
+        reference_answers = tuple(part.answer for part in references)
         return CompoundCase(
             question=task.question,
             answer=strip_marks(text, sample),
             reference=task.reference,
             passages=() if task.context is None else (task.context,),
-            more=judged_texts(parts, replies, answers, order),
+            more=judged_texts(parts, replies, reference_answers, order),
             raw=text,
             decision=sample.decision,
             parts=parts,
@@ -206,7 +215,7 @@ class CompoundQA(Task):
         )
 
     def _order(self, item: Item) -> tuple[int, ...]:
-        """See `modes.order_of`; an id of the data may look like one of ours, so only `positions` has orders."""
+        """See `modes.order_of`. Only `positions` has orders: in other settings an id may end in `#order1` by chance."""
         return modes.order_of(item.id) if self.setting == modes.POSITIONS else ()
 
     def _turn(
@@ -217,29 +226,31 @@ class CompoundQA(Task):
         generator: Generator | None = None,
         apart: bool = False,
     ) -> Sample:
-        """The assistant's turn over the context.
+        """Answer by the assistant's turn, with the context as evidence.
 
-        Without a model the context is trusted for each part if it is near enough to the full question.
+        Without a model, the context is trusted for every part if it is similar enough to the full question.
         """
         embed = by_text(self.assistant.embed) if self.assistant.embed else None
         assistant = Assistant(self.assistant.config, generator=generator, embed=embed)
         context = item.task.context
         passages = [] if context is None else cut_passages(item.id, "", context)
         hits = ranked_by(passages, (question,), embed)
-        trusted = generator is not None or (
-            grade_evidence((question, understand(history, question).rewrite), hits, embed).decision in GROUNDED
-        )
+        trusted = generator is not None
+        if not trusted:
+            rewrite = understand(history, question).rewrite
+            trusted = grade_evidence((question, rewrite), hits, embed).decision in GROUNDED
         return turn_sample(assistant, item, history, question, hits, trusted, apart)
 
-    def _asked(self, item: Item, task: Row, generator: Generator) -> Sample:
-        """A model's answer: by our prompt for closed-book questions, or by one of the paper's modes."""
+    def _prompted(self, item: Item, task: Row, generator: Generator) -> Sample:
+        """Ask a model once: by our prompt for closed-book questions (`decompose`), or by one of the paper's modes."""
         began = time.perf_counter()
         reply: WrittenText | modes.ModeReply
         if self.setting == modes.DECOMPOSE:
-            reply = write_text(
-                generator, load_prompt("compound", self.assistant.config.prompts).render(question=task.question)
-            )
-            note = f"the answer is incomplete: it was ended by {reply.finish_reason}" if reply.note is not None else ""
+            compound_prompt = load_prompt("compound", self.assistant.config.prompts)
+            reply = write_text(generator, compound_prompt.render(question=task.question))
+            note = ""
+            if reply.note is not None:
+                note = f"the answer is incomplete: it was ended by {reply.finish_reason}"
         else:
             mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
             prompt = modes.prompt_of(mode, task.question, task.context, self.assistant.config.prompts)
@@ -249,33 +260,40 @@ class CompoundQA(Task):
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
 
     def _dialogue(self, item: Item, task: Row, generator: Generator | None) -> Sample:
-        """The sub-questions one a turn, each with the turns before it.
+        """Ask the sub-questions one a turn, each with the turns before it.
 
-        They are those of the references if there are some, so that these fit; else those of the rules or, with
-        `understand=llm`, those of the model (Table 18). Each reply is kept as it was written, a hedge or an "I don't
-        know" included: what it is worth is for the judge to say, as it is of a reply to the full question.
+        With `--references` they are the sub-questions of that run; else the rules split the question or, with
+        `understand=llm`, the model does (Table 18). Replies are kept as written, including "I don't know": the judge
+        grades them, as it grades a reply to the full question.
         """
-        began, used = time.perf_counter(), Usage()
+        began = time.perf_counter()
+        usage = Usage()
         parts = tuple(part.question for part in self.references.get(item.id, ()))
         if not parts and generator is not None and "understand=llm" in self.assistant.config.steps:
-            parts, used = modes.split_by_model(generator, task.question, self.assistant.config.prompts)
+            parts, usage = modes.split_by_model(generator, task.question, self.assistant.config.prompts)
         parts = parts or split_questions(task.question)
         if generator is None:
-            replies = self._turns(item, parts)
-            decided = [reply.decision or "answer" for reply in replies]
-            texts = [strip_marks(with_steps(reply.prediction or "", reply.procedure), reply) for reply in replies]
-            notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
+            turn_samples = self._turns(item, parts)
+            decisions = [turn.decision or "answer" for turn in turn_samples]
+            texts = [strip_marks(with_steps(turn.prediction or "", turn.procedure), turn) for turn in turn_samples]
+            distinct_notes = dict.fromkeys(note for turn in turn_samples for note in turn.notes)
+            notes: tuple[str, ...] = tuple(distinct_notes)
         else:
-            first = modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
-            spoken = modes.ask_dialogue(generator, first, parts, self.request.generator)
-            texts = [reply.text for reply in spoken]
-            decided = ["unknown" if says_unknown(text) else "answer" for text in texts]
-            notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(spoken, 1) if reply.note)
-            used = sum((reply.usage for reply in spoken), used)
-        grounded = [part_decision in GROUNDED for part_decision in decided]
-        decision = "answer" if all(grounded) else "partial" if any(grounded) else "unknown"
-        sample = _sample(item, task, "\n\n".join(texts).strip(), decision, used, began, notes)
-        return sample.model_copy(update={"sub_answers": _paired(parts, texts)})
+            first_prompt = modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
+            replies = modes.ask_dialogue(generator, first_prompt, parts, self.request.generator)
+            texts = [reply.text for reply in replies]
+            decisions = ["unknown" if says_unknown(text) else "answer" for text in texts]
+            notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(replies, 1) if reply.note)
+            usage = sum((reply.usage for reply in replies), usage)
+        grounded = [part_decision in GROUNDED for part_decision in decisions]
+        if all(grounded):
+            decision = "answer"
+        elif any(grounded):
+            decision = "partial"
+        else:
+            decision = "unknown"
+        sample = _sample(item, task, "\n\n".join(texts).strip(), decision, usage, began, notes)
+        return sample.model_copy(update={"sub_answers": _sub_answers(parts, texts)})
 
     def _turns(self, item: Item, parts: Sequence[str]) -> list[Sample]:
         history: list[Message] = []
@@ -303,5 +321,5 @@ def _sample(
     )
 
 
-def _paired(parts: Sequence[str], answers: Sequence[str]) -> tuple[SubAnswer, ...]:
+def _sub_answers(parts: Sequence[str], answers: Sequence[str]) -> tuple[SubAnswer, ...]:
     return tuple(SubAnswer(question=part, answer=text) for part, text in zip(parts, answers, strict=True))

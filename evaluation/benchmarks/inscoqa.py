@@ -1,14 +1,13 @@
 """InsCoQA's task (section 5): answer the last question of a conversation from several instructional documents.
 
-A system writes a plain-text response and the procedure as a flat list of steps (appendix D); section 5.2 compares the
-response alone with the reference. The sample holds the two in the same way, whoever wrote it: `prediction` is the full
-text, `procedure` the steps; in the setting `prompt` `prediction` is the reply as the model wrote it, which is taken
-apart when it is scored. The assistant's text holds its steps.
+A system writes a plain-text response and a procedure as a flat list of steps (appendix D); section 5.2 compares only
+the response with the reference. In every sample `prediction` is the full text and `procedure` the steps. The settings:
 
-Section 5.3 puts the documents into the prompt. In the setting `documents` the assistant's turn answers from them; in
-`prompt` a model is asked as the paper asks, and replies in one text, whose form is checked strictly and counted
-(`format_ok`); what can be read of it is read whatever its form. In `rag` the documents of all samples are one pool that
-is searched, which the paper does not do, so nothing published is comparable.
+- `documents`: the assistant's turn answers from the documents; its text includes the steps.
+- `prompt`: a model is asked by the paper's prompt with the documents in it (section 5.3). `prediction` is its reply as
+  written, which is parsed when it is scored. `format_ok` is the share of replies that pass a strict check of the form.
+- `rag`: the documents of all samples form one pool that is searched. The paper has no such setting, so no published
+  figure is comparable.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from turnmark.evaluation.benchmarks.measures import (
 )
 from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
-from turnmark.evaluation.benchmarks.turns import headed, prompted_sample, strip_marks, turn_sample
+from turnmark.evaluation.benchmarks.turns import heading_of, prompted_sample, strip_marks, turn_sample
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, inscoqa_rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs.rundir import fingerprint
@@ -54,11 +53,11 @@ POOL = "pool"
 
 @dataclass(frozen=True)
 class InstructionalCase(Case):
-    """A reply with its steps, in `more` with those of the reference; appendix E's judge is shown no documents."""
+    """A reply whose steps, and those of the reference, are in `more`; the judge of appendix E sees no documents."""
 
     passages_judged: ClassVar[bool] = False
     format_ok: bool | None = None
-    """The reply is in the form of appendix D; None: it was not asked for, or is not there as written."""
+    """Whether the reply has the form of appendix D; None: that form was not asked for, or the raw reply is lost."""
 
 
 FORMAT_METRIC: Metric[InstructionalCase] = Metric(
@@ -70,46 +69,51 @@ FORMAT_METRIC: Metric[InstructionalCase] = Metric(
 
 
 def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
-    """The passages of all distinct documents of the tasks, in the order in which they first occur; all ids differ.
+    """Yield the passages of all distinct documents of the tasks, in the order of first occurrence, with unique ids.
 
-    `rag` searches those of the full split (`turnmark.corpora.inscoqa.stream_tasks`), whatever domains are asked about.
-    Of several documents with one id, the first keeps it; to the others' a hash of their content is added.
+    `rag` searches the pool of the full split (`turnmark.corpora.inscoqa.stream_tasks`), even with `--domains`. If
+    documents with different content share an id, the first keeps it; the others get a hash of their content appended.
     """
-    contents: dict[str, str] = {}
+    content_of_name: dict[str, str] = {}
     for task in tasks:
-        for document in () if isinstance(task, Problem) else task.documents:
-            content = _content(document)
-            name = document.id if contents.get(document.id, content) == content else f"{document.id}~{content[:8]}"
-            if name not in contents:
-                contents[name] = content
+        if isinstance(task, Problem):
+            continue
+        for document in task.documents:
+            content = _content_hash(document)
+            name = document.id
+            if content_of_name.get(name, content) != content:
+                name = f"{document.id}~{content[:8]}"
+            if name not in content_of_name:
+                content_of_name[name] = content
                 yield from cut_passages(name, document.title, document.text)
 
 
 def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
-    """Write `pool` as a BEIR corpus (`_id`, `title`, `text`), a reader seeing the old file or all of the new one.
+    """Write `pool` as a BEIR corpus (`_id`, `title`, `text`). The file is replaced atomically.
 
-    The title is the document's with the headings above the passage. Ids are in the file and nowhere else.
+    The title is the document's title with the headings above the passage. Only this file holds the passage ids.
 
     Returns:
-        Passages written.
+        Number of passages written.
     """
-    rows = ({"_id": passage.id, "title": headed(passage), "text": passage.text} for passage in pool(tasks))
+    rows = ({"_id": passage.id, "title": heading_of(passage), "text": passage.text} for passage in pool(tasks))
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     write_atomic(path, "".join(lines))
     return len(lines)
 
 
-def _content(document: InstructionalDocument) -> str:
+def _content_hash(document: InstructionalDocument) -> str:
+    """SHA-256 of title and text."""
     return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
 
 
 class InsCoQA(Task):
     """A split of InsCoQA in one setting.
 
-    Intervals resample source documents: samples share a cluster when the least of their documents' content hashes is
-    the same. Samples made from the same documents always do, in whatever order and under whatever ids; of samples that
-    share some, the more likely the more they share. The first document's id would not do: data may number the documents
-    of each sample anew, and then all samples were one cluster.
+    The bootstrap resamples source documents: samples belong to one cluster if the smallest content hash among their
+    documents is the same. Samples with the same documents always share a cluster, whatever the order and ids; samples
+    with some documents in common share one the more probably, the more they have in common. The id of the first
+    document would not do: where the data number the documents of each sample from 1, all samples would be one cluster.
     """
 
     settings = SETTINGS
@@ -120,16 +124,17 @@ class InsCoQA(Task):
     split: Split
 
     def open(self) -> None:
-        """See `Task.open`. In `rag` the pool that is searched is written, once."""
+        """See `Task.open`. In `rag`, write the pool to the cache unless it is there already."""
         errors, request = ErrorCollector(), self.request
         self.metrics: Sequence[Metric[Any]] = (
-            *((FORMAT_METRIC,) if self.setting == "prompt" else ()),
             *REFERENCE_METRICS,
             *CHARACTER_METRICS,
             *PASSAGE_METRICS,
             *LEAD_METRICS,
             *STYLE_METRICS,
         )
+        if self.setting == "prompt":
+            self.metrics = (FORMAT_METRIC, *self.metrics)
         asks = self.setting == "prompt" and not request.scoring
         if asks and not request.asks_model:
             errors.add(NEEDS_MODEL)
@@ -139,8 +144,9 @@ class InsCoQA(Task):
         source = errors.collect(inscoqa.locate, request.data)
         errors.raise_all()
         assert source is not None, "errors.raise_all() raised otherwise"
-        self.source, splits = source, inscoqa.splits(source.root) or ("test",)
-        self.split = inscoqa.split_named(request.data) or splits[-1]  # test, where it is there
+        self.source = source
+        splits = inscoqa.splits(source.root) or ("test",)
+        self.split = inscoqa.split_named(request.data) or splits[-1]  # `test` comes last
         files = {f"{self.split}.jsonl": source.root / f"{self.split}.jsonl"}
         rows = (row for row in inscoqa.stream_tasks(source.root, self.split) if not isinstance(row, Problem))
         self.domains = choose_domains(sorted({row.domain for row in rows}), request.domains)
@@ -157,7 +163,7 @@ class InsCoQA(Task):
             yield row if isinstance(row, Problem) else self._item(row)
 
     def _item(self, row: Row) -> Item:
-        least_hash = min(map(_content, row.documents))
+        smallest_hash = min(map(_content_hash, row.documents))
         labels = {"domain": row.domain, "turn": "later" if row.history else "first", "split": self.split}
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(row.procedure, 1))
         return Item(
@@ -169,7 +175,7 @@ class InsCoQA(Task):
             reference=f"{row.answer}\n\n{steps}",
             passages={document.id: (document.title, document.text) for document in row.documents},
             labels={name: (value,) for name, value in labels.items()},
-            cluster=f"documents {least_hash[:16]}",
+            cluster=f"documents {smallest_hash[:16]}",
         )
 
     @cached_property
@@ -177,7 +183,7 @@ class InsCoQA(Task):
         return by_list(self.assistant.embed) if self.assistant.embed else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`. In `documents` all passages are evidence, ranked for the message and its rewrite."""
+        """See `Task.answer`. In `documents` the evidence is all passages, ranked by question and rewrite."""
         task: Row = item.task
         if self.setting == "prompt":
             if generator is None:
@@ -196,7 +202,7 @@ class InsCoQA(Task):
         return turn_sample(assistant, item, task.history, task.question, evidence, trusted=evidence is not None)
 
     def _prompt(self, item: Item, generator: Generator) -> Sample:
-        """Ask a model as the paper does: the reply as written in `prediction`, its steps in `procedure`."""
+        """Ask a model by the paper's prompt; `prediction` is the reply as written, `procedure` its parsed steps."""
         sample = prompted_sample(item, PROMPT, list(item.passages.values()), generator, self.assistant.config.prompts)
         reply = read_reply(sample.prediction or "")
         notes = () if reply.in_form else ("the reply is not in the form that was asked for",)
@@ -204,24 +210,30 @@ class InsCoQA(Task):
         return sample.model_copy(update={"procedure": steps, "notes": (*sample.notes, *notes), "decision": None})
 
     def context(self, item: Item, sample: Sample) -> InstructionalCase:
-        """See `Task.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
+        """See `Task.context`. The passages are the task's documents, or in `rag` the passages found in the pool.
 
-        A reply that is as a model wrote it, in the setting `prompt` or in another system's file, is taken apart.
+        An unparsed reply, from the setting `prompt` or from another system's file, is parsed.
         """
         task: Row = item.task
-        text, steps = sample.prediction or "", [str(step["step"]) for step in sample.procedure]
-        reply, format_ok = read_reply(text), None
-        if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), reply.steps)):
-            text, steps, format_ok = reply.answer, steps or list(reply.steps), reply.in_form
+        text = sample.prediction or ""
+        steps = [str(step["step"]) for step in sample.procedure]
+        reply = read_reply(text)
+        format_ok: bool | None = None
+        as_written = self.setting == "prompt" and (not steps or tuple(steps) == reply.steps)
+        if has_two_parts(text) or as_written:
+            text, format_ok = reply.answer, reply.in_form
+            steps = steps or list(reply.steps)
         documents = tuple(document.text for document in task.documents)
-        steps = list(filter(None, (strip_marks(step, sample).strip() for step in steps)))
+        steps_without_marks = [strip_marks(step, sample).strip() for step in steps]
+        judged_steps = [(STEP, step) for step in steps_without_marks if step]
+        reference_steps = [(REFERENCE_STEP, step) for step in task.procedure]
         return InstructionalCase(
             question=task.question,
             answer=strip_marks(text, sample),
             history=task.history,
             reference=task.answer,
-            passages=self._found(sample) if self.setting == "rag" else documents,
-            more=(*((STEP, step) for step in steps), *((REFERENCE_STEP, step) for step in task.procedure)),
+            passages=self._found_texts(sample) if self.setting == "rag" else documents,
+            more=(*judged_steps, *reference_steps),
             raw=text,
             decision=sample.decision,
             format_ok=format_ok,
@@ -236,7 +248,7 @@ class InsCoQA(Task):
     def _pool(self) -> Mapping[str, str]:
         return {passage.id: passage.text for passage in pool(inscoqa.stream_tasks(self.source.root, self.split))}
 
-    def _found(self, sample: Sample) -> tuple[str, ...]:
-        """The texts of what was found: from the sample where another system gave them, else from the pool."""
+    def _found_texts(self, sample: Sample) -> tuple[str, ...]:
+        """The texts of the retrieved passages: from the sample if it has them, else from the pool."""
         texts = (context.text or self._pool.get(context.document_id, "") for context in sample.contexts)
         return tuple(filter(None, texts))

@@ -1,8 +1,7 @@
-"""What a model writes if it is asked as InsCoQA asks (section 5.3, appendix D): an answer in plain text and a flat
-procedure, in one reply.
+"""Parse a reply to InsCoQA's prompt (section 5.3, appendix D): a plain-text answer and a flat list of steps.
 
-The form of the reply is checked strictly and counted (`format_ok`); what can be read of it is read whatever its form,
-since an opening before the answer or a wish after the last step is no failure at the task.
+`format_ok` is the result of a strict check of the form. Answer and steps are also read from replies that fail it: an
+introduction before the answer or good wishes after the last step are no failure at the task.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _COUNT = re.compile(r"(?:step|步骤)?[ \t]*\d{1,3}[.):]?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class InsCoQAReply:
-    """What was read of a reply.
+    """A parsed reply.
 
     Attributes:
-        answer: in plain text; empty if the reply has none.
-        steps: of the procedure, each on one line with what is below it; empty if none can be read.
-        in_form: the reply is in the form of appendix D.
+        answer: the plain-text answer; may be empty.
+        steps: the steps of the procedure, each with its sub-items on one line; empty if no steps were recognised.
+        in_form: whether the reply has the form of appendix D.
     """
 
     answer: str
@@ -48,15 +47,15 @@ class InsCoQAReply:
 
 
 def read_reply(text: str) -> InsCoQAReply:
-    """Read a reply, whatever its form.
+    """Parse a reply, whatever its form.
 
-    The answer is what is behind `Answer:` and before `Procedural instructions:`; without the one, what is before the
-    other. The steps are the list behind `Procedural instructions:` or, without that heading, the last numbered list of
-    the reply. What is indented or bulleted below a numbered step belongs to it; what follows the list is no step.
-    Never raises.
+    The answer is the text after `Answer:` (or from the beginning) up to `Procedural instructions:`. The steps are the
+    list after `Procedural instructions:` or, without that heading, the last numbered list of the reply. Indented or
+    bulleted lines below a numbered step belong to it; text after the list is no step. Never raises.
     """
     reply = without_thinking(text).strip()
-    if strict := _read_strictly(reply):
+    strict = _read_strictly(reply)
+    if strict is not None:
         return strict
     headings = list(_STEPS_ANYWHERE.finditer(reply))
     if headings:
@@ -70,35 +69,48 @@ def read_reply(text: str) -> InsCoQAReply:
 
 
 def has_two_parts(text: str) -> bool:
-    """Whether a text is a reply as a model wrote it, still in the two parts of appendix D."""
+    """Whether a text is an unparsed reply with the heading `Procedural instructions:` (appendix D)."""
     return bool(_STEPS_ANYWHERE.search(without_thinking(text)))
 
 
 def _read_strictly(reply: str) -> InsCoQAReply | None:
-    """A reply in the form of appendix D; None if it is in another.
+    """Parse a reply that has the form of appendix D; None if it does not.
 
-    Both headings, each at the beginning of a line and in this order, the answer first of all and not empty; steps
-    numbered 1, 2, 3 …, one a line, or all of them on one line as the paper shows them; no list inside, no words after
-    them. Markdown around the headings and a block of reasoning before them are let pass.
+    The form: both headings at the beginning of a line, `Answer:` first of all with a non-empty answer; steps numbered
+    1, 2, 3 …, one a line, or all on one line as the paper shows them; no nested list, no text after the steps. Markdown
+    around the headings and a block of reasoning before them are allowed.
     """
-    opening = _ANSWER.match(reply)
-    heads = list(_STEPS.finditer(reply, opening.end())) if opening else []
-    if opening is None or len(heads) != 1:
+    answer_heading = _ANSWER.match(reply)
+    if answer_heading is None:
         return None
-    answer = reply[opening.end() : heads[0].start()].strip()
-    lines = [line for line in reply[heads[0].end() :].splitlines() if line.strip()]
-    if len(lines) == 1:
-        steps = _in_one_line(lines[0].strip())
-    else:
-        numbered = [_NUMBERED.fullmatch(line.strip()) for line in lines]
-        flat = all(not line[0].isspace() for line in lines) or all(line[0].isspace() for line in lines)
-        in_order = all(match and int(match[1]) == number for number, match in enumerate(numbered, 1))
-        steps = tuple(match[2].strip() for match in numbered if match) if flat and in_order else ()
-    return InsCoQAReply(answer, steps) if answer and steps and all(steps) else None
+    steps_headings = list(_STEPS.finditer(reply, answer_heading.end()))
+    if len(steps_headings) != 1:
+        return None
+    steps_heading = steps_headings[0]
+    answer = reply[answer_heading.end() : steps_heading.start()].strip()
+    lines = [line for line in reply[steps_heading.end() :].splitlines() if line.strip()]
+    steps = _in_one_line(lines[0].strip()) if len(lines) == 1 else _one_a_line(lines)
+    if not answer or not steps or not all(steps):
+        return None
+    return InsCoQAReply(answer, steps)
+
+
+def _one_a_line(lines: list[str]) -> tuple[str, ...]:
+    """The steps of a flat list numbered 1, 2, 3 …; empty if the lines are not one."""
+    indented = [line[0].isspace() for line in lines]
+    if any(indented) and not all(indented):
+        return ()
+    steps: list[str] = []
+    for number, line in enumerate(lines, 1):
+        match = _NUMBERED.fullmatch(line.strip())
+        if match is None or int(match[1]) != number:
+            return ()
+        steps.append(match[2].strip())
+    return tuple(steps)
 
 
 def _in_one_line(line: str) -> tuple[str, ...]:
-    """`1. xx 2. xx`: each number is looked for after the one before it; empty if the line begins with none."""
+    """The steps of a line such as `1. xx 2. xx`; empty if the line does not begin with 1."""
     steps: list[str] = []
     mark = re.match(r"1[.)]\s+", line)
     while mark is not None:
@@ -108,24 +120,29 @@ def _in_one_line(line: str) -> tuple[str, ...]:
     return tuple(steps)
 
 
-# --- what can be read ------------------------------------------------------------------------------------------------
+# --- lenient parsing -------------------------------------------------------------------------------------------------
 
 
 def _read_list(text: str) -> tuple[str, ...]:
-    """The steps of a list, whatever is around and inside it; of a table, a step a row."""
+    """The steps of a list, with any text around or inside it; of a table, each row is a step."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if rows := _read_table(lines):
+    rows = _read_table(lines)
+    if rows:
         return rows
     matches = [_ITEM.fullmatch(line.rstrip()) for line in lines]
     items = [match for match in matches if match is not None]
     numbered = [item for item in items if item["number"]]
-    if len(numbered) == 1 and len(parts := [step for step in _in_one_line(numbered[0].group().strip()) if step]) > 1:
-        return tuple(parts)
-    heads = numbered or [item for item in items if item["letter"]] or items
+    if len(numbered) == 1:
+        steps_in_line = tuple(filter(None, _in_one_line(numbered[0].group().strip())))
+        if len(steps_in_line) > 1:
+            return steps_in_line
+    lettered = [item for item in items if item["letter"]]
+    heads = numbered or lettered or items
     if not heads:
         return ()
     outermost = len(heads[0]["indent"].expandtabs())
     steps: list[list[str]] = []
+    # Lines after the last item that are not indented do not belong to the list.
     last = max(n for n, (line, item) in enumerate(zip(lines, matches, strict=True)) if item or line[0].isspace())
     for line, item in zip(lines[: last + 1], matches, strict=False):
         if item is not None and item in heads and len(item["indent"].expandtabs()) <= outermost:
@@ -136,38 +153,63 @@ def _read_list(text: str) -> tuple[str, ...]:
 
 
 def _drop_half_mark(text: str) -> str:
-    """A step without the half of a pair of marks whose other half was before its number."""
+    """Remove the closing `**` of a step whose opening one was before its number."""
     text = text.strip()
     return text.replace("**", "", 1) if text.count("**") % 2 else text
 
 
 def _read_table(lines: list[str]) -> tuple[str, ...]:
-    """The rows of a Markdown table below its rule, without the cell that counts them; empty if there is no table."""
+    """The rows of a Markdown table below its rule, without a leading cell that numbers them; empty without a table."""
     rule = next((number for number, line in enumerate(lines) if _RULE_ROW.fullmatch(line)), None)
     if rule is None:
         return ()
-    rows = [row for line in lines[rule + 1 :] if (row := _ROW.fullmatch(line))]
-    cells = [[cell.strip(" *") for cell in row["cells"].split("|")] for row in rows]
-    return tuple(" ".join(filter(None, row[1:] if _COUNT.fullmatch(row[0]) else row)) for row in cells)
+    steps: list[str] = []
+    for line in lines[rule + 1 :]:
+        row = _ROW.fullmatch(line)
+        if row is None:
+            continue
+        cells = [cell.strip(" *") for cell in row["cells"].split("|")]
+        if _COUNT.fullmatch(cells[0]):
+            cells = cells[1:]
+        steps.append(" ".join(filter(None, cells)))
+    return tuple(steps)
 
 
 def _list_or_lines(text: str) -> tuple[str, ...]:
-    """The steps behind a heading that announces them: a list's or, if there is none, the lines."""
+    """The steps of a text after its heading: the items of its list or, without a list, its lines."""
     return _read_list(text) or tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
-    """Of a reply without a heading what is before its last list, and the steps of that."""
+    """Split a reply without a heading into the text before its last list and the steps of that list."""
     lines = reply.splitlines(keepends=True)
-    items = [(n, item) for n, line in enumerate(lines) if (item := _ITEM.fullmatch(line.rstrip())) and _is_first(item)]
-    firsts = [n for n, item in items if item["number"]] or [n for n, _ in items]
-    if not firsts:
-        rule = next((n for n, line in enumerate(lines) if _RULE_ROW.fullmatch(line.rstrip())), 0)
-        firsts = [rule - 1] if rule else []
-    steps = _read_list("".join(lines[firsts[-1] :])) if firsts else ()
-    return ("".join(lines[: firsts[-1]]), steps) if len(steps) > 1 else (reply, ())
+    start = _start_of_last_list(lines)
+    if start is None:
+        return reply, ()
+    steps = _read_list("".join(lines[start:]))
+    if len(steps) < 2:
+        return reply, ()
+    return "".join(lines[:start]), steps
+
+
+def _start_of_last_list(lines: list[str]) -> int | None:
+    """Index of the line that begins the last numbered list; else the last lettered list; else the first table."""
+    numbered: list[int] = []
+    lettered: list[int] = []
+    for index, line in enumerate(lines):
+        item = _ITEM.fullmatch(line.rstrip())
+        if item is not None and _is_first(item):
+            (numbered if item["number"] else lettered).append(index)
+    firsts = numbered or lettered
+    if firsts:
+        return firsts[-1]
+    rule = next((index for index, line in enumerate(lines) if _RULE_ROW.fullmatch(line.rstrip())), 0)
+    return rule - 1 if rule else None
 
 
 def _is_first(item: re.Match[str]) -> bool:
+    """Whether a list item is number 1 or letter a."""
     digits = "".join(filter(str.isdecimal, item["number"] or ""))
-    return int(digits) == 1 if digits else (item["letter"] or "")[:1].lower() == "a"
+    if digits:
+        return int(digits) == 1
+    return (item["letter"] or "")[:1].lower() == "a"

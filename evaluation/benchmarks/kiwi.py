@@ -1,16 +1,16 @@
-"""KIWI's revision task (section 2): carry out a writing instruction on a long answer, with the passages at hand.
+"""KIWI's revision task (section 2): revise a long answer as an instruction says, with the passages of the turn.
 
-Each turn starts from the recorded answer before it, whatever we made of the turn before; with `chain`, from ours, and a
-language model then writes the first answer, too. Only that one answer is shown, no history, as in the paper.
-The evidence is what was retrieved for the turn, else what was retrieved for the session, else the five paragraphs of
-the companion file that fit instruction and question best (the paper, too, retrieves five, appendix A.1), else nothing.
-Whether an instruction seeks information is what the user ticked, where the data has it. Models answer at the paper's
-temperature unless their spec names another.
+Each turn starts from the recorded previous answer or, with `--chain`, from our own; a language model then also writes
+the first answer. As in the paper, the model sees only the previous answer and no earlier turns. The evidence is the
+passages recorded for the turn; else those recorded for the session; else the five paragraphs of the companion file most
+similar to instruction and question (the paper also retrieves five, appendix A.1); else none. An instruction seeks
+information if the user ticked so, where the data record it. Models answer at the paper's temperature unless their spec
+sets another.
 
-Measured is what the revision changed (table 6), against the answer before it. There is no ROUGE against the recorded
-revision, even where a user accepted it: it is one of many good ones, made by another model, and an answer left as it
-was comes close to it anyway, so the figure would reward doing nothing. Whether an instruction was followed is for a
-judge to say (`turnmark.evaluation.judging.kiwi`).
+The metrics measure what the revision changed in the previous answer (Table 6). There is no ROUGE against the recorded
+revision, even if the user accepted it: that is one of many good revisions, written by another model, and an unchanged
+answer is already close to it, so ROUGE would reward doing nothing. A judge says whether the instruction was followed
+(`turnmark.evaluation.judging.kiwi`).
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS_SHOWN,
     Instruction,
     KiwiTask,
-    is_good,
+    accepted_answer,
     turn_item,
 )
 from turnmark.evaluation.benchmarks.measures import ANSWER_WORDS
-from turnmark.evaluation.benchmarks.turns import titled
+from turnmark.evaluation.benchmarks.turns import with_title
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, kiwi_rubrics, operations, type_of
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
@@ -55,9 +55,9 @@ from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 
 PARAGRAPHS = 5
-"""Paragraphs of the companion file that are evidence, where nothing was recorded."""
+"""Number of passages that a revision is shown, and of paragraphs chosen from the companion file."""
 TEMPERATURE = 0.7
-"""Of the models that revise (section 3.2)."""
+"""Sampling temperature of the models that revise (section 3.2)."""
 FIRST, INFORMATION, REWRITE = "kiwi-first", "kiwi-information", "kiwi-rewrite"
 PROMPTS = (FIRST, INFORMATION, REWRITE)
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompts: add --generator, or leave it out"
@@ -65,7 +65,7 @@ NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompts: ad
 
 @dataclass(frozen=True)
 class Rewritten:
-    """An answer as a model wrote it, what it took, and what is to be noted."""
+    """An answer that a model or the rules wrote, with its usage and notes."""
 
     text: str
     usage: Usage
@@ -73,7 +73,7 @@ class Rewritten:
 
 
 class EarlierTurn(TurnmarkError):
-    """A turn of a chained session whose earlier turn has no answer to go on from."""
+    """The previous turn of a chained session has no answer, so this turn cannot be revised."""
 
 
 def _edits(case: Case) -> Mapping[str, Value]:
@@ -86,7 +86,7 @@ def _edits(case: Case) -> Mapping[str, Value]:
 
 
 class Kiwi(KiwiTask):
-    """KIWI's turns, each a revision to make. Intervals resample sessions."""
+    """The task `revise`: each turn of KIWI is a revision to make. The bootstrap resamples the sessions' questions."""
 
     name = "revise"
     rubrics = staticmethod(kiwi_rubrics)
@@ -102,22 +102,26 @@ class Kiwi(KiwiTask):
     )
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
-        errors, request, model = ErrorCollector(), self.request, self.request.asks_model
-        # From our own revisions, not from the recorded ones; complete answers by the paper's prompts (`kiwi_turns`).
-        self.chain, self.paper = request.chain, request.protocol == "paper"
+        errors, request = ErrorCollector(), self.request
+        self.chain = request.chain
+        self.paper = request.protocol == "paper"
         if self.chain:
             self._check_chain(errors)
-        if self.paper and not (model or request.scoring):
+        if self.paper and not (request.asks_model or request.scoring):
             errors.add(NEEDS_MODEL)
         if self.paper and request.steps:
             errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
         errors.raise_all()
-        stripped = "" if self.paper else ", its marks stripped"
-        notes = [f"each turn starts from our own revision before it{stripped}"] if self.chain else []
-        if self.chain and not model:
-            notes.append("rules write no first answer: sessions begin with the recorded one")
-        self.specs = {"chain": "our own answers"} if self.chain else {}
-        return (PROMPTS if self.paper else (FIRST,) * self.chain), notes
+        notes: list[str] = []
+        if self.chain:
+            stripped = "" if self.paper else ", its marks stripped"
+            notes.append(f"each turn starts from our own revision before it{stripped}")
+            if not request.asks_model:
+                notes.append("rules write no first answer: sessions begin with the recorded one")
+            self.specs = {"chain": "our own answers"}
+        if self.paper:
+            return PROMPTS, notes
+        return ((FIRST,) if self.chain else ()), notes
 
     def open(self) -> None:
         super().open()
@@ -129,12 +133,14 @@ class Kiwi(KiwiTask):
         return by_list(self.assistant.embed) if self.assistant.embed else None
 
     def _check_chain(self, errors: ErrorCollector) -> None:
-        """Record what of a selection would break a session that goes on from its own answers."""
+        """Record mistakes of `--sample` and `--only` that would leave a chained session with gaps."""
         if self.request.sample is not None:
             errors.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
         for name in self.request.only:
             session, _, turn = name.partition("/")
-            before = f"{session}/{int(turn) - 1}" if turn.isdecimal() and int(turn) else name
+            if not turn.isdecimal() or int(turn) == 0:
+                continue
+            before = f"{session}/{int(turn) - 1}"
             if before not in self.request.only:
                 errors.add(f"--only {name}: a chain needs the turn before it, too: {before}")
 
@@ -155,13 +161,13 @@ class Kiwi(KiwiTask):
         if generator is not None:
             generator = with_temperature(generator, TEMPERATURE)
         hits = self._evidence(task)
-        previous, used = self._previous(item, generator)
+        previous, first_usage = self._previous(item, generator)
         if self.paper:
-            revision, hits = self._rewritten(task, generator, previous, hits)
+            revision, hits = self._revise_as_paper(task, generator, previous, hits)
         else:
-            revision = self._revised(task, generator, previous, hits)
+            revision = self._revise(task, generator, previous, hits)
         changes = operations(previous, revision.text)
-        roles = {"first_answer": used, "revise": revision.usage}
+        usage_of_role = {"first_answer": first_usage, "revise": revision.usage}
         return Sample(
             id=item.id,
             status="done",
@@ -172,24 +178,30 @@ class Kiwi(KiwiTask):
             previous=previous,
             operations=tuple(change.model_dump(mode="json") for change in changes),
             notes=revision.notes,
-            usage={role: usage for role, usage in roles.items() if usage != Usage()},
+            usage={role: usage for role, usage in usage_of_role.items() if usage != Usage()},
             timings={"revise": round(time.perf_counter() - began, 4)},
         )
 
-    def _revised(self, task: Instruction, generator: Generator | None, previous: str, hits: Sequence[Hit]) -> Rewritten:
+    def _revise(self, task: Instruction, generator: Generator | None, previous: str, hits: Sequence[Hit]) -> Rewritten:
+        """Revise by the assistant's model or, without one, by its rules."""
         instruction = task.turn.instruction
         if generator is None:
             request = edit_request(instruction)
             text = apply_request(strip_citations(previous), request) if request else ""
-            return Rewritten(text or previous, Usage(), () if text else (f"left as it was: {TAKES_A_MODEL}",))
-        asked, prompts = [Message(role="user", content=task.session.question)], self.assistant.config.prompts
-        reply, notes = revise_by_model(generator, asked, previous, instruction, hits[:PARAGRAPHS], prompts)
-        return Rewritten(reply.text, reply.usage, (*notes, *([reply.note] if reply.note else [])))
+            if not text:
+                return Rewritten(previous, Usage(), (f"left as it was: {TAKES_A_MODEL}",))
+            return Rewritten(text, Usage())
+        history = [Message(role="user", content=task.session.question)]
+        prompts = self.assistant.config.prompts
+        reply, notes = revise_by_model(generator, history, previous, instruction, hits[:PARAGRAPHS], prompts)
+        if reply.note:
+            notes = [*notes, reply.note]
+        return Rewritten(reply.text, reply.usage, tuple(notes))
 
-    def _rewritten(
+    def _revise_as_paper(
         self, task: Instruction, generator: Generator | None, previous: str, hits: list[Hit]
     ) -> tuple[Rewritten, list[Hit]]:
-        """The revision as the paper's prompts ask for it, and the passages that the model was shown."""
+        """Revise by the paper's prompts; return the revision and the passages that the model was shown."""
         if generator is None:
             raise RequestError(NEEDS_MODEL)
         turn, best = task.turn, hits[:PARAGRAPHS]
@@ -203,7 +215,7 @@ class Kiwi(KiwiTask):
         return revision, best if seeks else []
 
     def _previous(self, item: Item, generator: Generator | None) -> tuple[str, Usage]:
-        """The answer that a turn starts from, and what it took to write it."""
+        """The answer that a turn starts from, and the usage of writing it."""
         task: Instruction = item.task
         if not self.chain:
             return task.turn.previous, Usage()
@@ -211,21 +223,22 @@ class Kiwi(KiwiTask):
             if item.earlier.status != "done" or item.earlier.prediction is None:
                 raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
             return self._shown(item.earlier.prediction), Usage()
-        # Only an estimate asks for a later turn by itself; rules write no answer.
-        if task.turn.turn or generator is None:
+        # Only an estimate asks for a later turn without the turns before it; rules write no first answer.
+        is_later_turn = task.turn.turn > 0
+        if is_later_turn or generator is None:
             return task.turn.previous, Usage()
-        question, hits = task.session.question, self._of_session(task.session)
+        question, hits = task.session.question, self._session_hits(task.session)
         first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.assistant.config.prompts)
         return self._shown(first_reply.text), first_reply.usage
 
     def _shown(self, answer: str) -> str:
-        """An answer of ours as the next turn sees it: the paper's models saw their marks, our turn numbers its own."""
+        """An answer of ours as the next turn sees it. The paper's models saw citation marks; our turn adds new ones."""
         return answer if self.paper else strip_citations(answer)
 
     def context(self, item: Item, sample: Sample) -> Case:
-        """See `Task.context`; both answers as written, since instructions may be about citation marks.
+        """See `Task.context`. Both answers keep their citation marks, because instructions may be about them.
 
-        The previous answer is the recorded one, whatever a file of predictions says; in a chain, that of the sample.
+        The previous answer is the recorded one; in a chain, the one in the sample.
         """
         turn: Turn = item.task.turn
         previous = sample.previous if self.chain and sample.previous is not None else turn.previous
@@ -235,7 +248,7 @@ class Kiwi(KiwiTask):
     def target(self, item: Item) -> Mapping[str, Any] | None:
         """See `Task.target`: the answer that the user accepted."""
         turn: Turn = item.task.turn
-        accepted = turn.edit or (turn.answer if is_good(turn.rating) else None)
+        accepted = accepted_answer(turn)
         if accepted is None:
             return None
         changes = tuple(operation.model_dump(mode="json") for operation in operations(turn.previous, accepted))
@@ -246,9 +259,10 @@ class Kiwi(KiwiTask):
         session, turn = task.session, task.turn
         if turn.passages:
             return hits_of(_passages(turn.passages, f"{turn.id}#passage"))
-        return self._of_session(session, turn.instruction)
+        return self._session_hits(session, turn.instruction)
 
-    def _of_session(self, session: Session, *queries: str) -> list[Hit]:
+    def _session_hits(self, session: Session, *queries: str) -> list[Hit]:
+        """The passages recorded for a session, or the paragraphs of its papers most similar to question and queries."""
         if session.passages:
             return hits_of(_passages(session.passages, f"{session.index}#passage"))
         if session.papers is None:
@@ -258,7 +272,7 @@ class Kiwi(KiwiTask):
 
 
 def _passages(texts: Sequence[kiwi.Passage], document: str) -> list[Passage]:
-    """Passages of the data as ours, one after the other in one document; ids count from 1, since the data has none."""
+    """Convert passages of the data to passages of one document. Their ids count from 1: the data have no ids."""
     passages: list[Passage] = []
     start = 0
     for number, source in enumerate(texts, 1):
@@ -269,12 +283,12 @@ def _passages(texts: Sequence[kiwi.Passage], document: str) -> list[Passage]:
     return passages
 
 
-# --- as the paper has it (section 2.2, appendix A.1): the complete answer is written anew, by plain prompts ----------
+# --- the paper's way (section 2.2, appendix A.1): the complete answer is written anew, by plain prompts ---------------
 
 
 def first_answer(generator: Generator, question: str, hits: Sequence[Hit], prompts: Path | None = None) -> Rewritten:
-    """The answer that a session begins with, from the passages found for the question."""
-    return _reply(generator, FIRST, {"question": question}, hits, prompts)
+    """Write the first answer of a session from the passages found for its question."""
+    return _ask(generator, FIRST, {"question": question}, hits, prompts)
 
 
 def rewrite_as_paper(
@@ -286,40 +300,43 @@ def rewrite_as_paper(
     seeks_information: bool,
     prompts: Path | None = None,
 ) -> Rewritten:
-    """The answer revised as instructed, written anew; the reply is taken as it is.
+    """Write the revised answer anew; the reply is not post-processed.
 
-    An instruction that seeks information takes two calls: what the passages say to it, then the answer with that put
-    in. Any other takes one.
+    An instruction that seeks information takes two calls: the first summarises what the passages say about it, the
+    second puts that into the answer. Any other instruction takes one call.
 
     Args:
-        hits: passages for the instruction, best first; shown only where it seeks information.
-        prompts: folder with prompts of one's own.
+        hits: passages for the instruction, best first; shown only if it seeks information.
+        prompts: folder with the user's own prompts.
     """
     texts = {"previous": previous, "instruction": instruction}
     if not seeks_information:
-        return _reply(generator, REWRITE, {"question": question, **texts, "information": ""}, (), prompts)
-    summary = _reply(generator, INFORMATION, texts, hits, prompts)
+        return _ask(generator, REWRITE, {"question": question, **texts, "information": ""}, (), prompts)
+    summary = _ask(generator, INFORMATION, texts, hits, prompts)
     try:
         texts |= {"question": question, "information": summary.text}
-        rewrite = _reply(generator, REWRITE, texts, (), prompts)
+        rewrite = _ask(generator, REWRITE, texts, (), prompts)
     except GeneratorError as error:
         raise GeneratorError(error.kind, str(error), summary.usage + error.usage) from error
     return Rewritten(rewrite.text, summary.usage + rewrite.usage, (*summary.notes, *rewrite.notes))
 
 
-def _reply(
+def _ask(
     generator: Generator, name: str, texts: Mapping[str, str], hits: Sequence[Hit], prompts: Path | None
 ) -> Rewritten:
+    """Ask a model by the prompt `name`."""
     prompt = JUDGES.load(name, prompts)
-    shown = "Paper title: {}\nPassage: {}".format if prompt.bare else titled  # bare as in the paper (appendix A.1)
-    passages = [shown(hit.passage.title, hit.passage.text) for hit in hits]
-    filled = {key: text or None for key, text in texts.items()}
-    fitted = fit_prompt(prompt, room_for(generator), filled, passages)
+    # A bare prompt shows passages in the form of the paper (appendix A.1).
+    format_passage = "Paper title: {}\nPassage: {}".format if prompt.bare else with_title
+    passages = [format_passage(hit.passage.title, hit.passage.text) for hit in hits]
+    nonempty_texts = {key: text or None for key, text in texts.items()}
+    fitted = fit_prompt(prompt, room_for(generator), nonempty_texts, passages)
     if fitted is None:
         reason = f"question, answer and instruction do not fit into the context of {generator.name}"
         raise GeneratorError("bad_request", reason)
     reply = write_text(generator, merge_roles(fitted.messages))
-    return Rewritten(reply.text, reply.usage, (*fitted.notes, *([reply.note] if reply.note else [])))
+    notes = (*fitted.notes, reply.note) if reply.note else fitted.notes
+    return Rewritten(reply.text, reply.usage, tuple(notes))
 
 
 TASKS = (Kiwi, KiwiJudge, KiwiAnalyse)

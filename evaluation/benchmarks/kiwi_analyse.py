@@ -1,17 +1,16 @@
-"""KIWI's analysis of recorded sessions (section 4): who asks for what, how often it is done well, what goes wrong, how
-much a revision changes. Tables 2, 3, 4 and 6, and the retrieval analysis of section 4.3.
+"""KIWI's analysis of recorded sessions (section 4): instruction types, ratings, errors and the size of revisions.
 
-Each turn is labelled by a model (few-shot prompts) or by rules: the type of its instruction, what went wrong, and
-whether what was retrieved would have done. Where the data have labels of people, the two are held against each other.
-The paper's authors labelled some turns by hand, and GPT-4 the rest; retrieval they judged by hand alone. By rules the
-sentences that a user put in by hand are held against the passages, which says nothing of turns without an edit.
-Everything else is measured of the data as they are.
+It gives Tables 2, 3, 4 and 6 and the retrieval analysis of section 4.3. A model (few-shot prompts) or rules label each
+turn with the type of its instruction, the error of the revision, and whether the retrieved passages were enough. Where
+the data have human labels, the report gives the agreement with them. The paper's authors labelled some turns by hand
+and the rest by GPT-4; retrieval they judged only by hand. The rules for retrieval check whether the passages hold the
+sentences that a user inserted, so they say nothing about turns without an edit. All other figures come from the data.
 
-Table 6 counts words of the texts as they were written; the paper speaks of no marks that were taken out. The table is
-over 815 turns. The paper says that it
-leaves out turns rated neutral or bad "with an edited answer". Of 1,260 turns 760 are so rated (section 4.3) and 315
-edited (Table 2), so that 945 would be left at least; 815 is 500 good turns and the 315 that were edited. We keep those:
-the turns whose result the user accepted, as it came or as edited, and that result is the target.
+Table 6 counts the words of the texts as written: the paper does not mention that marks were removed. The table covers
+815 turns. The paper says that it leaves out turns rated neutral or bad "with an edited answer". Of 1,260 turns, 760
+have such a rating (section 4.3) and 315 were edited (Table 2), so at least 945 would remain; 815 is the sum of 500 good
+turns and 315 edited ones. We keep these 815: the turns whose result the user accepted, as it came or as edited. That
+result is the target.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     RATIO,
     Instruction,
     KiwiTask,
-    asked,
+    accepted_answer,
+    ask_for_object,
     is_good,
     turn_item,
 )
@@ -57,12 +57,12 @@ InstructionType = Literal[
 Error = Literal["Unrequested change", "Ignored", "Constraint failure", "Poor integration", "Others"]
 Retrieved = Literal["all", "some", "none"]
 PROMPTS = ("kiwi-instruction", "kiwi-error", "kiwi-retrieved")
-SAID = 0.6
-"""Share of a sentence's content words that the passages hold, from which on they say it."""
+COVERED_SHARE = 0.6
+"""The passages cover a sentence if they hold at least this share of its content words."""
 
 
 class TurnLabels(Record):
-    """What is said of a turn: the text of a sample, as JSON."""
+    """The labels of a turn; as JSON, the prediction of a sample."""
 
     instruction: InstructionType
     error: Error | None = Field(default=None, description="None: rated good, or there is no comment to go by")
@@ -70,60 +70,72 @@ class TurnLabels(Record):
 
 
 class InstructionReply(BaseModel):
+    """The reply that the prompt `kiwi-instruction` asks for."""
+
     category: InstructionType
 
 
 class ErrorReply(BaseModel):
+    """The reply that the prompt `kiwi-error` asks for."""
+
     category: Error
 
 
 class RetrievedReply(BaseModel):
+    """The reply that the prompt `kiwi-retrieved` asks for."""
+
     retrieved: Retrieved
 
 
-def labels_asked(
+def labels_by_model(
     session: Session, turn: Turn, generator: Generator, prompts: Path | None = None
 ) -> tuple[TurnLabels, dict[str, Usage]]:
-    """What a model says of a turn, in up to three calls, and what each took."""
-    used: dict[str, Usage] = {}
+    """Label a turn by a model, in up to three calls.
+
+    Returns:
+        The labels, and the usage of each call by the name of its label.
+    """
+    usage: dict[str, Usage] = {}
     texts = {"question": session.question, "instruction": turn.instruction}
     prompt = JUDGES.load("kiwi-instruction", prompts).fill(texts)
-    reply, used["instruction"] = asked(generator, prompt, InstructionReply)
+    reply, usage["instruction"] = ask_for_object(generator, prompt, InstructionReply)
     labels = TurnLabels(instruction=reply.category)
     if is_good(turn.rating):
-        return labels, used
+        return labels, usage
     if turn.comment and turn.comment.strip():
         texts = {"instruction": turn.instruction, "comment": turn.comment}
         prompt = JUDGES.load("kiwi-error", prompts).fill(texts)
-        error_reply, used["error"] = asked(generator, prompt, ErrorReply)
+        error_reply, usage["error"] = ask_for_object(generator, prompt, ErrorReply)
         labels = labels.model_copy(update={"error": error_reply.category})
-    if turn.passages and seeks(turn, labels):
+    if turn.passages and seeks_information(turn, labels):
         texts = {"question": session.question, "instruction": turn.instruction, "previous": turn.previous}
         passages = [passage.text for passage in turn.passages]
         prompt = JUDGES.load("kiwi-retrieved", prompts).fill(texts, passages)
-        retrieved_reply, used["retrieved"] = asked(generator, prompt, RetrievedReply)
+        retrieved_reply, usage["retrieved"] = ask_for_object(generator, prompt, RetrievedReply)
         labels = labels.model_copy(update={"retrieved": retrieved_reply.retrieved})
-    return labels, used
+    return labels, usage
 
 
 def labels_by_rules(turn: Turn) -> TurnLabels:
-    """What rules say of a turn; English instructions and comments only."""
+    """Label a turn by rules, which read only English instructions and comments."""
     labels = TurnLabels.model_validate({"instruction": type_of(turn.instruction).fine})
     if is_good(turn.rating):
         return labels
-    retrieved = retrieved_by_rules(turn) if seeks(turn, labels) else None
+    retrieved = retrieved_by_rules(turn) if seeks_information(turn, labels) else None
     return labels.model_copy(update={"error": error_by_rules(turn), "retrieved": retrieved})
 
 
-def seeks(turn: Turn, labels: TurnLabels) -> bool:
-    """Whether an instruction seeks information: as its user ticked it, else by its fine type."""
-    return turn.coarse == "information-seeking" if turn.coarse else labels.instruction in INFORMATION
+def seeks_information(turn: Turn, labels: TurnLabels) -> bool:
+    """Whether an instruction seeks information: as its user ticked it, or else by its fine type."""
+    if turn.coarse:
+        return turn.coarse == "information-seeking"
+    return labels.instruction in INFORMATION
 
 
 # --- by rules --------------------------------------------------------------------------------------------------------
 
-# In this order: a comment that names a change nobody asked for counts as that, whatever else it says (the commonest
-# kind, Table 4), and most comments say "did not", so that "Ignored" comes last.
+# The first pattern that matches decides. "Unrequested change" comes first because it is the commonest kind (Table 4),
+# and "Ignored" last because most comments say "did not".
 _WORDS: Mapping[Error, str] = {
     "Unrequested change": r"""unasked|unrequested|unprompted|unnecessar(?:y|ily)|nobody asked
         without (?:being asked|asking)|(?:had|did|was|were)(?: not|n['’]t) (?:been )?ask(?:ed)?
@@ -153,7 +165,7 @@ _COMMENTS: Mapping[Error, re.Pattern[str]] = {
 
 
 def error_by_rules(turn: Turn) -> Error:
-    """What went wrong in a revision that is not good: by words of the comment, else by what code finds in the texts."""
+    """The error of a revision that is not good: by words of the comment, or else by comparing the texts."""
     for kind, pattern in _COMMENTS.items():
         if turn.comment and pattern.search(turn.comment):
             return kind
@@ -161,17 +173,19 @@ def error_by_rules(turn: Turn) -> Error:
 
 
 def retrieved_by_rules(turn: Turn) -> Retrieved | None:
-    """Whether the passages say what the user put in by hand; None where nothing was retrieved, or nothing put in."""
+    """How many of the sentences that the user inserted the passages cover; None without passages or insertions."""
     if not turn.passages or turn.edit is None:
         return None
     previous, edit = strip_citations(turn.previous), strip_citations(turn.edit)
     kinds = ("insert", "replace", "rewrite")
-    needed = [change.after for change in operations(previous, edit) if change.kind in kinds]
-    if not needed:
+    inserted = [change.after for change in operations(previous, edit) if change.kind in kinds]
+    if not inserted:
         return None
     texts = [passage.text for passage in turn.passages]
-    supported_count = sum(covers(sentence, texts, SAID) for sentence in needed)
-    return "all" if supported_count == len(needed) else "some" if supported_count else "none"
+    covered_count = sum(covers(sentence, texts, COVERED_SHARE) for sentence in inserted)
+    if covered_count == len(inserted):
+        return "all"
+    return "some" if covered_count else "none"
 
 
 # --- the tables -------------------------------------------------------------------------------------------------------
@@ -184,7 +198,7 @@ NOT_ACCEPTED = "rated neutral or bad and not edited: there is no answer that the
 
 @dataclass(frozen=True)
 class Analysed:
-    """What the metrics look at: a turn of a session and what is said of it."""
+    """The context of the metrics: a turn, its session and its labels."""
 
     session: Session
     turn: Turn
@@ -193,53 +207,55 @@ class Analysed:
     @property
     def target(self) -> str | None:
         """The answer that the user accepted, as written; None if there is no such answer."""
-        return self.turn.edit or (self.turn.answer if is_good(self.turn.rating) else None)
+        return accepted_answer(self.turn)
 
 
 def _session(analysed: Analysed) -> Mapping[str, Value]:
-    """Weighed so that the mean is turns / sessions: each turn of n brings in n / n turns and 1 / n sessions."""
+    """Weight each turn of a session of n turns by 1 / n, so that the mean is turns / sessions."""
     count = len(analysed.session.turns)
     return {"turns_per_session": (float(count), 1 / count)}
 
 
-def _asked(analysed: Analysed) -> Mapping[str, Value]:
-    return {
-        "information_seeking": None if analysed.turn.coarse is None else float(seeks(analysed.turn, analysed.labels))
-    }
+def _information_seeking(analysed: Analysed) -> Mapping[str, Value]:
+    if analysed.turn.coarse is None:
+        return {}
+    return {"information_seeking": float(seeks_information(analysed.turn, analysed.labels))}
 
 
 def _types(analysed: Analysed) -> Mapping[str, Value]:
-    values: dict[str, Value] = {
-        f"instruction[{name}]": float(name == analysed.labels.instruction) for name in FINE_TYPES
-    }
-    values[f"good[{analysed.labels.instruction}]"] = float(is_good(analysed.turn.rating))
-    if analysed.turn.coarse:
-        values[f"information_seeking[{analysed.labels.instruction}]"] = float(seeks(analysed.turn, analysed.labels))
+    turn, label = analysed.turn, analysed.labels.instruction
+    values: dict[str, Value] = {f"instruction[{name}]": float(name == label) for name in FINE_TYPES}
+    values[f"good[{label}]"] = float(is_good(turn.rating))
+    if turn.coarse:
+        values[f"information_seeking[{label}]"] = float(seeks_information(turn, analysed.labels))
     return values
 
 
 def _errors(analysed: Analysed) -> Mapping[str, Value]:
-    return (
-        {f"error[{name}]": float(name == analysed.labels.error) for name in ERROR_TYPES}
-        if analysed.labels.error
-        else {}
-    )
+    label = analysed.labels.error
+    if not label:
+        return {}
+    return {f"error[{name}]": float(name == label) for name in ERROR_TYPES}
 
 
 def _retrieved(analysed: Analysed) -> Mapping[str, Value]:
     label = analysed.labels.retrieved
-    return {f"retrieved[{name}]": float(name == label) for name in get_args(Retrieved)} if label else {}
+    if not label:
+        return {}
+    return {f"retrieved[{name}]": float(name == label) for name in get_args(Retrieved)}
 
 
-def _agrees(analysed: Analysed) -> Mapping[str, Value]:
+def _agreement(analysed: Analysed) -> Mapping[str, Value]:
+    """Agreement of the labels with those of the data."""
+    turn, labels = analysed.turn, analysed.labels
     values: dict[str, Value] = {}
-    if analysed.turn.fine:
-        values["instruction_accuracy"] = float(analysed.labels.instruction == analysed.turn.fine)
-    if analysed.turn.coarse:
-        by_type = seeks(analysed.turn.model_copy(update={"coarse": None}), analysed.labels)
-        values["type_accuracy"] = float(by_type == seeks(analysed.turn, analysed.labels))
-    if analysed.turn.error and analysed.labels.error:
-        values["error_accuracy"] = float(analysed.labels.error == analysed.turn.error)
+    if turn.fine:
+        values["instruction_accuracy"] = float(labels.instruction == turn.fine)
+    if turn.coarse:
+        by_fine_type = labels.instruction in INFORMATION
+        values["type_accuracy"] = float(by_fine_type == seeks_information(turn, labels))
+    if turn.error and labels.error:
+        values["error_accuracy"] = float(labels.error == turn.error)
     return values
 
 
@@ -257,34 +273,36 @@ def _edits(analysed: Analysed) -> Mapping[str, Value]:
     }
 
 
-def _each(name: str, values: Sequence[str]) -> tuple[str, ...]:
+def _metric_names(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    """`NAME[VALUE]` for each value."""
     return tuple(f"{name}[{value}]" for value in values)
 
 
 class KiwiAnalyse(KiwiTask):
-    """KIWI's turns as they were recorded, each to be labelled."""
+    """The task `analyse`: label each turn of KIWI as it was recorded."""
 
     name = "analyse"
     measures_judges = True
     raters = ("human",)
-    """Whose ratings the figures are of, for whoever compares them with published ones."""
+
     metrics: Sequence[Metric[Analysed]] = (
         Metric(("good",), GOOD, lambda analysed: {"good": float(is_good(analysed.turn.rating))},
                shown=MetricStyle(headline=140)),
         Metric(("turns_per_session",), "turns / sessions", _session, shown=RATIO),
         Metric(("edited",), "share of turns whose answer the user edited",
                lambda analysed: {"edited": float(analysed.turn.edit is not None)}),
-        Metric(("information_seeking",), TICKED, _asked, "the data do not say what the user ticked"),
+        Metric(("information_seeking",), TICKED, _information_seeking, "the data do not say what the user ticked"),
         Metric(("length_ratio", "edit_distance", "edit_ratio", "instruction_words", "source_words", "target_words"),
                EDITS_AS_WRITTEN, _edits, NOT_ACCEPTED, EDITS_SHOWN),
-        Metric(tuple(name for metric in ("instruction", "good", "information_seeking")
-                     for name in _each(metric, FINE_TYPES)),
+        Metric((*_metric_names("instruction", FINE_TYPES), *_metric_names("good", FINE_TYPES),
+                *_metric_names("information_seeking", FINE_TYPES)),
                LABELLED, _types, "the turn is of another type"),
-        Metric(_each("error", ERROR_TYPES), LABELLED, _errors, "the turn was rated good, or there is nothing to go by"),
-        Metric(_each("retrieved", get_args(Retrieved)), LABELLED, _retrieved,
+        Metric(_metric_names("error", ERROR_TYPES), LABELLED, _errors,
+               "the turn was rated good, or there is nothing to go by"),
+        Metric(_metric_names("retrieved", get_args(Retrieved)), LABELLED, _retrieved,
                "rated good, nothing was to be retrieved, or what was needed is not known"),
-        Metric(("instruction_accuracy", "type_accuracy", "error_accuracy"), "against the labels of the data", _agrees,
-               "the data have no such label"),
+        Metric(("instruction_accuracy", "type_accuracy", "error_accuracy"), "against the labels of the data",
+               _agreement, "the data have no such label"),
     )  # fmt: skip
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
@@ -300,17 +318,17 @@ class KiwiAnalyse(KiwiTask):
             yield from (turn_item(Instruction(session, turn)) for turn in session.turns)
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`; the sample's text is `TurnLabels` as JSON."""
+        """See `Task.answer`; the prediction is `TurnLabels` as JSON."""
         began = time.perf_counter()
         session, turn = item.task.session, item.task.turn
-        used: dict[str, Usage] = {}
+        usage: dict[str, Usage] = {}
         if generator is None:
             labels = labels_by_rules(turn)
         else:
-            labels, used = labels_asked(session, turn, generator, self.assistant.config.prompts)
+            labels, usage = labels_by_model(session, turn, generator, self.assistant.config.prompts)
         return Sample(
             id=item.id, status="done", query=turn.instruction, prediction=labels.model_dump_json(), turn=turn.turn,
-            previous=turn.previous, usage=used, timings={"label": round(time.perf_counter() - began, 4)},
+            previous=turn.previous, usage=usage, timings={"label": round(time.perf_counter() - began, 4)},
         )  # fmt: skip
 
     def context(self, item: Item, sample: Sample) -> Analysed:

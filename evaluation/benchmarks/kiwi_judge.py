@@ -1,9 +1,10 @@
-"""KIWI's task of judging (section 5): say of a recorded revision whether its user rated it good; neutral counts as bad.
+"""KIWI's judging task (section 5): predict whether the user rated a recorded revision good; neutral counts as bad.
 
-Asked is of the test turns of a split, zero-shot or with the ten training turns whose instructions are
-nearest, or by code alone (`turnmark.evaluation.judging.kiwi`), which learns nothing from training turns. Measured
-is agreement with the users, good being positive, next to a judge that always says what most training turns are, and one
-that says good as often as they are.
+The turns are split into train, validation and test; the test turns are judged. The judge is a language model, zero-shot
+or few-shot with the ten training turns whose instructions are most similar, or rules without a model, which learn
+nothing from training turns (`turnmark.evaluation.judging.kiwi`). The metrics compare the predictions with the users'
+ratings; the positive class is good. There are two baselines: always the majority label of the training turns, and good
+at random as often as among the training turns.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     Instruction,
     KiwiTask,
-    asked,
-    asked_plainly,
+    ask_for_label,
+    ask_for_object,
+    fits_context,
     is_good,
-    leaves_room,
     turn_item,
 )
 from turnmark.evaluation.judging.kiwi import read_revision
@@ -43,33 +44,39 @@ from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metrics.idk import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.scores.metric_info import PLAIN, MetricStyle
+from turnmark.evaluation.scores.metric_info import PLAIN, How, MetricStyle
 
 Part = Literal["train", "validation", "test"]
 
 HELD_OUT, OF = 186, 1260
-"""Test turns of the paper, as many as validation turns, and all of its turns."""
+"""Test turns in the paper, which has as many validation turns, and all of its turns."""
 NEAREST = 10
-"""Examples of the paper's few-shot prompt."""
+"""Number of examples in the paper's few-shot prompt."""
 
 
 def split(sessions: Sequence[Session], seed: int) -> dict[str, Part]:
-    """Turn id -> part. Test and validation have 186/1260 of the turns each, at least one; the rest is for training.
+    """Split the turns at random; return turn id -> part.
 
-    The paper does not name its seed, so that its very split cannot be had again.
+    Test and validation get 186/1260 of the turns each, at least one; the rest is for training. The paper does not name
+    its random seed, so its exact split cannot be reproduced.
+
+    Raises:
+        RequestError: there are fewer than three turns.
     """
     ids = [turn.id for session in sessions for turn in session.turns]
     if len(ids) < 3:
         raise RequestError(f"the data has {len(ids)} turns, and a split into three parts takes three at least")
     held_out = max(1, round(len(ids) * HELD_OUT / OF))
-    drawn = list(ids)
-    random.Random(seed).shuffle(drawn)
-    test, validation = set(drawn[:held_out]), set(drawn[held_out : 2 * held_out])
-    return {name: "test" if name in test else "validation" if name in validation else "train" for name in ids}
+    shuffled = list(ids)
+    random.Random(seed).shuffle(shuffled)
+    part_of: dict[str, Part] = dict.fromkeys(ids, "train")
+    part_of.update(dict.fromkeys(shuffled[held_out : 2 * held_out], "validation"))
+    part_of.update(dict.fromkeys(shuffled[:held_out], "test"))
+    return part_of
 
 
 class Examples:
-    """Rated turns to show with one that is to be judged: those whose instructions are nearest to its own.
+    """Few-shot examples: finds the rated training turns whose instructions are most similar to a given one.
 
     Args:
         turns: the training turns, each with its session.
@@ -85,7 +92,7 @@ class Examples:
             self._index = BM25(Path(folder), settings)
 
     def nearest(self, instruction: str, limit: int = NEAREST) -> list[tuple[Session, Turn]]:
-        """The nearest by BM25 over the instructions, best first; fewer where fewer share a word with it."""
+        """The most similar turns by BM25 over the instructions, best first; only turns that share a word."""
         return [self._turns[row] for row, _ in self._index.top(instruction, limit)]
 
 
@@ -100,7 +107,7 @@ _PRINTED = {
     "question": "# Question", "previous": "# Original answer", "instruction": "# Instruction",
     "revised": "# Updated answer",
 }  # fmt: skip
-"""The same as the paper's own prompt has them (appendix A.5.1)."""
+"""The headings of the paper's prompt (appendix A.5.1), for a user's copy of it."""
 RATINGS = Labels(name="Rating", offered=("good", "bad"))
 _FIGURES = ("accuracy", "precision", "recall", "f1")
 _BASELINES: Mapping[str, str] = {
@@ -111,14 +118,19 @@ _BASELINES: Mapping[str, str] = {
 
 
 class VerdictReply(BaseModel):
-    """What the prompt `kiwi-verdict` asks for."""
+    """The reply that the prompt `kiwi-verdict` asks for."""
 
     rating: Literal["good", "bad"]
 
 
 @dataclass(frozen=True)
 class JudgedTurn:
-    """What the metrics look at: whether a turn was rated good, and who says so; by mark, "" being the judge's."""
+    """The context of the metrics.
+
+    Attributes:
+        good: whether the user rated the turn good.
+        verdicts: mark -> whether that judge predicts good; the marks are "" (the judge), `MAJORITY` and `RANDOM`.
+    """
 
     good: bool
     verdicts: Mapping[str, bool]
@@ -137,19 +149,17 @@ def _measured(context: JudgedTurn) -> Mapping[str, Value]:
 
 def _metric(mark: str, instrument: str) -> Metric[JudgedTurn]:
     names = tuple(f"{name}{mark}" for name in (*_FIGURES, "predicted_good"))
-    return Metric(
-        names,
-        instrument,
-        _measured,
-        "the turn counts in none of its two sums: what was predicted, what is good",
-        {f"accuracy{mark}": MetricStyle(headline=150), f"f1{mark}": MetricStyle(headline=160)} if not mark else PLAIN,
-    )
+    shown: How = PLAIN
+    if not mark:
+        shown = {"accuracy": MetricStyle(headline=150), "f1": MetricStyle(headline=160)}
+    without = "the turn counts in none of its two sums: what was predicted, what is good"
+    return Metric(names, instrument, _measured, without, shown)
 
 
 class KiwiJudge(KiwiTask):
-    """KIWI's test turns, each a revision to judge.
+    """The task `judge`: judge the revision of each test turn of KIWI.
 
-    The request's seed is that of the split and of the random baseline.
+    `--seed` is the random seed of the split and of the random baseline.
     """
 
     name, settings = "judge", ("zero-shot", FEW_SHOT)
@@ -195,12 +205,13 @@ class KiwiJudge(KiwiTask):
         turn: Turn = item.task.turn
         if generator is None:
             revision = read_revision(turn.instruction, turn.previous, turn.answer)
-            rating, notes, used = ("good" if revision.rating == "good" else "bad"), [revision.reason], Usage()
+            rating = "good" if revision.rating == "good" else "bad"
+            notes, usage = [revision.reason], Usage()
         else:
-            rating, notes, used = self._asked(item.task, generator)
+            rating, notes, usage = self._ask(item.task, generator)
         return Sample(
             id=item.id, status="done", query=turn.instruction, prediction=rating, turn=turn.turn,
-            previous=turn.previous, notes=tuple(notes), usage={"judge": used} if used != Usage() else {},
+            previous=turn.previous, notes=tuple(notes), usage={"judge": usage} if usage != Usage() else {},
             timings={"judge": round(time.perf_counter() - began, 4)},
         )  # fmt: skip
 
@@ -217,7 +228,11 @@ class KiwiJudge(KiwiTask):
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def _turns(self, part: Part) -> list[tuple[Session, Turn]]:
-        return [(s, turn) for s in self._sessions for turn in s.turns if self.parts_of[turn.id] == part]
+        """The turns of one part of the split, each with its session."""
+        turns: list[tuple[Session, Turn]] = []
+        for session in self._sessions:
+            turns += [(session, turn) for turn in session.turns if self.parts_of[turn.id] == part]
+        return turns
 
     @cached_property
     def _share(self) -> float:
@@ -229,26 +244,27 @@ class KiwiJudge(KiwiTask):
     def _examples(self) -> Examples:
         return Examples(self._turns("train"))
 
-    def _asked(self, task: Instruction, generator: Generator) -> tuple[str, list[str], Usage]:
+    def _ask(self, task: Instruction, generator: Generator) -> tuple[str, list[str], Usage]:
+        """Ask a model for a rating; return the rating, notes on the examples, and usage."""
         nearest: list[tuple[Session, Turn]] = []
         if self._few_shot:
             with self._lock:
                 nearest = self._examples.nearest(task.turn.instruction)
         examples = nearest
         prompt = _prompt(task, examples, self.assistant.config.prompts)
-        while examples and not leaves_room(generator, prompt):
+        while examples and not fits_context(generator, prompt):
             examples = examples[:-1]
             prompt = _prompt(task, examples, self.assistant.config.prompts)
-        # The paper's own prompt wants "ONLY the ratings"; ours, an object.
+        # The paper's prompt asks for "ONLY the ratings"; ours asks for a JSON object.
         if asks_for_text(JUDGES.load(PROMPT, self.assistant.config.prompts)):
-            rating, used = asked_plainly(generator, prompt, RATINGS, self.assistant.config.prompts)
+            rating, usage = ask_for_label(generator, prompt, RATINGS, self.assistant.config.prompts)
         else:
-            reply, used = asked(generator, prompt, VerdictReply)
+            reply, usage = ask_for_object(generator, prompt, VerdictReply)
             rating = reply.rating
         notes = [f"examples: {', '.join(turn.id for _, turn in examples)}"] if examples else []
         if len(examples) < len(nearest):
             notes.append(f"{len(nearest) - len(examples)} of {len(nearest)} examples left out: the context is full")
-        return rating, notes, used
+        return rating, notes, usage
 
     @property
     def asks_as_paper(self) -> bool:
@@ -258,28 +274,28 @@ class KiwiJudge(KiwiTask):
 def _prompt(
     task: Instruction, examples: Sequence[tuple[Session, Turn]], prompts: Path | None
 ) -> tuple[PromptMessage, ...]:
-    """The request; the nearest example comes last, next to what is asked for."""
-    texts_of_turns = [_texts(session, turn) for session, turn in (*reversed(examples), (task.session, task.turn))]
-    tag = fence_tag(*(text for texts in texts_of_turns for text in texts.values()))
-    own = JUDGES.load(PROMPT, prompts)
-    *rated, own_texts = (
-        {name: own.frame(text, name, tag) for name, text in texts.items()} for texts in texts_of_turns
-    )  # fmt: skip
-    heads, rating_head, line = (_PRINTED, "# Rating of the Updated answer:\n", "\n") if own.bare else (
-        _HEADS, "Rating: ", "\n\n"
-    )  # fmt: skip
-    rated_texts = (
-        line.join([
-            *(f"{heads[name]}:\n{text}" for name, text in texts.items()),
-            rating_head + ("good" if is_good(turn.rating) else "bad"),
-        ])
-        for texts, (_, turn) in zip(rated, reversed(examples), strict=True)
-    )  # fmt: skip
-    return own.render(tag=tag, examples="\n\n\n".join(rated_texts), **own_texts)
+    """Render the prompt. The most similar example comes last, next to the turn to judge."""
+    prompt = JUDGES.load(PROMPT, prompts)
+    examples = list(reversed(examples))
+    texts_of_examples = [_texts(session, turn) for session, turn in examples]
+    texts_of_turn = _texts(task.session, task.turn)
+    all_texts = [text for texts in (*texts_of_examples, texts_of_turn) for text in texts.values()]
+    tag = fence_tag(*all_texts)
+    if prompt.bare:
+        heads, rating_head, separator = _PRINTED, "# Rating of the Updated answer:\n", "\n"
+    else:
+        heads, rating_head, separator = _HEADS, "Rating: ", "\n\n"
+    shown_examples: list[str] = []
+    for texts, (_, turn) in zip(texts_of_examples, examples, strict=True):
+        sections = [f"{heads[name]}:\n{prompt.frame(text, name, tag)}" for name, text in texts.items()]
+        rating = "good" if is_good(turn.rating) else "bad"
+        shown_examples.append(separator.join([*sections, rating_head + rating]))
+    framed_texts = {name: prompt.frame(text, name, tag) for name, text in texts_of_turn.items()}
+    return prompt.render(tag=tag, examples="\n\n\n".join(shown_examples), **framed_texts)
 
 
 def _texts(session: Session, turn: Turn) -> dict[str, str]:
-    """What is shown of a turn, by the names of the prompt: as written, since instructions may be about references."""
+    """Placeholder -> text of a turn, with citation marks, because instructions may be about them."""
     return {
         "question": session.question,
         "previous": turn.previous,

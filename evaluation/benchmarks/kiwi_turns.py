@@ -1,4 +1,4 @@
-"""What KIWI's tasks share: a turn with its session, and a model asked about one."""
+"""Code shared by KIWI's tasks: a turn with its session as an item, and questions to a model about a turn."""
 
 from __future__ import annotations
 
@@ -38,22 +38,23 @@ EDITS_SHOWN = {
     **dict.fromkeys(("instruction_words", "source_words", "target_words"), NUMBER_OF_WORDS),
 }
 EDITS_AS_WRITTEN = "words as written, against the previous answer (rapidfuzz Levenshtein)"
-"""What measures Table 6, to be compared with what the paper did; it speaks of no marks taken out."""
+"""Instrument of the metrics of Table 6. Citation marks stay in the texts: the paper does not mention their removal."""
 
 
 @dataclass(frozen=True)
 class Instruction:
+    """A turn and the session that it belongs to."""
+
     session: Session
     turn: Turn
 
 
 def turn_item(task: Instruction, after: str | None = None) -> Item:
-    """A turn as an item: the session's question and the answer before it are the history, passages have sample ids.
+    """Make an item of a turn. Its history is the session's question and the previous answer.
 
-    Sessions about one question are one cluster. What a user did not say, or what cannot be read, is no value of a
-    dimension. A model of the paper's has the paper's name, however the file spells it
-    (`turnmark.corpora.kiwi.model_name`), so that published rows match it. A turn whose fine type nobody gave is
-    under `instruction_by_rules`, by its words.
+    Sessions about one question form one cluster. A missing or unreadable label gives no value in its dimension. Models
+    of the paper get the paper's name, however the file spells it (`turnmark.corpora.kiwi.model_name`), so that
+    published rows match. A turn without a fine type in the data has a type by rules, under `instruction_by_rules`.
     """
     session, turn = task.session, task.turn
     labels = {
@@ -65,11 +66,15 @@ def turn_item(task: Instruction, after: str | None = None) -> Item:
     }
     if not turn.fine:
         labels["instruction_by_rules"] = (type_of(turn.instruction).fine,)
-    groups = {
+    passages_of_prefix = {
         f"{turn.id}#passage": turn.passages,
         f"{session.index}#passage": session.passages,
         f"{session.index}#paragraph": session.papers.paragraphs if session.papers else (),
     }
+    passages: dict[str, tuple[str, str]] = {}
+    for prefix, group in passages_of_prefix.items():
+        for number, passage in enumerate(group, 1):
+            passages[f"{prefix}-{number}"] = (passage.title, passage.text)
     return Item(
         turn.id,
         task,
@@ -80,18 +85,14 @@ def turn_item(task: Instruction, after: str | None = None) -> Item:
             Message(role="assistant", content=turn.previous),
         ),
         reference=turn.edit or turn.answer,
-        passages={
-            f"{prefix}-{number}": (passage.title, passage.text)
-            for prefix, passages in groups.items()
-            for number, passage in enumerate(passages, 1)
-        },
+        passages=passages,
         labels=labels,
         cluster=f"question {kiwi.same_question(session.question)}",
     )
 
 
 class KiwiTask(Task):
-    """A task over the recorded sessions."""
+    """Base class of the tasks over KIWI's recorded sessions."""
 
     flags = ("chain",)
     source: Source
@@ -104,60 +105,79 @@ class KiwiTask(Task):
             if request.chain:
                 errors.add(f"--chain is for the task revise; {self.name} looks at recorded answers")
             if request.protocol == "paper":
-                own = f"the prompts of {self.name} are the paper's way to ask already"
-                errors.add(f"--protocol paper is for the task revise; {own}")
+                reason = f"the prompts of {self.name} are the paper's way to ask already"
+                errors.add(f"--protocol paper is for the task revise; {reason}")
         source = errors.collect(kiwi.locate, request.data)
         if source is not None:
             self.source = source
-            errors.collect(kiwi.stream_sessions, source.root)  # says what is wrong with the folder; reads nothing yet
+            errors.collect(kiwi.stream_sessions, source.root)  # checks the folder; reads nothing yet
             prompts, notes = errors.collect(self.open_turns) or ((), [])
-            self.inputs = errors.collect(hash_prompts, prompts if request.asks_model else (), request.prompts) or {}
+            if not request.asks_model:
+                prompts = ()
+            self.inputs = errors.collect(hash_prompts, prompts, request.prompts) or {}
             self.notes = tuple(notes)
             self.data = data_used(source, kiwi.files(source.root))
         errors.raise_all()
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
-        """Check what is the task's own.
+        """Check the flags of this task and prepare it.
 
         Returns:
-            The prompts that a model is asked with, and notes.
+            Names of the prompts that the task asks a model with, and notes for the report.
         """
         raise NotImplementedError
 
 
 def is_good(rating: Rating) -> bool:
-    """The label that is predicted: neutral and bad count as one."""
+    """Whether a rating is `good`; neutral and bad count as one label."""
     return rating == "good"
 
 
-def leaves_room(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
+def accepted_answer(turn: Turn) -> str | None:
+    """The answer that the user accepted: as edited or, if rated good, as it came; None if there is no such answer."""
+    if turn.edit:
+        return turn.edit
+    return turn.answer if is_good(turn.rating) else None
+
+
+def fits_context(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
+    """Whether a prompt fits into a model's context, with room for the reply."""
     return sum(count_tokens(message.content) for message in prompt) <= room_for(generator)
 
 
-def asked(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]) -> tuple[T, Usage]:
+def ask_for_object(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]) -> tuple[T, Usage]:
+    """Ask a model for a JSON object at temperature 0.
+
+    Raises:
+        GeneratorError: the prompt does not fit into the context, or no usable reply came.
+    """
     _check_room(generator, prompt)
-    reply, used = ask(generator, prompt, schema, temperature=0.0)
+    reply, usage = ask(generator, prompt, schema, temperature=0.0)
     if isinstance(reply, Failure):
-        raise _error(reply, used)
-    return reply, used
+        raise _error(reply, usage)
+    return reply, usage
 
 
-def asked_plainly(
-    generator: Generator, prompt: Sequence[PromptMessage], offer: Labels, prompts: Path | None
+def ask_for_label(
+    generator: Generator, prompt: Sequence[PromptMessage], labels: Labels, prompts: Path | None
 ) -> tuple[str, Usage]:
-    """The label that a model's text is or ends in, for prompts that ask for no object."""
+    """Ask a model for one of some labels as plain text at temperature 0; the reply is the label or ends in it.
+
+    Raises:
+        GeneratorError: the prompt does not fit into the context, or no usable reply came.
+    """
     _check_room(generator, prompt)
-    reply, used = ask_verdict(with_temperature(generator, 0.0), prompt, offer, prompts)
+    reply, usage = ask_verdict(with_temperature(generator, 0.0), prompt, labels, prompts)
     if isinstance(reply, Failure):
-        raise _error(reply, used)
-    return reply.label, used
+        raise _error(reply, usage)
+    return reply.label, usage
 
 
 def _check_room(generator: Generator, prompt: Sequence[PromptMessage]) -> None:
-    if not leaves_room(generator, prompt):
+    if not fits_context(generator, prompt):
         raise GeneratorError("bad_request", f"the turn does not fit into the context of {generator.name}")
 
 
-def _error(failure: Failure, used: Usage) -> GeneratorError:
+def _error(failure: Failure, usage: Usage) -> GeneratorError:
     kind = _KINDS.get(failure.kind) or cast(ErrorKind, failure.kind)
-    return GeneratorError(kind, failure.reason or "no usable reply came", used)
+    return GeneratorError(kind, failure.reason or "no usable reply came", usage)

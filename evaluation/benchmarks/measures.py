@@ -1,4 +1,4 @@
-"""The metrics of written answers that need no judge, as the benchmarks share them."""
+"""Metrics of written answers that need no judge, shared by the benchmarks."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ SQUAD = "SQuAD-normalised token multisets"
 WORDS = "words"
 DECISION = "the decision; without one, the IDK detector by rules"
 LEAD, BESIDE_LEAD = "[lead]", "[-lead]"
-"""Marks the baseline that gives the first sentences of the passages, as many words as the answer has."""
+"""Suffixes of the lead baseline (the first sentences of the passages, as long as the answer) and of the difference."""
 
 
 def unknown(context: Case) -> bool:
-    """Whether the reply says "I don't know": its decision or, where none is recorded, the IDK detector by rules.
+    """Whether the reply says "I don't know": by its decision or, if none is recorded, by the rules of `says_idk`.
 
-    The detector reads the answer with its citation marks, which are stripped only for scoring.
+    The rules read the raw reply, with its citation marks.
     """
-    return says_idk(context.raw) == "yes" if context.decision is None else context.decision == "unknown"
+    if context.decision is None:
+        return says_idk(context.raw) == "yes"
+    return context.decision == "unknown"
 
 
 def lead(passages: Sequence[str], length: int) -> str:
-    """The first sentences of the passages, one passage after the other, cut at `length` words
-    (`turnmark.corpora.text.words`).
+    """The first sentences of the passages, cut at `length` words (`turnmark.corpora.text.words`).
 
-    Shorter only where the passages have fewer words together.
+    The result is shorter if all passages together have fewer words.
     """
     sentences_taken: list[str] = []
     words_left = length
@@ -48,9 +49,10 @@ def lead(passages: Sequence[str], length: int) -> str:
 
 
 def _cut(sentence: str, limit: int) -> str:
-    """The longest beginning with at most so many words; the number of words grows with the beginning."""
+    """The longest prefix of a sentence with at most `limit` words."""
     if len(words(sentence)) <= limit:
         return sentence
+    # Longer prefixes never have fewer words, so bisection finds the longest one.
     longest = bisect_right(range(len(sentence) + 1), limit, key=lambda end: len(words(sentence[:end]))) - 1
     return sentence[:longest].rstrip()
 
@@ -81,9 +83,11 @@ def _lead(context: Case) -> Mapping[str, Value]:
     text = lead(passages, len(words(context.answer)))
     values: dict[str, Value] = {}
     for name, measure in (("rouge_l.word", overlap.rouge_l_word), ("token_recall", overlap.token_recall)):
-        theirs, ours = measure(text, context.reference), measure(context.answer, context.reference)
-        if theirs is not None and ours is not None:
-            values |= {f"{name}{LEAD}": theirs, f"{name}{BESIDE_LEAD}": ours - theirs}
+        of_lead = measure(text, context.reference)
+        of_answer = measure(context.answer, context.reference)
+        if of_lead is not None and of_answer is not None:
+            values[f"{name}{LEAD}"] = of_lead
+            values[f"{name}{BESIDE_LEAD}"] = of_answer - of_lead
     return values
 
 
@@ -129,7 +133,7 @@ STYLE_METRICS: tuple[Metric[Case], ...] = (
 )
 
 
-# --- what a reply decides against how its task is labelled -----------------------------------------------------------
+# --- the decision of a reply against the label of its task -----------------------------------------------------------
 
 ALWAYS, HEDGED = "[always-unknown]", "[hedged]"
 NOTHING = "it adds nothing to this figure"
@@ -144,14 +148,23 @@ def _detection(
     without: str = NOTHING,
     headline: int | None = None,
 ) -> Metric[Case]:
-    """Precision, recall and F1, for each sample values whose weighted means over all samples are these figures."""
+    """Precision, recall and F1 as metrics of samples: their weighted means over all samples are these figures.
+
+    Args:
+        positive: function from the answerability label to whether the task is positive; None: it does not count.
+        predicted: function from the case to whether the reply is positive; None: it does not count.
+        mark: suffix of the metric names.
+    """
 
     def measure(context: Case) -> Mapping[str, Value]:
         label, prediction = positive(context.answerability), predicted(context)
         if label is None or prediction is None:
             return {}
-        values = sample_values(label, prediction)
-        return {f"{name}.{key}{mark}": (value[0], float(len(value))) for key, value in values.items() if value}
+        values: dict[str, Value] = {}
+        for figure, contributions in sample_values(label, prediction).items():
+            if contributions:
+                values[f"{name}.{figure}{mark}"] = (contributions[0], float(len(contributions)))
+        return values
 
     names = tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1"))
     return Metric(names, by, measure, without, {f"{name}.f1{mark}": MetricStyle(headline=headline)})

@@ -1,9 +1,9 @@
-"""MTRAG's generation task (section 6.1) in its three settings, for MTRAG, MTRAG-UN and MTRAG-S.
+"""MTRAG's generation task (section 6.1) for MTRAG, MTRAG-UN and MTRAG-S. The settings:
 
-`reference`: the passages that the annotators chose; a task without any (unanswerable, conversational) has none.
-`reference+rag`: on tasks with at most two of them, topped up to five with what the retriever finds, shuffled by the
-task's id. `rag`: the assistant as it ships, over the corpus; by the paper's protocol five passages. The
-conversation before the question is the recorded one, and only in `live` the one that the assistant itself held.
+- `reference`: answer from the annotators' passages; unanswerable and conversational tasks have none.
+- `reference+rag`: the tasks with at most two such passages, filled up to five with retrieved ones in random order.
+- `rag`: the assistant searches the corpus; by the paper's protocol it uses five passages.
+- `live`: as `rag`, but the earlier turns hold the assistant's own replies instead of the recorded ones.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from turnmark.evaluation.benchmarks import mtrag_passages as shown
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
 from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
-from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
+from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval, searched_texts
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
 from turnmark.evaluation.benchmarks.turns import PASSAGES, prompted_sample, turn_sample
 from turnmark.evaluation.judging.mtrag import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.idk import unknown_label
-from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
 from turnmark.evaluation.runs.budget import add_usage
 from turnmark.evaluation.runs.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
 from turnmark.evaluation.scores.scoring import missing
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
 LIVE = "live"
-"""The setting of `--live`: as `rag`, in conversations that go on from the assistant's own replies. No paper has it."""
+"""The setting of `--live`, which no paper has."""
 SETTINGS = ("reference", *shown.SEARCHING, LIVE)
 TOPPED_UP = 2
-"""`reference+rag` is for tasks with so many references at most (section 6.1)."""
+"""Largest number of references of a task in `reference+rag` (section 6.1)."""
 FEW_REFERENCES = {"references": ("at most two",)}
-"""The label of these tasks in the other settings: MTRAG Table 5 has all three on them, conversational ones left out."""
+"""Label of these tasks in all settings: MTRAG Table 5 compares three settings on them, without conversational tasks."""
 FIRST = 3
-"""A pair is in `hidden.auroc` if a relevant passage was among so many that were found before it was hidden."""
+"""A pair counts in `hidden.auroc` if a relevant passage was among this many first passages before it was hidden."""
 
 
 class EarlierTurn(TurnmarkError):
-    """A turn of a live conversation whose turn before has no answer to go on from."""
+    """The previous turn of a live conversation has no answer, so the conversation cannot continue."""
 
 
 def _exchange(question: str, answer: str) -> tuple[Message, Message]:
@@ -82,26 +82,28 @@ class Mtrag(Task):
 
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
-        self._benchmark, self._live = cast(mtrag.Benchmark, request.benchmark), self.setting == LIVE
-        self._where = "rag" if self._live else self.setting or SETTINGS[0]
-        # By the paper's prompt, without the assistant's turn.
+        self._benchmark = cast(mtrag.Benchmark, request.benchmark)
+        self._live = self.setting == LIVE
+        self._source_setting = "rag" if self._live else self.setting or SETTINGS[0]
+        # Ask by the paper's prompt, without the assistant's turn.
         self._prompted = request.protocol == "paper"
         self.metrics: Sequence[Metric[Any]] = (
             *measures.REFERENCE_METRICS,
             *measures.LEAD_METRICS,
             *measures.PASSAGE_METRICS,
             *measures.STYLE_METRICS,
-            *(measures.UNKNOWN_METRICS if self._where == "rag" else ()),
+            *(measures.UNKNOWN_METRICS if self._source_setting == "rag" else ()),
             *(measures.CLARIFY_METRICS if self.asks_back else ()),
         )
-        self._sure: dict[tuple[str, int], float] = {}  # confidence if a relevant passage was among the first
-        if request.setting is None or request.setting == self.setting:  # else what is meant is not known
+        self._visible_confidence: dict[tuple[str, int], float] = {}
+        """(task id, repeat) -> confidence before a relevant passage was hidden."""
+        if request.setting is None or request.setting == self.setting:  # an unknown setting has been reported
             self._check_search_flags(errors)
         source = errors.collect(mtrag.locate, request.data)
         loaded = errors.collect(mtrag.load_tasks, source.root, self._benchmark) if source else None
-        passages = (
-            None if request.scoring else shown.recorded_file(request, self._benchmark, self._where, source, errors)
-        )
+        passages = None
+        if not request.scoring:
+            passages = shown.recorded_file(request, self._benchmark, self._source_setting, source, errors)
         lists = errors.collect(recorded, passages) if passages else None
         if source is None or loaded is None:
             if request.query:
@@ -121,8 +123,9 @@ class Mtrag(Task):
         errors.raise_all()
 
     def _check_search_flags(self, errors: ErrorCollector) -> None:
+        """Record flags that contradict each other or the setting."""
         request = self.request
-        if self._where not in shown.SEARCHING:
+        if self._source_setting not in shown.SEARCHING:
             for flag in ("query", "queries", "passages"):
                 if getattr(request, flag):
                     errors.add(f"--{flag}: the setting {self.setting} searches for nothing; use --setting rag")
@@ -142,12 +145,18 @@ class Mtrag(Task):
         lists: Mapping[str, Sequence[ContextRef]] | None,
         errors: ErrorCollector,
     ) -> None:
+        """Open corpora, queries and recorded passages, and describe them for the manifest.
+
+        Args:
+            passages: the file of recorded passages; None: search.
+            lists: its content; None: search, or the file could not be read.
+        """
         request, root = self.request, source.root
-        setting_file = mtrag.setting_file(root, self._benchmark, self._where)
+        setting_file = mtrag.setting_file(root, self._benchmark, self._source_setting)
         official = passages is not None and setting_file is not None and passages.resolve() == setting_file.resolve()
-        searching = self._where in shown.SEARCHING
+        searching = self._source_setting in shown.SEARCHING
         if searching and (request.scoring or (lists is not None and official)):
-            self.corpora = bench.corpora_there(root, self.domains)
+            self.corpora = bench.available_corpora(root, self.domains)
         elif searching:
             self.corpora = errors.collect(bench.find_corpora, root, self.domains) or {}
         mode = request.query or ("file" if request.queries else "assistant")
@@ -157,39 +166,48 @@ class Mtrag(Task):
         elif searching and not request.scoring and not passages:
             queries = errors.collect(bench.open_queries, mode, self._data)
         texts = {domain: CorpusTexts(path) for domain, path in self.corpora.items()}
-        files, problems = dict(queries.files) if queries else {}, list(queries.problems) if queries else []
+        files: dict[str, Path] = {}
+        problems: list[Problem] = []
+        if queries is not None:
+            files.update(queries.files)
+            problems += queries.problems
         if request.counterfactual:
-            self._relevant, read, unread = shown.relevant_passages(root, self._benchmark, self.domains)
-            files, problems = {**files, **read}, [*unread, *problems]
+            self._relevant, label_files, label_problems = shown.relevant_passages(root, self._benchmark, self.domains)
+            files |= label_files
+            problems = [*label_problems, *problems]
             if not request.scoring and texts:
                 shown.check_hidden(self._data.tasks.values(), self._relevant, texts, errors)
         self._shown = shown.Shown(
-            setting=self._where,
+            setting=self._source_setting,
             texts=texts,
             queries=queries if mode != "assistant" else None,
             recorded=lists,
             complete=passages is not None and is_official(passages),
         )
-        if self._prompted or self._where != "rag" or lists is not None:
+        if self._prompted or self._source_setting != "rag" or lists is not None:
             self.passages = PASSAGES
-        used = {} if official else {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
+        corpora_used: dict[str, CorpusUsed] = {}
+        if not official:
+            corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
         tasks = {key: task for key, task in self._data.tasks.items() if self._takes(task)}
-        recorded = queries.recorded if queries and queries.fails_without_record else None
-        self.notes = (
-            *bench.problem_notes(problems),
-            *(shown.note_lacking(f"--query {mode}: there is no query", recorded, tasks) if recorded else ()),
-            *(shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors) if lists is not None else ()),
-            *bench.corpus_notes(used),
-        )
-        self.data, self.corpora_used = self._data.used(files), used
+        notes = bench.problem_notes(problems)
+        if queries and queries.fails_without_record and queries.recorded:
+            notes += shown.note_lacking(f"--query {mode}: there is no query", queries.recorded, tasks)
+        if lists is not None:
+            notes += shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors)
+        self.notes = (*notes, *bench.corpus_notes(corpora_used))
+        self.data, self.corpora_used = self._data.used(files), corpora_used
         self.searched = searching and not request.scoring and lists is None
         if searching and not request.scoring:
-            self.specs = {"query": mode if lists is None else "rewrite" if official else "recorded"}
+            query_spec = mode
+            if lists is not None:
+                query_spec = "rewrite" if official else "recorded"
+            self.specs = {"query": query_spec}
         if official:
             self.specs = {**self.specs, "passages": OFFICIAL_SEARCH}
-        given = {"queries": request.queries, "passages": samples_file(passages) if passages else None}
-        files_given = {name: file_sha256(file) for name, file in given.items() if file and file.is_file()}
-        self.inputs = {**files_given, **self._prompt_hashes(errors)}
+        user_files = {"queries": request.queries, "passages": samples_file(passages) if passages else None}
+        checksums = {role: file_sha256(file) for role, file in user_files.items() if file and file.is_file()}
+        self.inputs = {**checksums, **self._prompt_hashes(errors)}
 
     def _prompt_hashes(self, errors: ErrorCollector) -> dict[str, str]:
         if not self._prompted or self.request.scoring:
@@ -200,29 +218,34 @@ class Mtrag(Task):
             errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
         return errors.collect(hash_prompts, (self.prompt,), self.request.prompts) or {}
 
-    def _takes(self, task: mtrag.Task, setting: str | None = None) -> bool:
-        return (setting or self.setting) != "reference+rag" or len(task.contexts) <= TOPPED_UP
+    def _takes(self, task: mtrag.Task) -> bool:
+        """Whether the setting has the task."""
+        return self.setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
 
     def _relevant_of(self, task: mtrag.Task) -> frozenset[str]:
+        """Ids of the passages that are labelled relevant or are references."""
         return frozenset(self._relevant.get(task.id, ())) | {context.document_id for context in task.contexts}
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Task.items`. With `--counterfactual` answerable and partial tasks are there once more.
+        """See `Task.items`. With `--counterfactual`, answerable and partial tasks are repeated without their passages.
 
-        Their relevant passages are hidden then. These items stay out of the headline, as CONVERSATIONAL ones do.
+        In the repeated items the relevant passages are hidden. They do not count in the headline, like CONVERSATIONAL
+        tasks.
         """
         yield from self._data.problems
-        before: dict[str, str] = {}  # conversation -> its task before
+        previous_of: dict[str, str] = {}  # conversation -> its previous task
         for task in self._data.tasks.values():
             if not self._takes(task):
                 continue
             item = replace(bench.task_item(task, task.domain), task=MtragTurn(task))
             if self._live:
-                item = replace(item, after=before.get(task.conversation))
-                before[task.conversation] = task.id
-            # In the setting `reference+rag` there are no other tasks.
-            few = self._benchmark == "mtrag" and self.setting != "reference+rag" and self._takes(task, "reference+rag")
-            yield replace(item, labels={**item.labels, **FEW_REFERENCES}) if few and item.headline else item
+                item = replace(item, after=previous_of.get(task.conversation))
+                previous_of[task.conversation] = task.id
+            # In the setting `reference+rag` all tasks have few references.
+            few_references = len(task.contexts) <= TOPPED_UP and self.setting != "reference+rag"
+            if self._benchmark == "mtrag" and few_references and item.headline:
+                item = replace(item, labels={**item.labels, **FEW_REFERENCES})
+            yield item
             hidden = self._relevant_of(task) if self.request.counterfactual else frozenset()
             if hidden and task.answerability in ("ANSWERABLE", "PARTIAL"):
                 labels = {"counterfactual": ("hidden",)}
@@ -238,12 +261,12 @@ class Mtrag(Task):
             if self._live:
                 return self._answer_live(item, assistant)
             if self._prompted and generator is not None:
-                return self._prompt_with_findings(item, assistant, generator)
+                return self._search_and_prompt(item, assistant, generator)
             return turn_sample(assistant, item, task.history, task.question)
         try:
             hits, query = passages.hits(turn, retriever, generator)
         except NoQuery as error:
-            # With other passages than asked for, only these tasks, the unanswerable ones, would differ from the rest.
+            # Passages from another query would make these tasks, mostly unanswerable ones, differ from the others.
             return missing(item, str(error))
         if self._prompted and generator is not None:
             sample = self._prompt(item, hits, generator)
@@ -274,10 +297,10 @@ class Mtrag(Task):
         return assistant
 
     def _answer_live(self, item: Item, assistant: Assistant) -> Sample:
-        """Answer a turn of a conversation that goes on from the assistant's own replies.
+        """Answer a turn after the assistant's own replies to the earlier turns.
 
-        The turns before it are those of its sample before; what has none (MTRAG-UN has the last turns alone) is asked
-        now, and not scored.
+        The earlier turns come from the sample of the previous task. Turns without a task (MTRAG-UN has tasks only for
+        last turns) are answered now, and not scored.
         """
         task: mtrag.Task = item.task.task
         history: list[Message] = []
@@ -286,22 +309,22 @@ class Mtrag(Task):
                 raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
             history += item.earlier.history or ()
             history += _exchange(item.earlier.query or "", item.earlier.prediction)
-        asked = [message.content for message in task.history if message.role == "user"]
+        earlier_questions = [message.content for message in task.history if message.role == "user"]
+        answered = len(history) // 2
         usage: dict[str, Usage] = {}
-        for question in asked[len(history) // 2 :]:
+        for question in earlier_questions[answered:]:
             reply = assistant.reply(history, question)
             history += _exchange(question, reply.answer)
             usage = add_usage(usage, reply.usage)
         sample = turn_sample(assistant, item, history, task.question)
         return sample.model_copy(update={"history": tuple(history), "usage": add_usage(usage, sample.usage)})
 
-    def _prompt_with_findings(self, item: Item, assistant: Assistant, generator: Generator) -> Sample:
-        """By the paper's prompt, over what the assistant's turn finds."""
+    def _search_and_prompt(self, item: Item, assistant: Assistant, generator: Generator) -> Sample:
+        """Ask by the paper's prompt, with the passages that the assistant's turn finds."""
         task: mtrag.Task = item.task.task
         findings = assistant.find(task.history, task.question)
         sample = self._prompt(item, findings.hits[:PASSAGES], generator)
-        texts = (text for search in findings.searches for text in (search.query, *search.variants))
-        rewrite = "\n".join(text for text in dict.fromkeys(texts) if text != task.question)
+        rewrite = "\n".join(text for text in searched_texts(findings.searches) if text != task.question)
         return sample.model_copy(update={
             "rewrite": rewrite or None,
             "notes": (*findings.notes, *sample.notes),
@@ -310,9 +333,10 @@ class Mtrag(Task):
         })  # fmt: skip
 
     def _prompt(self, item: Item, hits: Sequence[Hit], generator: Generator) -> Sample:
+        """Ask by the paper's prompt."""
         texts = [(hit.passage.title, hit.passage.text) for hit in hits]
         sample = prompted_sample(item, self.prompt, texts, generator, self.assistant.config.prompts)
-        # Whether a text asks back is for a judge to say, and not to be taken for an answer until then.
+        # Only a judge can tell whether a text asks back, so it must not be recorded as an answer.
         decision = None if self.asks_back else sample.decision
         return sample.model_copy(update={"contexts": tuple(map(shown.ref_of, hits)), "decision": decision})
 
@@ -329,37 +353,39 @@ class Mtrag(Task):
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
         """See `Task.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
 
-        A pair takes part with its second half, so that none is there alone.
+        A pair is the item with its passages visible and then hidden; it is complete with the second, and counts then.
         """
         turn: MtragTurn = item.task
-        if self._where != "rag" or sample.confidence is None or sample.status != "done":
+        if self._source_setting != "rag" or sample.confidence is None or sample.status != "done":
             return {}
         score, key = -sample.confidence, (turn.task.id, sample.repeat)
         if turn.hidden:
-            confidence = self._sure.pop(key, None)
-            return {} if confidence is None else {"hidden.auroc": [(False, -confidence), (True, score)]}
-        first = {context.document_id for context in sample.contexts[:FIRST]}
-        if self.request.counterfactual and first & self._relevant_of(turn.task):
-            self._sure[key] = sample.confidence
+            confidence = self._visible_confidence.pop(key, None)
+            if confidence is None:
+                return {}
+            return {"hidden.auroc": [(False, -confidence), (True, score)]}
+        first_passages = {context.document_id for context in sample.contexts[:FIRST]}
+        if self.request.counterfactual and first_passages & self._relevant_of(turn.task):
+            self._visible_confidence[key] = sample.confidence
         positive = unknown_label(turn.task.answerability)
-        return {} if positive is None else {"unknown.auroc": (positive, score)}
+        if positive is None:
+            return {}
+        return {"unknown.auroc": (positive, score)}
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
-        """See `Task.target`: with the recorded passages of the setting."""
+        """See `Task.target`; with the recorded passages of the setting."""
         fields = super().target(item)
         if fields is None or self.setting == "reference" or self._shown.recorded is None:
             return fields
         passages, task = self._passages, item.task.task
-        with suppress(NoQuery):  # without a list nothing says what was shown
-            fields = {
-                **fields,
-                "contexts": passages.with_texts(task, list(map(shown.ref_of, passages.listed(item.task)))),
-            }
+        with suppress(NoQuery):
+            refs = [shown.ref_of(hit) for hit in passages.listed(item.task)]
+            fields = {**fields, "contexts": passages.with_texts(task, refs)}
         return fields
 
 
 class MtragUn(Mtrag):
-    """MTRAG-UN: judges also say whether a reply asks back, and the prompt has a sentence on that (section 3.3)."""
+    """The generation task of MTRAG-UN: judges also grade clarification, and the prompt mentions it (section 3.3)."""
 
     rubrics = staticmethod(un_rubrics)
     prompt = "mtrag-un-answer"

@@ -1,4 +1,4 @@
-"""The data of MTRAG runs: tasks, relevance labels, corpora, and the queries of every mode."""
+"""The data of MTRAG runs: tasks, relevance labels, corpora, and the queries of every query mode."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from turnmark.retrieval.types import Query
 NEARLY_ALL = 0.99
 """A corpus with this share of the published passages counts as the full one."""
 SHOWN_PROBLEMS = 20
+"""Number of skipped rows that a report names."""
 STANDALONE = ("standalone", "non-standalone")
 """Values of the dimension `standalone`."""
 DEMO_NOTE = (
@@ -34,7 +35,14 @@ DEMO_NOTE = (
 
 
 class MtragData(Record):
-    """Tasks, relevance labels and what could not be read, for the domains of a run."""
+    """The data of a run's domains.
+
+    Attributes:
+        tasks: task id -> task.
+        qrels: domain -> query id -> passage id -> grade.
+        problems: rows that cannot be read.
+        files: role -> file that was read.
+    """
 
     benchmark: mtrag.Benchmark
     source: Source
@@ -44,20 +52,28 @@ class MtragData(Record):
     files: Mapping[str, Path]
 
     def used(self, other_files: Mapping[str, Path] | None = None) -> DataUsed:
-        """Which data it is, `other_files` being further files that were read."""
-        return DataUsed(
-            name=self.source.name, demo=self.source.demo, fingerprint=fingerprint({**self.files, **(other_files or {})})
-        )
+        """Describe the data for the manifest.
+
+        Args:
+            other_files: further files that were read, for the fingerprint.
+        """
+        files = {**self.files, **(other_files or {})}
+        return DataUsed(name=self.source.name, demo=self.source.demo, fingerprint=fingerprint(files))
 
 
 def labelled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
-    """The domains with relevance labels, sorted."""
+    """The domains with relevance labels, sorted.
+
+    Raises:
+        RequestError: the data have no relevance labels.
+    """
     domains = mtrag.retrieval_domains(source.root, benchmark)
     if not domains:
         if benchmark == "mtrag-s":
             mtrag.load_qrels(source.root, benchmark, "clapnq")
-        human = "mtrag-human/retrieval_tasks/<domain>/qrels/dev.tsv"
-        expected = human if benchmark == "mtrag" else "mtragun-human/retrieval_tasks/qrels/<domain>.tsv"
+        expected = "mtragun-human/retrieval_tasks/qrels/<domain>.tsv"
+        if benchmark == "mtrag":
+            expected = "mtrag-human/retrieval_tasks/<domain>/qrels/dev.tsv"
         raise RequestError(
             f"{benchmark}: no relevance labels; expected {expected} in {str(source.root)!r}; "
             f"point --data at a clone of {mtrag.REPOSITORY} that has them"
@@ -66,14 +82,14 @@ def labelled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, .
 
 
 def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> MtragData:
-    """Load tasks and relevance labels of some domains, in the order of the data; of all if none is named."""
+    """Load tasks and relevance labels of some domains, in the order of the data; of all domains if none is named."""
     problems: list[Problem] = []
     files: dict[str, Path] = {}
     tasks: Mapping[str, mtrag.Task] = {}
     try:
         loaded_tasks = mtrag.load_tasks(source.root, benchmark)
     except RequestError as error:
-        # Part of a clone: labels and queries alone can be scored, only what the tasks say of a query is not known.
+        # A partial clone: labels and queries are enough to score; only the tasks' dimensions are missing.
         problems.append(Problem(file="generation_tasks", what=f"no breakdown but by domain: {error}"))
     else:
         tasks = loaded_tasks.data
@@ -91,18 +107,18 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
 
 
 def only_domains(data: MtragData, domains: Iterable[str]) -> MtragData:
+    """The data with the relevance labels of only these domains."""
     names = set(domains)
-    return data.model_copy(update={
-        "qrels": {domain: labels for domain, labels in data.qrels.items() if domain in names},
-        "files": {
-            name: path for name, path in data.files.items()
-            if not name.startswith("qrels/") or name.removeprefix("qrels/") in names
-        },
-    })  # fmt: skip
+    qrels = {domain: labels for domain, labels in data.qrels.items() if domain in names}
+    files: dict[str, Path] = {}
+    for role, path in data.files.items():
+        if not role.startswith("qrels/") or role.removeprefix("qrels/") in names:
+            files[role] = path
+    return data.model_copy(update={"qrels": qrels, "files": files})
 
 
 def task_item(task: mtrag.Task, domain: str) -> Item:
-    """A task as an item. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
+    """Make an item of a task. Its cluster is the conversation; CONVERSATIONAL tasks do not count in the headline."""
     labels: dict[str, tuple[str, ...]] = {
         "domain": (domain,),
         "turn": ("first" if task.turn == 1 else "later",),
@@ -112,7 +128,7 @@ def task_item(task: mtrag.Task, domain: str) -> Item:
     }
     standalone = _standalone(task)
     if standalone is not None:
-        labels["standalone"] = (STANDALONE[not standalone],)
+        labels["standalone"] = (STANDALONE[0] if standalone else STANDALONE[1],)
     texts = {context.document_id: (context.title, context.text) for context in task.contexts}
     return Item(
         task.id,
@@ -130,9 +146,9 @@ def task_item(task: mtrag.Task, domain: str) -> Item:
 
 
 def _standalone(task: mtrag.Task) -> bool | None:
-    """Whether a turn is standalone, as our labels say; as the data say if none of the conversation's turns has a label.
+    """Whether a turn is standalone: by our labels; by the data's label if the conversation has none of ours.
 
-    The data mark 7 of the 423 tasks of its two domains: with ours, these would be another sample by another rule.
+    The data label 7 of the 423 tasks of two domains. Within conversations of ours they would mix two labelling rules.
     """
     labels = standalone_labels()
     if task.id in labels:
@@ -142,13 +158,14 @@ def _standalone(task: mtrag.Task) -> bool | None:
 
 @lru_cache(maxsize=1)
 def standalone_labels() -> Mapping[str, bool]:
-    """MTRAG task id -> whether the turn can be understood alone: 200 later turns, read and labelled one by one.
+    """MTRAG task id -> whether the turn can be understood without the conversation, for 200 hand-labelled later turns.
 
-    `mtrag_standalone.tsv` says how they were drawn and labelled.
+    The head of `mtrag_standalone.tsv` says how they were sampled and labelled.
     """
-    rows = Path(__file__).with_name("mtrag_standalone.tsv").read_text(encoding="utf-8").splitlines()
-    _, *labelled = (row.split("\t") for row in rows if not row.startswith("#"))
-    return MappingProxyType({task: label == STANDALONE[0] for task, label in labelled})
+    lines = Path(__file__).with_name("mtrag_standalone.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    rows_without_header = rows[1:]
+    return MappingProxyType({task: label == STANDALONE[0] for task, label in rows_without_header})
 
 
 @lru_cache(maxsize=1)
@@ -157,6 +174,11 @@ def _labelled_conversations() -> frozenset[str]:
 
 
 def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
+    """Domain -> passage file.
+
+    Raises:
+        RequestError: the file of a domain is missing.
+    """
     errors = ErrorCollector()
     corpora: dict[str, Path] = {}
     for domain in domains:
@@ -169,7 +191,8 @@ def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
     return corpora
 
 
-def corpora_there(root: Path, domains: Iterable[str]) -> dict[str, Path]:
+def available_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
+    """Domain -> passage file, of the domains that have one."""
     corpora = {}
     for domain in domains:
         with suppress(RequestError):
@@ -178,25 +201,31 @@ def corpora_there(root: Path, domains: Iterable[str]) -> dict[str, Path]:
 
 
 def corpus_used(domain: str, path: Path) -> CorpusUsed:
-    """Size, checksum and extent of a corpus file, in one pass over it."""
-    digest, passages = hashlib.sha256(), 0
+    """Read the size, checksum and extent (full, partial, other) of a corpus file in one pass."""
+    digest = hashlib.sha256()
+    passages = 0
     with open(path, "rb") as file:
         for line in file:
             digest.update(line)
             passages += not line.isspace()
     full = mtrag.FULL_PASSAGES.get(domain)
-    extent = "other" if full is None else "full" if passages >= NEARLY_ALL * full else "partial"
+    if full is None:
+        extent = "other"
+    elif passages >= NEARLY_ALL * full:
+        extent = "full"
+    else:
+        extent = "partial"
     return CorpusUsed.model_validate({"passages": passages, "sha256": digest.hexdigest(), "extent": extent})
 
 
 def extent_in_words(domain: str, corpus: CorpusUsed) -> str:
-    """`12,647 of 183,408 passages`, or the number alone where nothing is published."""
+    """`12,647 of 183,408 passages`, or only the first number if the size of the full corpus is not published."""
     full = mtrag.FULL_PASSAGES.get(domain)
     return f"{corpus.passages:,} of {full:,} passages" if full else f"{corpus.passages:,} passages"
 
 
 def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
-    """A line for each corpus that is not the full published one."""
+    """A note for each corpus that is only a part of the published one."""
     return [
         f"{domain}: pooled or partial corpus, {extent_in_words(domain, corpus)}; figures over it are not figures over "
         "the full corpus"
@@ -206,7 +235,7 @@ def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
 
 
 def problem_notes(problems: Sequence[Problem]) -> list[str]:
-    """A line for each thing that was skipped; beyond twenty, how many more."""
+    """A note for each skipped row; after twenty of them, a note with the number of the others."""
     notes = [f"skipped: {problem}" for problem in problems[:SHOWN_PROBLEMS]]
     if len(problems) > SHOWN_PROBLEMS:
         notes.append(f"skipped: {len(problems) - SHOWN_PROBLEMS} more, {len(problems)} in all")
@@ -214,22 +243,23 @@ def problem_notes(problems: Sequence[Problem]) -> list[str]:
 
 
 def data_notes(data: DataUsed, problems: Sequence[Problem]) -> list[str]:
-    """What a report says of its data first: that it is the demo's, and what was skipped."""
-    return ([DEMO_NOTE] if data.demo else []) + problem_notes(problems)
+    """A report's notes on its data: whether it is the demo split, and the skipped rows."""
+    demo_notes = [DEMO_NOTE] if data.demo else []
+    return demo_notes + problem_notes(problems)
 
 
-# --- what is searched for at a turn: the query modes (MTRAG section 5.2, and ours) ------------------------------------
+# --- the query modes (MTRAG section 5.2, and ours) --------------------------------------------------------------------
 
 RECORDED: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 _LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")
 MADE: Mapping[str, Callable[[mtrag.Task], Query]] = {
     "conversation": lambda task: Query(text="\n".join([*(turn.content for turn in task.history), task.question])),
-    # What was typed, in its conversation: what the assistant's words, or a model's rewrite, are added to.
+    # The message in its conversation; the assistant's texts or a model's rewrite are added to it later.
     "assistant": lambda task: Query(text=task.question, history=task.history),
     MINIMAL: lambda task: Query(text=task.question, history=task.history),
 }
-"""Modes that make their query from the conversation; so do `last-K`, and `last-turn` and `questions` where no file
-records it."""
+"""Modes that make the query from the conversation. So do `last-K` and, without a recorded query, `last-turn` and
+`questions`."""
 MODES: Mapping[str, str] = {
     "last-turn": "the recorded last message",
     "rewrite": "the recorded rewrite",
@@ -239,20 +269,22 @@ MODES: Mapping[str, str] = {
     "assistant": "what our own turn searches for, with the --generator's rewrite, parts and phrases",
     "minimal": "a language model's rewrite",
 }
-"""Every mode with what it searches for."""
+"""Query mode -> a description of its query."""
 
 
 class NoQuery(Exception):
-    """There is nothing to search for with this task; the message says why."""
+    """A task has no query; the message says why."""
 
 
 class QuerySource:
     """Gives each task its query in one mode.
 
     Args:
-        mode: the mode in normal form, or `file` for recorded queries from elsewhere.
-        recorded: task id -> what a file says, for modes that read it from one.
-        origin: that file's name, for messages.
+        mode: the query mode, or `file` for queries from `--queries`.
+        recorded: task id -> recorded query, for modes that read queries from a file.
+        origin: the name of that file, for messages.
+        files: role -> file that was read.
+        problems: rows that cannot be read.
     """
 
     def __init__(
@@ -270,47 +302,63 @@ class QuerySource:
 
     @property
     def fails_without_record(self) -> bool:
-        """Whether a task that is not in the file has no query: two modes are made from the conversation instead."""
+        """Whether a task without a recorded query has no query; two modes make it from the conversation instead."""
         return self.mode not in ("last-turn", "questions")
 
     def query(self, task_id: str) -> Query:
-        """The query of a task; raises `NoQuery` if the file has none and it cannot be made from the conversation."""
+        """The query of a task.
+
+        Raises:
+            NoQuery: the file has no query for it, and none can be made from the conversation.
+        """
         task = self._tasks.get(task_id)
         if self.recorded is not None and task_id in self.recorded:
             row = self.recorded[task_id]
             if row.variants is None:
                 return Query(text=row.text)
-            # With variants the text is the raw message, and the task knows the turns before that.
+            # With variants, the text is the raw message, so the earlier turns belong to the query.
             return Query(text=row.text, history=task.history if task else (), variants=tuple(row.variants.values()))
-        # The recorded queries are those of judged tasks alone; what these two are made of is there for all.
+        # Queries are recorded only for tasks with relevance labels; conversations are there for all tasks.
         if self.recorded is not None and self.fails_without_record:
             raise NoQuery(f"no query for it in {self._origin}")
         if task is None:
             raise NoQuery("no task with this id in the data, so there is no conversation to make a query from")
-        query = self._made(task)
+        query = self._from_conversation(task)
         if not query.text.strip():
             raise NoQuery("the task's text is empty")
         return query
 
-    def _made(self, task: mtrag.Task) -> Query:
+    def _from_conversation(self, task: mtrag.Task) -> Query:
         if self.mode in MADE:
             return MADE[self.mode](task)
+        questions = [message.content for message in task.history if message.role == "user"]
+        questions.append(task.question)
         match = _LAST.match(self.mode)
-        turns = int(match[1]) if match else 0 if self.mode == "questions" else 1
-        questions = [message.content for message in task.history if message.role == "user"] + [task.question]
-        return Query(text="\n".join(questions[-turns:]))
+        if match:
+            questions = questions[-int(match[1]) :]
+        elif self.mode != "questions":
+            questions = questions[-1:]
+        return Query(text="\n".join(questions))
 
 
 def known_mode(mode: str) -> bool:
+    """Whether a query mode exists."""
     return mode in RECORDED or mode in MADE or bool(_LAST.match(mode))
 
 
-def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> str:
-    """The mode, if the benchmark has it; one that asks a language model, only where `asking` it will do."""
+def check_mode(mode: str, benchmark: mtrag.Benchmark, retrieval: bool = False) -> str:
+    """Return a query mode if the benchmark has it.
+
+    Args:
+        retrieval: whether the task is `retrieval`, which alone has the mode `minimal`.
+
+    Raises:
+        RequestError: the mode does not exist or does not fit.
+    """
     if not known_mode(mode):
         modes = ", ".join(f"{name} ({summary})" for name, summary in MODES.items())
         raise RequestError(f"--query: no mode is called {mode!r}; there are: {modes}")
-    if mode == MINIMAL and not asking:
+    if mode == MINIMAL and not retrieval:
         raise RequestError(
             f"--query {mode}: it is for --task retrieval; where answers are written, the --generator rewrites by itself"
         )
@@ -322,9 +370,16 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> s
     return mode
 
 
-def open_queries(mode: str, data: MtragData, asking: bool = False) -> QuerySource:
-    """The queries of a mode for every domain of the data; of one that asks a language model, without its wordings."""
-    check_mode(mode, data.benchmark, asking)
+def open_queries(mode: str, data: MtragData, retrieval: bool = False) -> QuerySource:
+    """Open the queries of a mode for every domain of the data; a model's rewrites are added later.
+
+    Args:
+        retrieval: see `check_mode`.
+
+    Raises:
+        RequestError: the mode does not fit, or the data have nothing to make its queries from.
+    """
+    check_mode(mode, data.benchmark, retrieval)
     recorded = next((name for name in RECORDED if name == mode), None)
     if recorded is None or data.benchmark != "mtrag":
         if not data.tasks:
@@ -345,7 +400,11 @@ def open_queries(mode: str, data: MtragData, asking: bool = False) -> QuerySourc
 
 
 def read_query_file(path: Path, data: MtragData | None) -> QuerySource:
-    """The queries of a file that was handed in; with `data`, at least one of them has to be of a task there."""
+    """Read the queries of `--queries`.
+
+    Raises:
+        RequestError: the file cannot be read, or none of its ids is a task of `data`.
+    """
     try:
         loaded = read_recorded(path, path.name)
     except OSError as error:

@@ -1,10 +1,10 @@
-"""The passages of an MTRAG task: given by the annotators, found by a retriever, or recorded by an earlier run."""
+"""The passages of an MTRAG task: references of the annotators, retrieved passages, or those that a file records."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,14 +23,14 @@ from turnmark.retrieval.task_passages import Embed, hits_of, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 SEARCHING = ("reference+rag", "rag")
-"""Settings that show passages which were found."""
+"""Settings that show retrieved passages."""
 MOST_REFERENCES = 10
-"""Passages that the reference setting shows at most: MTRAG-UN has tasks with more."""
+"""Largest number of passages in the setting `reference`; MTRAG-UN has tasks with more."""
 
 
 @dataclass(frozen=True)
 class MtragTurn:
-    """An item's task, and what is hidden from the index at it."""
+    """An item's task, and the ids of the passages that are hidden from its search (`--counterfactual`)."""
 
     task: mtrag.Task
     hidden: frozenset[str] = frozenset()
@@ -38,16 +38,16 @@ class MtragTurn:
 
 @dataclass(frozen=True)
 class Shown:
-    """Gives the passages of a setting, for one task after the other.
+    """Gives each task the passages of the setting.
 
     Attributes:
-        texts: domain -> the corpus's passages by id.
-        queries: what is searched for; None: what the assistant's turn searches for.
-        recorded: task id -> passages that an earlier run found, instead of searching.
-        complete: the recorded lists are the setting's passages, so that `reference+rag` adds nothing to them.
-        retrievers: domain -> what searches its corpus.
+        texts: domain -> the passages of its corpus by id.
+        queries: the queries to search for; None: the assistant's turn makes its own.
+        recorded: task id -> recorded passages, which replace the search; None: search.
+        complete: whether the recorded lists already include the references, so that `reference+rag` adds none.
+        retrievers: domain -> retriever of its corpus.
         embed: see `Assistant`.
-        passages: how many are shown, where the turn does not search by itself.
+        passages: number of passages shown if the turn does not search itself.
     """
 
     setting: str
@@ -60,50 +60,61 @@ class Shown:
     passages: int = PASSAGES
 
     def retriever(self, turn: MtragTurn) -> Retriever | None:
-        """What searches for a task; None if its passages are given or recorded."""
+        """The retriever for a task; None: its passages are references or recorded."""
         if self.setting == "reference" or self.recorded is not None:
             return None
         retriever = self.retrievers[turn.task.domain]
         if turn.hidden:
             retriever = Without(retriever, turn.hidden)
         if self.setting == "reference+rag":
-            references = self._weighed(turn.task, _references(turn.task))
+            references = self._with_cosines(turn.task, _references(turn.task))
             retriever = _ToppedUp(retriever, references, turn.task.id)
         return retriever
 
     def hits(
         self, turn: MtragTurn, retriever: Retriever | None, generator: Generator | None
     ) -> tuple[list[Hit], Query | None]:
-        """The passages of the setting, best first, and what was searched for, if anything was."""
+        """The passages of the setting, best first, and the query that found them (None: nothing was searched).
+
+        Raises:
+            NoQuery: the task has no query, or no recorded list.
+        """
         task = turn.task
         if self.setting == "reference":
-            return (_references(task) if generator else self._weighed(task, _references(task))), None
-        if retriever is None:  # recorded ones are weighed as those of a retriever of ours would be
-            return self.listed(turn, lambda hits: self._weighed(task, hits)), None
-        assert self.queries is not None, "what the assistant searches for is searched by its turn"
+            references = _references(task)
+            return (references if generator else self._with_cosines(task, references)), None
+        if retriever is None:  # the turn decides by cosines, which recorded passages lack
+            return self.listed(turn, lambda hits: self._with_cosines(task, hits)), None
+        assert self.queries is not None, "the assistant's turn searches for its own queries"
         query = self.queries.query(task.id)
         return retriever.search([query], self.passages)[0], query
 
     def trusted(self, generator: Generator | None) -> bool:
-        """Whether a turn tries passages that it was given, however little they look like the question."""
-        # Of recorded ones a model judges for itself if there are no vectors.
-        judges_itself = self.recorded is not None and generator is not None and self.embed is None
-        return self.setting == "reference" or judges_itself
+        """Whether a turn answers from the passages even if they are not similar to the question."""
+        # Without vectors, a model decides by itself whether recorded passages answer the question.
+        model_decides = self.recorded is not None and generator is not None and self.embed is None
+        return self.setting == "reference" or model_decides
 
-    def listed(self, turn: MtragTurn, weighed: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
+    def listed(self, turn: MtragTurn, add_cosines: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
+        """The recorded passages of a task; in `reference+rag` with its references.
+
+        Raises:
+            NoQuery: no list is recorded for the task.
+        """
         task = turn.task
         if task.id not in (self.recorded or {}):
             raise NoQuery("the recorded retrieval has no list for it")
-        hits = weighed([Hit(passage=passage, score=ref.score) for ref, passage in self._recorded(turn)])
+        hits = add_cosines([Hit(passage=passage, score=ref.score) for ref, passage in self._recorded_passages(turn)])
         if self.setting == "reference+rag" and not self.complete:
-            hits = _top_up(weighed(_references(task)), hits, self.passages, task.id)
+            hits = _top_up(add_cosines(_references(task)), hits, self.passages, task.id)
         return hits
 
     def texts_of(self, task: mtrag.Task, sample: Sample) -> tuple[str, ...] | None:
-        """The texts that the system was given: as its file says, else looked up, else the references.
+        """The texts of the passages that the system was given.
 
-        None if one of them is not known: an answer is not held against a part of what it rests on. Nor are they known
-        if another system's file names no passages: it may have been shown some all the same.
+        They come from its file, the task's references or the corpus; in `reference`, a sample without passages has the
+        references. None if one text is unknown, because a metric over a part of the passages would be wrong, or if
+        another system's file names no passages, because the system may have seen some all the same.
         """
         if not sample.contexts:
             if self.setting == "reference":
@@ -123,39 +134,45 @@ class Shown:
         return tuple(texts)
 
     def with_texts(self, task: mtrag.Task, contexts: Sequence[ContextRef]) -> tuple[ContextRef, ...]:
-        """Recorded passages with the texts that their file gave them: the data need not have these."""
+        """Add the texts from the recorded file to passages: the data may lack them."""
         recorded = {ref.document_id: ref for ref in (self.recorded or {}).get(task.id, ()) if ref.text}
-        return tuple(
-            ref.model_copy(update={"title": source.title, "text": source.text})
-            if (source := recorded.get(ref.document_id)) is not None
-            else ref
-            for ref in contexts
-        )
+        refs: list[ContextRef] = []
+        for ref in contexts:
+            source = recorded.get(ref.document_id)
+            if source is not None:
+                ref = ref.model_copy(update={"title": source.title, "text": source.text})
+            refs.append(ref)
+        return tuple(refs)
 
-    def _weighed(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
-        """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
+    def _with_cosines(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
+        """Add to passages that our retrievers did not find the cosines by which the turn decides."""
         if self.embed is None or not hits:
             return hits
         queries = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
         ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], queries, self.embed)}
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
-    def _recorded(self, turn: MtragTurn) -> Iterator[tuple[ContextRef, Passage]]:
-        assert self.recorded is not None, "asked for only with --passages"
-        texts = self.texts.get(turn.task.domain)
-        room = self.passages
+    def _recorded_passages(self, turn: MtragTurn) -> list[tuple[ContextRef, Passage]]:
+        """The first recorded passages of a task that have a text and are not hidden."""
+        assert self.recorded is not None, "called only with --passages"
+        corpus = self.texts.get(turn.task.domain)
+        passages: list[tuple[ContextRef, Passage]] = []
         for ref in self.recorded.get(turn.task.id, ()):
+            if len(passages) == self.passages:
+                break
+            if ref.document_id in turn.hidden:
+                continue
             if ref.text is not None:
                 passage: Passage | None = _passage(ref.document_id, ref.title or "", ref.text)
             else:
-                passage = texts.get(ref.document_id) if texts else None
-            if passage is not None and ref.document_id not in turn.hidden and room:
-                room -= 1
-                yield ref, passage
+                passage = corpus.get(ref.document_id) if corpus else None
+            if passage is not None:
+                passages.append((ref, passage))
+        return passages
 
 
 class _ToppedUp(RetrieverWrapper):
-    """The references among what the retriever finds next to them."""
+    """A retriever whose lists hold the references and the best other passages."""
 
     def __init__(self, retriever: Retriever, references: list[Hit], seed: str) -> None:
         super().__init__(retriever)
@@ -167,15 +184,23 @@ class _ToppedUp(RetrieverWrapper):
 
 
 def _top_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str) -> list[Hit]:
-    """References and finds, shuffled by the task's id: a reference that is always first would give itself away.
+    """Fill up the references with retrieved passages, in random order: references must not always come first.
 
-    Scores are those of the order, so that whoever sorts by them keeps it.
+    The scores are reassigned to fall in the new order, so that sorting by score keeps it.
+
+    Args:
+        passages: number of passages in all.
+        seed: the random seed, which is the task's id.
     """
     ids = {hit.passage.id for hit in references}
     found_of_id = {hit.passage.id: hit.found for hit in hits}
-    updated = [hit.model_copy(update={"found": found_of_id.get(hit.passage.id) or hit.found}) for hit in references]
+    updated_references: list[Hit] = []
+    for hit in references:
+        found = found_of_id.get(hit.passage.id) or hit.found
+        updated_references.append(hit.model_copy(update={"found": found}))
     others = [hit for hit in hits if hit.passage.id not in ids]
-    mixed = updated + others[: max(0, passages - len(updated))]
+    room = max(0, passages - len(references))
+    mixed = updated_references + others[:room]
     scores = sorted((hit.score for hit in mixed), reverse=True)
     random.Random(seed).shuffle(mixed)
     return [hit.model_copy(update={"score": score}) for hit, score in zip(mixed, scores, strict=True)]
@@ -194,15 +219,15 @@ def ref_of(hit: Hit) -> ContextRef:
     return ContextRef(document_id=hit.passage.id, score=round(hit.score, 4))
 
 
-# --- what is known of them before anything is answered ---------------------------------------------------------------
+# --- checks before a run ---------------------------------------------------------------------------------------------
 
 
 def recorded_file(
     request: EvalRequest, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
 ) -> Path | None:
-    """The recorded passages that are answered from; of the clone's own file if it is asked for.
+    """The file of recorded passages: that of `--passages`, or the official one in the clone; None: search.
 
-    The paper's protocol takes that file if it is there and no other source of passages is named.
+    The paper's protocol uses the official file if it exists and no other source of passages is named.
     """
     official = request.passages is not None and str(request.passages) == OFFICIAL
     if request.passages is not None and not official:
@@ -213,18 +238,25 @@ def recorded_file(
             f"--passages {OFFICIAL}: expected {mtrag.setting_file_name(name, setting)} in {str(source.root)!r}; point "
             f"--data at a clone of {mtrag.REPOSITORY} that has it, or name a file"
         )
-    return file if official or (request.protocol == "paper" and not request.query and not request.queries) else None
+    by_protocol = request.protocol == "paper" and not request.query and not request.queries
+    return file if official or by_protocol else None
 
 
 def relevant_passages(
     root: Path, name: mtrag.Benchmark, domains: Sequence[str]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, Path], list[Problem]]:
-    """Passages labelled relevant by task; the files that were read for them; what cannot be read there."""
+    """Read the relevance labels.
+
+    Returns:
+        Task id -> relevant passages; role -> file that was read; rows that cannot be read.
+    """
     passages: dict[str, tuple[str, ...]] = {}
     files: dict[str, Path] = {}
     problems: list[Problem] = []
-    labelled = mtrag.retrieval_domains(root, name)
-    for domain in filter(labelled.__contains__, domains):
+    labelled_domains = mtrag.retrieval_domains(root, name)
+    for domain in domains:
+        if domain not in labelled_domains:
+            continue
         loaded = mtrag.load_qrels(root, name, domain)
         files[f"qrels/{domain}"] = loaded.path
         problems += loaded.problems
@@ -239,7 +271,10 @@ def check_hidden(
     texts: Mapping[str, CorpusTexts],
     errors: ErrorCollector,
 ) -> None:
-    """MTRAG-S, for one, names passages of FiQA by hashes that no corpus has: nothing could be hidden."""
+    """Record an error if no relevant passage is in the corpora, so that nothing could be hidden.
+
+    MTRAG-S, for example, names passages of FiQA by hashes that no corpus has.
+    """
     for task in tasks:
         names = (*relevant.get(task.id, ()), *(context.document_id for context in task.contexts))
         if any(name in texts.get(task.domain, ()) for name in names):
@@ -254,22 +289,37 @@ def note_unrecorded(
     hiding: bool,
     errors: ErrorCollector,
 ) -> list[str]:
-    """Tasks without a list, and recorded passages whose text is not known; lists of other tasks are a mistake."""
+    """Notes on tasks without a recorded list and on recorded passages without a text.
+
+    Lists of which none is for a task of the data are an error.
+
+    Args:
+        hiding: whether relevant passages are hidden, so that all passages of a list may be needed.
+    """
     if lists.keys().isdisjoint(tasks):
         errors.add(f"--passages: none of its {len(lists)} queries is a task of the data")
         return []
     notes = note_lacking("--passages: there is no list", lists, tasks)
-    refs = [
-        (ref, task.domain) for key, task in tasks.items() for ref in lists.get(key, ())[: None if hiding else PASSAGES]
-    ]
-    unknown = sum(ref.text is None and ref.document_id not in texts.get(domain, ()) for ref, domain in refs)
-    what = f"{unknown} of {len(refs)} passages are not in the corpora here; the next ones of their lists replace them"
-    return [*notes, *([f"--passages: {what}"] if unknown else [])]
+    total = unknown = 0
+    for key, task in tasks.items():
+        known_ids = texts.get(task.domain, ())
+        refs = lists.get(key, ())
+        for ref in refs if hiding else refs[:PASSAGES]:
+            total += 1
+            unknown += ref.text is None and ref.document_id not in known_ids
+    if unknown:
+        notes.append(
+            f"--passages: {unknown} of {total} passages are not in the corpora here; the next ones of their lists "
+            "replace them"
+        )
+    return notes
 
 
 def note_lacking(what: str, known: Collection[str], tasks: Mapping[str, mtrag.Task]) -> list[str]:
-    """How many tasks have nothing recorded, and their labels: most of those without an answer."""
+    """A note with the number of tasks without a record, by answerability; most of them are unanswerable."""
     lacking = [task for key, task in tasks.items() if key not in known]
+    if not lacking:
+        return []
     counts = sorted(Counter(task.answerability or "no label" for task in lacking).items())
     labels = ", ".join(f"{label} {count}" for label, count in counts)
-    return [f"{what} for {len(lacking)} of {len(tasks)} tasks ({labels}); they fail"] if lacking else []
+    return [f"{what} for {len(lacking)} of {len(tasks)} tasks ({labels}); they fail"]

@@ -1,4 +1,4 @@
-"""A benchmark in one file: a class `Task` that says which items there are, how they are answered and how scored.
+"""The base class of benchmark tasks. A benchmark can be one file with a class that yields its items:
 
     from turnmark.evaluation.benchmarks.base import Item
     from turnmark.evaluation.benchmarks.task import Task
@@ -7,8 +7,9 @@
         def items(self):
             yield Item("1", question="Who made the bell?", reference="A founder.", passages={"b": ("", "A founder.")})
 
-`turnmark eval python:my_module:Bells` runs it: answered by the assistant's turn over each item's passages, scored by
-overlap with the reference, resumed, judged, reported and compared as ours are, which are tasks in the same way.
+`turnmark eval python:my_module:Bells` runs it. The assistant's turn answers each item from its passages; metrics of
+overlap with the reference score the answers. Resuming, judges, reports and comparisons work as for our benchmarks,
+whose tasks derive from the same class.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
-from turnmark.corpora.types import Problem
+from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
 from turnmark.evaluation.benchmarks.turns import strip_marks, turn_sample, with_steps
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from turnmark.evaluation.scores.published import Fact
 
     Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
-    """Setting, embedder's spec -> what judges are asked."""
+    """Function from the setting and the embedder's spec to the rubrics of the judges."""
 
 FLAGS: Mapping[str, str] = {
     "query": "it is for the MTRAG family, setting rag",
@@ -54,38 +55,38 @@ FLAGS: Mapping[str, str] = {
     "references": "it is for compound-qa, whose questions have parts",
     "types": "it is for compound-qa, whose questions have types",
 }
-"""Flags that only single benchmarks take."""
+"""Flags of single benchmarks -> where they apply, for the error message of the others."""
 
 
 class Task(ABC):
-    """One task of a benchmark. The class says what it is; an object of it is one request, opened and checked.
+    """One task of a benchmark. The class describes the task; an instance holds one request, whose data are opened.
 
     Class attributes:
-        name: of `--task`.
-        settings: of `--setting`, the default first; empty: there are none.
-        flags: those of `FLAGS` that the task takes.
-        metrics: what is measured of every sample, over `context`.
-        rubrics: what judges are asked, by setting and embedder: rubrics whose names end in `[embedded]` the embedded
-            judge, the others language models.
-        brought: judged metrics whose rubrics a judge brings with it, without the model's name.
-        published: figures to compare with ours.
-        raters: whose ratings the figures are of if no judge is asked.
-        measures_judges: a judge is not its instrument but what is measured.
-        retrieves: lists of passages are made and scored, and nothing is answered.
+        name: value of `--task`.
+        settings: values of `--setting`, the default first; empty: the task has no settings.
+        flags: the flags among `FLAGS` that the task accepts.
+        metrics: the metrics of every sample; they measure what `context` returns.
+        rubrics: the rubrics by setting and embedder. Those whose names end in `[embedded]` are for the embedded judge,
+            the others for language models.
+        brought: names (without a model's name) of judged metrics whose rubrics come with the judge, such as BERTScore.
+        published: published figures to compare with ours.
+        raters: who rated, for published figures that come from ratings without a judge.
+        measures_judges: whether the judge is the system under test instead of the instrument.
+        retrieves: whether the task makes and scores ranked lists of passages, without answers.
 
-    What `open` finds:
-        data: which data it is.
-        domains: those that take part; empty: the data have none.
-        corpora: name -> passage file that is searched, or looked passages up in.
-        corpora_used: the same for the manifest.
-        searched: whether these files are searched; False: passages are recorded, or answers are there already.
-        specs: further specs of the manifest, such as the query mode.
-        inputs: role -> SHA-256 of files that were handed in, and of prompts.
-        prompts: prompt -> hash, for the manifest; None: those of the assistant.
-        notes: for the report.
-        deadline: seconds for a sample; None: the request's.
-        batched: `search` makes the samples, not `answer`.
-        passages: how many are shown by the protocol; None: as many as the assistant looks at.
+    Instance attributes that `open` sets:
+        data: name and fingerprint of the data.
+        domains: the domains of this run; empty: the data have no domains.
+        corpora: name -> passage file that is searched, or in which passages are looked up by id.
+        corpora_used: name -> size and checksum of that file, for the manifest.
+        searched: whether these files are searched; False: passages are recorded, or answers are scored.
+        specs: further specs for the manifest, such as the query mode.
+        inputs: role -> SHA-256 of the user's files and of prompts.
+        prompts: name -> hash of prompts, for the manifest; None: the assistant's prompts.
+        notes: notes for the report.
+        deadline: seconds for a sample; None: as the request says.
+        batched: whether `search` makes the samples instead of `answer`.
+        passages: number of passages that the protocol shows; None: as many as the assistant uses.
     """
 
     name: ClassVar[str] = "generation"
@@ -128,48 +129,57 @@ class Task(ABC):
         errors.raise_all()
 
     def using(self, assistant: Assistant, retrievers: Mapping[str, Retriever] | None = None) -> Self:
-        """The same task, answered by an assistant.
+        """Copy the task for an assistant that answers it.
 
         Args:
-            retrievers: name of a corpus -> what searches it.
+            retrievers: name of a corpus -> its retriever.
         """
-        other = copy.copy(self)
-        other.assistant, other.retrievers = assistant, retrievers or {}
-        return other
+        task = copy.copy(self)
+        task.assistant = assistant
+        task.retrievers = retrievers or {}
+        return task
 
     def open(self) -> None:
-        """Find and check the data; here, by the items themselves."""
-        digest, domains = hashlib.sha256(), dict[str, None]()
+        """Find and check the data, and set the attributes that depend on it; by default from `items`.
+
+        Raises:
+            RequestError: the data are missing or wrong, or the flags do not fit the task.
+        """
+        digest = hashlib.sha256()
+        domains: dict[str, None] = {}  # a set in the order of the data
         for item in self.items():
-            if isinstance(item, Item):
-                history = [message.model_dump() for message in item.history]
-                row = [item.id, item.question, history, item.reference, dict(item.passages), dict(item.labels)]
-                digest.update(json.dumps(row).encode())
-                domains |= {item.domain: None} if item.domain else {}
+            if isinstance(item, Problem):
+                continue
+            history = [message.model_dump() for message in item.history]
+            row = [item.id, item.question, history, item.reference, dict(item.passages), dict(item.labels)]
+            digest.update(json.dumps(row).encode())
+            if item.domain:
+                domains[item.domain] = None
         self.domains = choose_domains(domains, self.request.domains)
         name = self.request.data.name if self.request.data else self.request.benchmark
         self.data = DataUsed(name=name, demo=False, fingerprint=digest.hexdigest())
 
     @abstractmethod
     def items(self) -> Iterator[Item | Problem]:
-        """Every item in the order of the data, and a Problem for each row that cannot be read. May be asked again."""
+        """Yield every item in the order of the data, and a `Problem` for each unreadable row. May be called again."""
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """The sample for an item, its status `done`. Called from many threads at once.
+        """Answer an item; return a sample with the status `done`. Called from many threads at once.
 
         Args:
-            generator: what calls the language model, its deadline being that of the sample; None: the extractive forms.
+            generator: the language model, with the sample's deadline; None: answer by the extractive forms.
         """
-        texts = item.passages.items()
-        passages = [passage for name, (title, text) in texts for passage in cut_passages(name, title, text)]
+        passages: list[Passage] = []
+        for name, (title, text) in item.passages.items():
+            passages += cut_passages(name, title, text)
         assistant = self.assistant.using(None, generator)
         hits = ranked_by(passages, (item.question,), assistant.embed)
         return turn_sample(assistant, item, item.history, item.question, hits, trusted=True)
 
     def context(self, item: Item, sample: Sample) -> Any:
-        """What the metrics look at; of a task with judged metrics a `Case`, which judges look at, too.
+        """Make the input of the metrics; a `Case` if the task has judged metrics, because judges read it too.
 
-        Steps are a part of the answer.
+        The steps of a procedure are part of the answer.
         """
         text = with_steps(sample.prediction or "", sample.procedure)
         return Case(
@@ -185,30 +195,33 @@ class Task(ABC):
 
     @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
+        """Read the predictions of another system (`score --predictions`)."""
         return check_predictions(paths, benchmark)
 
     @property
     def asks_as_paper(self) -> bool:
-        """Whether what is measured is asked by the very prompts of the paper."""
+        """Whether the system is asked by the paper's own prompts."""
         return False
 
     def stratum(self, item_id: str) -> str:  # noqa: ARG002
-        """What `--sample` draws of in equal shares."""
+        """Sampling stratum of an item: `--sample` draws equally from each."""
         return ""
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
-        """Name of an AUROC metric -> whether the sample is positive, and its score; empty: it takes no part."""
+        """Name of an AUROC metric -> whether the sample is positive, and its score; empty: it does not count."""
         return {}
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
-        """Fields of a sample that answers an item with its reference; None if the data have none."""
-        return {"query": item.question, "prediction": item.reference} if item.reference.strip() else None
+        """Fields of a sample that answers an item with its reference; None: the item has no reference."""
+        if not item.reference.strip():
+            return None
+        return {"query": item.question, "prediction": item.reference}
 
     def search(self, run: RunFolder, open_corpus: Callable[[str], Retriever]) -> Mapping[str, float]:  # noqa: ARG002
-        """Make all samples, a batch of searches at a time; see `batched`.
+        """Make all samples by batches of searches; called instead of `answer` if `batched`.
 
         Args:
-            open_corpus: name of a corpus -> what searches it; its index is built if it is not there yet.
+            open_corpus: opens the retriever of a corpus by the corpus's name, and builds its index if it is missing.
 
         Returns:
             Seconds by phase.
@@ -216,25 +229,31 @@ class Task(ABC):
         return {}
 
     def finish(self, run: RunFolder) -> list[str]:  # noqa: ARG002
-        """Write further files of the run before it is scored; what to note."""
+        """Write further files of the run before it is scored; return notes for the report."""
         return []
 
 
 def choose_domains(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
+    """The requested domains in the order of the data; all of them if none is requested.
+
+    Raises:
+        RequestError: a requested domain is not in the data.
+    """
     names = tuple(known_domains)
-    known = ", ".join(names) or "none"
-    if unknown := [domain for domain in domains if domain not in names]:
+    unknown = [domain for domain in domains if domain not in names]
+    if unknown:
+        known = ", ".join(names) or "none"
         raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {known}" for domain in unknown])
     return tuple(domain for domain in names if not domains or domain in domains)
 
 
 def data_used(source: Source, files: Mapping[str, Path]) -> DataUsed:
-    """Which data it is, by the content of the files that are read."""
+    """Describe the data for the manifest; the fingerprint is over the content of the files."""
     return DataUsed(name=source.name, demo=source.demo, fingerprint=fingerprint(files))
 
 
 def hash_prompts(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
-    """The hashes of prompts, as a manifest's `inputs` have them."""
+    """`prompt NAME` -> hash of a prompt, for a manifest's `inputs`."""
     from turnmark.evaluation.prompts import JUDGES
 
     return {f"prompt {name}": content for name, content in JUDGES.hashes(names, prompts).items()}

@@ -1,4 +1,4 @@
-"""How a benchmark's question is answered: by the assistant's turn, or by a prompt of the benchmark's own."""
+"""Two ways to answer a benchmark's question: the assistant's turn, or one call by the prompt of a benchmark's paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.retrieval.types import Hit
 
 PASSAGES = 5
-"""Passages of a retrieved context in the papers' protocol (MTRAG section 6.1)."""
+"""Number of retrieved passages in the papers' protocol (MTRAG section 6.1)."""
 
 
 def turn_sample(
@@ -34,35 +34,38 @@ def turn_sample(
     trusted: bool = False,
     apart: bool = False,
 ) -> Sample:
-    """Run the turn and take down its reply. The text keeps its citation marks.
+    """Run the assistant's turn and record its reply as a sample. The text keeps its citation marks.
 
     Args:
         evidence: passages to answer from, best first; None: the assistant searches for them.
-        trusted: they are the task's own, so that they are tried however little they look like the question.
-        apart: take down what is said to each part of the question.
+        trusted: answer from the evidence even if it is not similar to the question, because it comes with the task.
+        apart: also record the answer to each part of the question.
     """
     details: dict[str, Any] = {}
 
     def listen(event: Event) -> None:
-        details.update({key: event.detail[key] for key in ("hits", "confidence") if key in event.detail})
+        for key in ("hits", "confidence"):
+            if key in event.detail:
+                details[key] = event.detail[key]
 
     reply = trace_if_on(assistant).reply(history, question, listen, evidence, trusted)
+    hits = details.get("hits", ())
     return Sample(
         id=item.id,
         status="done",
         domain=item.domain,
         query=question,
         rewrite=reply.rewrite if reply.rewrite != question else None,
-        contexts=tuple(ContextRef(document_id=name, score=score) for name, score in details.get("hits", ())),
+        contexts=tuple(ContextRef(document_id=name, score=score) for name, score in hits),
         prediction=reply.answer,
-        marks=max(len(details.get("hits", ())), len(reply.citations)),
+        marks=max(len(hits), len(reply.citations)),
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
         decision=reply.decision,
         hedged=_is_hedged(reply),
         confidence=details.get("confidence"),
         notes=reply.notes,
         sub_answers=_sub_answers(reply, question) if apart else (),
-        usage=_used(reply),
+        usage={role: usage for role, usage in reply.usage.items() if usage != Usage()},
         timings=dict(reply.timings),
     )
 
@@ -75,7 +78,7 @@ def _is_hedged(reply: Reply) -> bool:
 
 
 def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
-    """The parts as the question has them, with what was said to each."""
+    """The parts in the question's own words, each with its answer."""
     if len(reply.sub_questions) == 1:
         return (SubAnswer(question=question, answer=strip_citations(reply.answer)),)
     understood = reply.trace.understanding
@@ -85,12 +88,8 @@ def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
     )
 
 
-def _used(reply: Reply) -> dict[str, Usage]:
-    return {role: usage for role, usage in reply.usage.items() if usage != Usage()}
-
-
 def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
-    """An answer as people read it: the text, then a numbered line a step unless the text has them."""
+    """Append the steps of a procedure to an answer, numbered and one a line, unless the text holds them already."""
     bare = _bare(text)
     if all(_bare(str(step["step"])) in bare for step in procedure):
         return text
@@ -99,42 +98,48 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
 
 
 def strip_marks(text: str, sample: Sample) -> str:
-    """A text of a sample without the citation marks that the system was asked to write, and no others."""
+    """Remove the citation marks that the system was asked to write from a text of its sample; keep other brackets."""
     return text if sample.marks is None else strip_citations(text, sample.marks)
 
 
 def _bare(text: str) -> str:
-    """One line, without marks and emphasis."""
+    """A text on one line, without citation marks and bold markers."""
     return " ".join(strip_citations(text).replace("**", "").split())
 
 
-def headed(passage: Passage) -> str:
-    """The title of a passage's document, with the headings above it."""
+def heading_of(passage: Passage) -> str:
+    """The title of a passage's document and the headings above the passage."""
     return " › ".join(filter(None, (passage.title, passage.section)))
 
 
-def titled(title: str, text: str) -> str:
-    """A document as such a prompt shows it: its title above it, unless it begins with that."""
-    begins = text.lstrip("# \n").startswith(title.strip() or "\0")
-    return text if begins else "\n\n".join(filter(None, (title, text)))
+def with_title(title: str, text: str) -> str:
+    """Put a document's title above its text, unless the text begins with it."""
+    bare_title = title.strip()
+    if bare_title and text.lstrip("# \n").startswith(bare_title):
+        return text
+    return "\n\n".join(filter(None, (title, text)))
 
 
 def prompted_sample(
     item: Item, name: str, documents: Sequence[tuple[str, str]], generator: Generator, prompts: Path | None
 ) -> Sample:
-    """Ask a model once by the prompt `name`, as a paper does, and record its reply.
+    """Ask a model once by the prompt `name` and record its reply as a sample.
 
     Args:
-        documents: title and text each; a bare prompt shows the texts alone.
-        prompts: folder with prompts of one's own.
+        documents: pairs of title and text; a bare prompt shows only the texts.
+        prompts: folder with the user's own prompts.
+
+    Raises:
+        GeneratorError: the question does not fit into the context, or the call failed.
     """
     began = time.perf_counter()
     prompt = JUDGES.load(name, prompts)
-    texts = [text if prompt.bare else titled(title, text) for title, text in documents]
+    texts = [text if prompt.bare else with_title(title, text) for title, text in documents]
     fitted = fit_prompt(prompt, room_for(generator), {"question": item.question}, texts, item.history)
     if fitted is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
     reply = write_text(generator, merge_roles(fitted.messages))
+    notes = (*fitted.notes, reply.note) if reply.note else fitted.notes
     return Sample(
         id=item.id,
         status="done",
@@ -142,7 +147,7 @@ def prompted_sample(
         query=item.question,
         prediction=reply.text,
         decision="unknown" if reply.note is None and says_unknown(reply.text) else "answer",
-        notes=(*fitted.notes, *([reply.note] if reply.note else [])),
+        notes=tuple(notes),
         usage={"answer": reply.usage},
         timings={"answer": round(time.perf_counter() - began, 4)},
     )

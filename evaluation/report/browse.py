@@ -19,7 +19,7 @@ from turnmark.core.console import printable
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmarks.base import Case, Item, attempted
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.benchmarks.turns import headed
+from turnmark.evaluation.benchmarks.turns import heading_of
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores
 from turnmark.evaluation.report.tables import arranged, chosen
@@ -130,7 +130,7 @@ def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
     """Id -> title and text of what comes with an item: passages, or the documents that passages are cut from."""
     texts = dict(item.passages)
     for name, (title, text) in item.passages.items() if not ids <= texts.keys() else ():
-        texts |= {passage.id: (headed(passage), passage.text) for passage in cut_passages(name, title, text)}
+        texts |= {passage.id: (heading_of(passage), passage.text) for passage in cut_passages(name, title, text)}
     return texts
 
 

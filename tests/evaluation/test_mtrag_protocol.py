@@ -9,7 +9,7 @@ import pytest
 
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.turns import titled
+from turnmark.evaluation.benchmarks.turns import with_title
 
 SPEC = "python:tests.evaluation.test_mtrag_protocol:scribe"
 HEARD: list[str] = []
@@ -62,9 +62,9 @@ def test_every_task_is_one_prompt_with_passages_conversation_and_question(benchm
 
 
 def test_a_title_is_above_a_text_that_does_not_begin_with_it():
-    assert titled("Big Ben", "# Big Ben\nA bell.") == "# Big Ben\nA bell."
-    assert titled("Big Ben", "A bell.") == "Big Ben\n\nA bell."
-    assert titled("", "A bell.") == "A bell."
+    assert with_title("Big Ben", "# Big Ben\nA bell.") == "# Big Ben\nA bell."
+    assert with_title("Big Ben", "A bell.") == "Big Ben\n\nA bell."
+    assert with_title("", "A bell.") == "A bell."
 
 
 def test_what_is_wrong_with_a_protocol(benchmark_root, turnmark):
