@@ -1,1 +1,1 @@
-"""Judges: language models that say how good a reply is; asked, read and summed up in one way for all benchmarks."""
+"""Judges grade replies: rubrics, calls, verdicts, panels and agreement, the same for all benchmarks."""

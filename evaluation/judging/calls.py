@@ -1,4 +1,4 @@
-"""Ask the judges of a run what there is no judgement for yet, many at a time and within the budget, and store it."""
+"""Ask the judges of a run for missing judgements, concurrently and within the budget, and store them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ from turnmark.evaluation.runs.rundir import RunFolder
 from turnmark.evaluation.runs.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
 
 BUDGET = "budget"
-"""The kind of failure of a judgement that was not asked for, because it would have exceeded `--budget`."""
+"""Kind of failure of a judgement that was not requested because it would have exceeded `--budget`."""
 REPAIR_PROMPT = "verdict-repair"
 
 
 @dataclass(frozen=True)
 class _Job:
+    """One judgement to ask for; `previous` is the failed judgement under the same key, if any."""
+
     sample: Sample
     case: Case
     rubric: Rubric
@@ -52,15 +54,15 @@ class _Job:
 
 
 class JudgeCalls:
-    """What is asked of judges, and the file of their judgements.
+    """Calls of the judges of one run, and the file of their judgements.
 
     Args:
-        rubrics: what they are asked; those without a judge are left out.
+        rubrics: the rubrics to grade by; those that no judge grades are left out.
         tested: specs of the generators that wrote the samples, as far as known.
-        concurrency: calls at once; a script is asked one thing after the other.
-        prompts: folder with the user's prompts.
-        budget: the most that samples and judgements of the run may take; None: no limit.
-        elsewhere: what other runs on the same budget have used.
+        concurrency: calls at once; 1 if a judge is a script of replies (`replay:`).
+        prompts: folder with the user's own prompts.
+        budget: the limit for samples and judgements of the run together; None: no limit.
+        elsewhere: usage of other runs on the same budget.
     """
 
     def __init__(
@@ -78,10 +80,10 @@ class JudgeCalls:
         self.judges = tuple(judge for judge in judges if any(judge.grades(rubric.name) for rubric in rubrics))
         self.rubrics = tuple(rubric for rubric in rubrics if any(judge.grades(rubric.name) for judge in judges))
         self.seconds = 0.0
-        self.hashes = {
-            rubric.name: JUDGES.hashes((*rubric.prompts, *([REPAIR_PROMPT] * (rubric.offers is not None))), prompts)
-            for rubric in self.rubrics
-        }
+        self.hashes: dict[str, dict[str, str]] = {}
+        for rubric in self.rubrics:
+            names = rubric.prompts if rubric.offers is None else (*rubric.prompts, REPAIR_PROMPT)
+            self.hashes[rubric.name] = JUDGES.hashes(names, prompts)
         self.tested = tuple(tested)
         self.prompts = prompts
         self._prices = prices or {}
@@ -95,16 +97,19 @@ class JudgeCalls:
 
     @property
     def prompt_hashes(self) -> dict[str, str]:
-        """Prompt -> hash, of all that are asked with."""
-        return {name: value for hashes in self.hashes.values() for name, value in hashes.items()}
+        """Prompt -> hash, for the prompts of all rubrics."""
+        all_hashes: dict[str, str] = {}
+        for hashes in self.hashes.values():
+            all_hashes.update(hashes)
+        return all_hashes
 
     def of(self, rubric: Rubric) -> list[Judge]:
-        """Who is asked for a rubric: of one that judges bring with them, these alone."""
-        owners = [judge for judge in self.judges if any(rubric is own for own in judge.rubrics)]
+        """The judges that grade a rubric; only its owners, if the rubric comes with a judge."""
+        owners = [judge for judge in self.judges if any(rubric is judge_rubric for judge_rubric in judge.rubrics)]
         return owners or [judge for judge in self.judges if judge.grades(rubric.name)]
 
     def key(self, case: Case, rubric: Rubric, judge: Judge) -> str:
-        """What a judgement is kept under."""
+        """The key of a judgement in `judgements.jsonl`."""
         return judgement_key(case, rubric, self.hashes[rubric.name], judge.name)
 
     @property
@@ -112,29 +117,29 @@ class JudgeCalls:
         assert self._file is not None, "ask() comes first"
         return self._file
 
-    def kept(self, key: str) -> Judgement | None:
-        """The last judgement under a key."""
+    def stored(self, key: str) -> Judgement | None:
+        """The last judgement under a key; None: there is no such judgement."""
         return self._judgements.get(key)
 
     def unasked(self, key: str, judge: Judge) -> Outcome:
-        """What becomes of a case that a judge was not asked about."""
+        """The failed outcome of a case that a judge was not asked about."""
         if key in self._refused:
             return Outcome(status="failed", kind=BUDGET, reason=f"{BUDGET}: {self._ledger.exhausted()}")
         stopped = self._stopped.get(judge.name, "it was not asked")
         return Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
 
     def budget_notes(self) -> list[str]:
-        """What the summary says of the judgements that the budget did not reach to."""
+        """A note for the summary on the judgements that would have exceeded the budget."""
         if not self._refused:
             return []
         n = len(self._refused)
         return [f"judging {self._ledger.exhausted()}; {n} judgements were not asked for, and are with a larger budget"]
 
     def ask(self, run: RunFolder, benchmark: Task, progress: Progress) -> None:
-        """Ask the judges what there is no judgement for yet, and write each down as it comes.
+        """Ask the judges for missing and failed judgements; write each to the file as it comes.
 
         Raises:
-            OSError: a judgement could not be written; those before it are on file.
+            OSError: a judgement could not be written; the ones before it are on file.
         """
         began = time.perf_counter()
         self._file = open_judgements(run.path / FILE)
@@ -142,7 +147,7 @@ class JudgeCalls:
         progress.start(f"judging {inert(run.manifest.benchmark)}", len(run.samples) * questions)
         try:
             spent = sum((judgement.usage for judgement in self._file.records()), self._elsewhere)
-            if "generator" in run.manifest.specs:  # samples that were made here and not handed in
+            if "generator" in run.manifest.specs:  # the run made its samples, so they count against the budget
                 spent += spent_on(run.samples)
             self._ledger = Ledger(budget=self._budget, spent=spent)
             self._scheduler(progress).run(self._jobs(run, benchmark, progress))
@@ -157,12 +162,15 @@ class JudgeCalls:
             nonlocal failed
             if isinstance(result, BaseException):
                 raise result
-            judgement, used = result
+            judgement, usage = result
             self._judgements.append(judgement)
-            self._ledger.spend({"judge": used})
+            self._ledger.spend({"judge": usage})
             failed += judgement.status == "failed"
             name = job.judge.name
-            self._hopeless[name] = self._hopeless[name] + 1 if judgement.kind in HOPELESS else 0
+            if judgement.kind in HOPELESS:
+                self._hopeless[name] += 1
+            else:
+                self._hopeless[name] = 0
             if self._hopeless[name] >= IN_A_ROW:
                 self._stopped[name] = judgement.reason
             if failed:
@@ -178,16 +186,19 @@ class JudgeCalls:
         )
 
     def close(self) -> None:
-        """Close the file; nothing is read after this."""
+        """Close the file of judgements."""
         if self._file is not None:
             self._file.close()
 
     def _affords(self, job: _Job, running: int) -> bool:
-        """Whether one more judgement fits next to so many that run. Judges without a language model cost nothing."""
+        """Whether the budget allows one more judgement besides `running` others.
+
+        Judges without a language model cost nothing.
+        """
         if self._budget is None or not job.judge.has_model:
             return True
         if not self._ledger.guessed:
-            with suppress(Exception):  # a rubric that cannot be counted: known once its first call has ended
+            with suppress(Exception):  # a rubric that cannot be estimated: its cost is known after its first call
                 guess = estimate_judgement(job.rubric, job.case, self.prompts)
                 self._ledger.expect(with_cost(guess, price_of(job.judge.name, self._prices)))
         return self._ledger.affords(running)
@@ -198,10 +209,13 @@ class JudgeCalls:
         for item, sample in _samples(run, benchmark):
             case = self.case_of(benchmark, item, sample)
             for rubric in self.rubrics:
+                applicable = case is not None and not rubric.without(case)
                 for judge in self.of(rubric):
-                    key = "" if case is None or rubric.without(case) else self.key(case, rubric, judge)
-                    known = not key or key in keys or self._judgements.finished(key)
-                    if case is None or known or judge.name in self._stopped:
+                    if case is None or not applicable or judge.name in self._stopped:
+                        progress.advance()
+                        continue
+                    key = self.key(case, rubric, judge)
+                    if key in keys or self._judgements.finished(key):
                         progress.advance()
                         continue
                     keys.add(key)
@@ -209,31 +223,36 @@ class JudgeCalls:
                         ready.add(judge.name)
                         with suppress(GeneratorError):  # reported by each call
                             make_ready(judge.generator)
-                    yield _Job(sample, case, rubric, judge, key, self.kept(key))
+                    yield _Job(sample, case, rubric, judge, key, self.stored(key))
 
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
-        """The judgement, and what it took this time."""
-        generator = ModelNoting(job.judge.for_try(job.previous.tries if job.previous else 0))
+        """Ask for one judgement; return it, and the usage of this try."""
+        previous = job.previous
+        earlier_tries = previous.tries if previous else 0
+        generator = ModelNoting(job.judge.for_try(earlier_tries))
         began = time.perf_counter()
-        # What it brings about fails its verdict, and nothing else.
+        # An exception fails only this judgement.
         answer, failure = attempted(partial(job.rubric.ask, generator, job.case, self.prompts))
         outcome = answer or Outcome(status="failed", kind="error", reason=failure)
         seconds = time.perf_counter() - began
-        used = with_cost(outcome.usage, price_of(job.judge.name, self._prices))
-        previous = job.previous
+        usage = with_cost(outcome.usage, price_of(job.judge.name, self._prices))
+        prompts = prompts_digest(self.hashes[job.rubric.name]) if job.judge.has_model else ""
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
         judgement = Judgement(**(fields | {
-            "usage": used + previous.usage if previous else used, "tries": 1 + (previous.tries if previous else 0),
+            "usage": usage + previous.usage if previous else usage, "tries": earlier_tries + 1,
             "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.rubric.name,
             "judge": job.judge.name, "models": tuple(generator.models), "seconds": round(seconds, 4),
-            "prompts": prompts_digest(self.hashes[job.rubric.name]) if job.judge.has_model else "",
+            "prompts": prompts,
         }))  # fmt: skip
-        return judgement, used
+        return judgement, usage
 
     def case_of(self, benchmark: Task, item: Item, sample: Sample) -> Case | None:
-        """What is judged of a sample; None where it is not done, or cannot be read."""
-        # What it throws is reported by the metrics, which meet it too.
-        return attempted(partial(benchmark.context, item, sample))[0] if sample.status == "done" else None
+        """The case to judge; None: the sample is not done, or its case cannot be made."""
+        if sample.status != "done":
+            return None
+        # The metrics meet the same exception and report it.
+        case, _ = attempted(partial(benchmark.context, item, sample))
+        return case
 
 
 def _samples(run: RunFolder, benchmark: Task) -> Iterator[tuple[Item, Sample]]:
@@ -248,8 +267,10 @@ def _samples(run: RunFolder, benchmark: Task) -> Iterator[tuple[Item, Sample]]:
 
 
 def estimate_judgement(rubric: Rubric, case: Case, prompts: Path | None) -> Usage:
-    """What asking a judge about one case would take."""
+    """Estimate the usage of one judgement."""
     verdict = ""
-    if (offer := rubric.offers) is not None:
-        verdict = f"{offer.name}: [[{f'{offer.low:g}' if isinstance(offer, RatingScale) else offer.offered[-1]}]]"
+    offer = rubric.offers
+    if offer is not None:
+        label = f"{offer.low:g}" if isinstance(offer, RatingScale) else offer.offered[-1]
+        verdict = f"{offer.name}: [[{label}]]"
     return rubric.ask(CountingModel("counting", 8 * CONTEXT_TOKENS, 1024, verdict), case, prompts).usage

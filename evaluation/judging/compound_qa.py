@@ -1,9 +1,9 @@
-"""What judges are asked of Compound-QA's replies (sections 4 and 5, appendices D.2, E and H).
+"""Rubrics of Compound-QA (sections 4 and 5, appendices D.2, E and H).
 
-Replies are compared with the reference in both orders, by the five labels of Table 17; a tie counts as a win, as in the
-paper. Where a run answers the sub-questions (`--references`), what a reply says to each of them is compared with that:
-copied out of the reply first (Table 19) where they were not asked one by one. The criteria are the paper's, in our own
-words, and the judge sees the question and the two replies, not the context, as there.
+The judge compares a reply with the reference in both orders, by the five labels of Table 17; a tie counts as a win, as
+in the paper. With `--references`, the answer to each sub-question is compared with that run's answer; unless the
+sub-questions were asked one by one, the judge first copies the answer out of the reply (Table 19). The criteria are the
+paper's, in our own words. As in the paper, the judge sees the question and the two replies, but not the context.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
 OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"
 """The errors of Table 23."""
 SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
-"""Who both orders name -> `preference`; as people's ratings have it for `turnmark agreement`."""
+"""Winner of both orders -> value of `preference`; human ratings in `turnmark agreement` use the same values."""
 FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
-"""The labels of Arena-Hard."""
+"""The five labels of Table 17, from Arena-Hard."""
 MARGINS: Mapping[str, int] = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}
 CRITERIA = (
     "Find what is wrong in either reply, and count it against it. Then consider whether each is helpful: it answers "
@@ -58,36 +58,40 @@ CRITERIA = (
     "consider how fresh they are. Last, consider what is missing that whoever asked would have wanted."
 )
 PER_QUESTION = f"{SUB_WIN_RATE}[per question]"
-"""The mean over questions of the mean over their sub-questions; `sub_win_rate` pools sub-questions, as the paper."""
+"""Mean over questions of the mean over their sub-questions; `sub_win_rate` pools all sub-questions, as in the paper."""
 EMPTY_LOSES = "the reply is empty, which loses in both orders"
 NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
 
 
 def compound_rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
-    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`: full replies unless parts are studied."""
+    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`: settings that study the parts grade only these."""
     if setting == POSITIONS:
         return [replace(PARTS, also=(*PARTS.also, *cell_names(SUB_WIN_RATE)))]
-    return [PARTS] if setting == DIALOGUE else [WHOLE_REPLY, ERRORS, PARTS]
+    if setting == DIALOGUE:
+        return [PARTS]
+    return [WHOLE_REPLY, ERRORS, PARTS]
 
 
 def judged_texts(
-    parts: Sequence[str], given: Sequence[str], references: Sequence[str], order: Sequence[int]
+    parts: Sequence[str], replies: Sequence[str], references: Sequence[str], order: Sequence[int]
 ) -> tuple[tuple[str, str], ...]:
-    """`Case.more` of a reply: its parts and, where each has a reference, what is compared with these.
+    """The texts of `Case.more`: the parts and, if each has a reference, replies, references and order.
 
     Args:
-        given: what was said to each part, where each was asked by itself.
-        order: for each position the sub-question of the original that is asked there; empty if they are as they were.
+        replies: the reply to each part, if each was asked in a separate turn; else empty.
+        order: at each position, the index of the original sub-question; empty: the original order.
     """
     texts = [(f"part {n}", part) for n, part in enumerate(parts, 1)]
     if len(references) == len(parts):
-        texts += [(f"given {n}", text) for n, text in enumerate(given, 1)]
+        texts += [(f"given {n}", text) for n, text in enumerate(replies, 1)]
         texts += [(f"reference {n}", text) for n, text in enumerate(references, 1)]
-        texts += [("order", " ".join(map(str, order)))] if order else []
+        if order:
+            texts.append(("order", " ".join(map(str, order))))
     return tuple(texts)
 
 
-def _listed(case: Case, name: str) -> list[str]:
+def _texts_named(case: Case, name: str) -> list[str]:
+    """The numbered texts of a case, such as `part 1`, `part 2`."""
     return [text for key, text in case.more if key.rpartition(" ")[0] == name]
 
 
@@ -96,23 +100,23 @@ def _listed(case: Case, name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Pair:
-    """What a judge says of two replies in both orders, so that one that follows the position is caught.
+    """The verdicts on two replies in both orders, which expose a judge with a position bias.
 
     Attributes:
-        orders: with ours first, with theirs first; a verdict's value is the margin for ours, from 2 (much better) to
-            -2 (much worse).
+        orders: the outcomes with ours first and with theirs first; the value is the margin for ours, from 2 (much
+            better) to -2 (much worse).
     """
 
     orders: tuple[Outcome, Outcome]
 
     @property
     def failure(self) -> Outcome | None:
-        """The verdict that is missing, if one is: half a pair does not count."""
+        """The first outcome without a verdict; None: both orders have one. A pair with a failure does not count."""
         return next((outcome for outcome in self.orders if outcome.value is None), None)
 
     @property
     def signs(self) -> list[int]:
-        """For each verdict that there is who is better: 1 ours, 0 neither, -1 theirs."""
+        """The winner of each verdict: 1 ours, 0 tie, -1 theirs."""
         margins = [outcome.value for outcome in self.orders if outcome.value is not None]
         return [(margin > 0) - (margin < 0) for margin in margins]
 
@@ -123,34 +127,36 @@ class Pair:
 
     @property
     def winner(self) -> Literal["ours", "theirs", "tie"]:
-        """The side that both orders name; `tie` where they differ."""
-        return "tie" if self.flipped else ("tie", "ours", "theirs")[self.signs[0]]
+        """The winner in both orders; `tie` if the orders differ."""
+        if self.flipped or self.signs[0] == 0:
+            return "tie"
+        return "ours" if self.signs[0] > 0 else "theirs"
 
     @property
     def wins(self) -> float:
-        """Share of the verdicts in which ours is as good as or better than theirs: 0, .5 or 1."""
+        """Share of the verdicts in which ours is at least as good as theirs: 0, .5 or 1."""
         return sum(sign >= 0 for sign in self.signs) / len(self.signs)
 
     @property
     def to_first(self) -> float | None:
-        """Share of the decided verdicts for the reply that came first; .5 is fair. None: both are ties."""
+        """Share of the verdicts without a tie that prefer the first reply; .5 shows no bias. None: both are ties."""
         decided = [sign * place for sign, place in zip(self.signs, (1, -1), strict=True) if sign]
         return decided.count(1) / len(decided) if decided else None
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each order and its label."""
+        """Each order with its label, as text."""
         orders = ("ours first", "reference first")
         return tuple(f"{order}: {outcome.label}" for order, outcome in zip(orders, self.orders, strict=True))
 
     @property
     def usage(self) -> Usage:
-        """What both orders cost."""
+        """Usage of both orders together."""
         return self.orders[0].usage + self.orders[1].usage
 
 
 def compare_replies(generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None) -> Pair:
-    """Ask a judge twice which reply is better, ours first and theirs first. Never raises for what the judge does."""
+    """Ask a judge twice which reply is better, ours first and theirs first. Failures of the judge do not raise."""
 
     def in_order(first: str, second: str, sign: int) -> Outcome:
         texts = {"question": question, "first": first, "second": second}
@@ -169,7 +175,7 @@ def compare_replies(generator: Generator, question: str, ours: str, theirs: str,
 # --- the full reply --------------------------------------------------------------------------------------------------
 
 
-def _whole(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+def _judge_reply(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     if not case.answer.strip():
         also = {WIN_RATE + FLIPS: 0.0, WIN_RATE + FIRST: None, PREFERENCE: SIDES["theirs"]}
         return Outcome(status="scored", value=0.0, label="theirs", reason=EMPTY_LOSES, also=also)
@@ -188,11 +194,12 @@ def _whole(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
 # --- its parts -------------------------------------------------------------------------------------------------------
 
 
-def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    questions, references, answers = _listed(case, "part"), _listed(case, "reference"), _listed(case, "given")
+def _judge_parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    questions, references = _texts_named(case, "part"), _texts_named(case, "reference")
+    answers = _texts_named(case, "given")
     if not any(reference.strip() for reference in references):
         return Outcome(status="not_applicable", reason="the reference run answers none of the sub-questions")
-    used = Usage()
+    usage = Usage()
     rates: list[float | None] = []
     flips: list[bool] = []
     notes: list[str] = []
@@ -204,19 +211,20 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         if answers:
             answer = answers[number - 1]
         else:
-            extracted = _extracted(generator, case, part, prompts)
-            used += extracted.usage
-            if extracted.status != "scored":
-                return extracted.model_copy(update={"usage": used})
-            answer = extracted.reason
+            extraction = _extract_answer(generator, case, part, prompts)
+            usage += extraction.usage
+            if extraction.status != "scored":
+                return extraction.model_copy(update={"usage": usage})
+            answer = extraction.reason
         if not answer.strip():
             rates.append(0.0)
             notes.append(f"{number}: not answered, which loses in both orders")
             continue
         pair = compare_replies(generator, part, answer, reference, prompts)
-        used += pair.usage
-        if (failure := pair.failure) is not None:
-            return failure.model_copy(update={"usage": used, "reason": f"sub-question {number}: {failure.reason}"})
+        usage += pair.usage
+        failure = pair.failure
+        if failure is not None:
+            return failure.model_copy(update={"usage": usage, "reason": f"sub-question {number}: {failure.reason}"})
         rates.append(pair.wins)
         flips.append(pair.flipped)
         notes.append(f"{number}: {'; '.join(pair.labels)}")
@@ -230,12 +238,12 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     also |= by_position(SUB_WIN_RATE, order, rates)
     reason = "; ".join(notes)
     return Outcome(
-        status="scored", value=mean, weight=len(rated), reason=reason, parts=tuple(notes), also=also, usage=used
+        status="scored", value=mean, weight=len(rated), reason=reason, parts=tuple(notes), also=also, usage=usage
     )
 
 
-def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None) -> Outcome:
-    """What of a reply answers one sub-question, as the reason of a scored outcome; empty where nothing does."""
+def _extract_answer(generator: Generator, case: Case, part: str, prompts: Path | None) -> Outcome:
+    """Copy the answer to one sub-question out of a reply; it is the outcome's reason, or empty if there is none."""
     if not case.answer.strip():
         return Outcome(status="scored", value=0.0)
     prompt = judge_prompt("compound-extract", replace(case, question=part), generator, prompts, ("question", "answer"))
@@ -248,19 +256,19 @@ def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None
     if reply.note is not None:
         kind = "length" if reply.finish_reason == "length" else "content_filter"
         return failed_outcome(Failure(kind=kind, raw=reply.text, reason=reply.note), reply.usage)
-    nothing = reply.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
-    return Outcome(status="scored", value=0.0, reason="" if nothing else reply.text, usage=reply.usage)
+    is_none = reply.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
+    return Outcome(status="scored", value=0.0, reason="" if is_none else reply.text, usage=reply.usage)
 
 
 def _without_references(case: Case) -> str | None:
-    return None if _listed(case, "reference") else NO_REFERENCES
+    return None if _texts_named(case, "reference") else NO_REFERENCES
 
 
 # --- its errors ------------------------------------------------------------------------------------------------------
 
 
 class ErrorsReply(BaseModel):
-    """What the prompt `compound-errors` asks for: sub-questions by their numbers, from 1."""
+    """The reply that the prompt `compound-errors` asks for; sub-questions are numbered from 1."""
 
     omitted: list[int]
     merged: list[int]
@@ -269,14 +277,17 @@ class ErrorsReply(BaseModel):
 
 
 def _problem(reply: ErrorsReply, count: int) -> str | None:
-    """What is wrong with a reply over so many sub-questions."""
-    if unknown := sorted({number for number in (*reply.omitted, *reply.merged) if not 1 <= number <= count}):
+    """What is wrong with a reply about `count` sub-questions, in words for the judge; None: nothing."""
+    unknown = sorted({number for number in (*reply.omitted, *reply.merged) if not 1 <= number <= count})
+    if unknown:
         return f"there are questions 1 to {count}, and none with the numbers {unknown}"
-    return "of merged answers there are two or more, or none" if len(set(reply.merged)) == 1 else None
+    if len(set(reply.merged)) == 1:
+        return "of merged answers there are two or more, or none"
+    return None
 
 
-def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    questions = _listed(case, "part")
+def _judge_errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    questions = _texts_named(case, "part")
     if not case.answer.strip():
         return Outcome(status="scored", value=1.0, reason=EMPTY_LOSES, also={MERGED: 0.0, LANGUAGE: 0.0})
     prompt = judge_prompt(
@@ -288,27 +299,28 @@ def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     reply, usage = ask(generator, prompt.messages, form)
     if isinstance(reply, Failure):
         return failed_outcome(reply, usage)
-    parts = tuple(
-        f"{name}: {', '.join(map(str, sorted(set(numbers)))) or 'none'}"
-        for name, numbers in ((OMITTED, reply.omitted), (MERGED, reply.merged))
-    )
+    parts = (f"{OMITTED}: {_numbers(reply.omitted)}", f"{MERGED}: {_numbers(reply.merged)}")
     also = {MERGED: float(bool(reply.merged)), LANGUAGE: float(reply.wrong_language)}
     reason = " ".join(reply.reason.split()) or "; ".join(parts)
     value = float(bool(reply.omitted))
     return Outcome(status="scored", value=value, reason=reason, parts=parts, also=also, usage=usage)
 
 
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(set(numbers)))) or "none"
+
+
 _PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
 WHOLE_REPLY = Rubric(
-    WIN_RATE, _PAIRED, ("pairwise",), _whole, needs(reference=True), offers=FIVE,
+    WIN_RATE, _PAIRED, ("pairwise",), _judge_reply, needs(reference=True), offers=FIVE,
     also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
     shown={WIN_RATE: MetricStyle(headline=30)},
 )  # fmt: skip
 PARTS = Rubric(
     SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
-    _parts, _without_references, offers=FIVE, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
+    _judge_parts, _without_references, offers=FIVE, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
 )  # fmt: skip
 ERRORS = Rubric(
-    OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _errors,
+    OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _judge_errors,
     also=(MERGED, LANGUAGE),
 )  # fmt: skip

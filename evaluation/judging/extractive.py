@@ -1,10 +1,10 @@
-"""The judge without a language model: `idk[embedded]`, `rl_f[embedded]`, `completeness[embedded]` and
-`appropriateness[embedded]`, for those who have none and as a check on those who have.
+"""The embedded judge, which has no language model: `idk[embedded]`, `rl_f[embedded]`, `completeness[embedded]` and
+`appropriateness[embedded]`.
 
-Each is a few features of a reply (words and meaning shared with passages, question and reference) and a weight for
-each, fitted to people's ratings of two models' answers. They share names with published metrics, which they are not:
-docs/measured.md says what they are worth. English only. A text is embedded sentence by sentence, once for all of
-them, and always by itself, so that no value depends on what else is judged.
+Each of the last three is a weighted sum of a few features of a reply (words and meaning shared with passages, question
+and reference). The weights are fitted to human ratings of two models' answers. The metrics share names with published
+ones and are not the same; docs/measured.md says how far they agree with people. English only. Texts are embedded
+sentence by sentence, each text on its own, so that no value depends on what else is judged.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ VARIANT = f"[{EMBEDDED}]"
 IDK = f"idk{VARIANT}"
 FAITHFULNESS, COMPLETENESS, APPROPRIATENESS = f"rl_f{VARIANT}", f"completeness{VARIANT}", f"appropriateness{VARIANT}"
 NAMES = (FAITHFULNESS, COMPLETENESS, APPROPRIATENESS, IDK)
-"""Metrics of the embedded judge."""
+"""Names of the metrics of the embedded judge."""
 PROPERTIES: Mapping[str, str] = {
     FAITHFULNESS: "faithfulness", COMPLETENESS: "completeness", APPROPRIATENESS: "appropriateness",
 }  # fmt: skip
-"""Metric -> the property that people rated, which is also its key among the weights."""
+"""Metric -> the property that people rated; the weights have the same keys."""
 LOW, HIGH = 1.0, 4.0
-"""People's scale: a predicted rating is a score of 0 at its low end, and of 1 at its high one."""
+"""Ends of the human rating scale; a predicted rating of 1 is a score of 0, one of 4 a score of 1."""
 NO_CLAIM = "the reply says that it does not know, and claims nothing that could be checked"
 
 
 @lru_cache(maxsize=1)
 def _weights() -> Mapping[str, Any]:
-    """Property -> its predicted rating: `intercept`, and under `weights` one for each feature."""
+    """Property -> the coefficients of its rating: `intercept` and `weights` (feature -> weight)."""
     fits: Mapping[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["fits"]
     return fits
 
@@ -60,22 +60,21 @@ class NoModel:
         self.name = name
 
     def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
-        """Never: there is nobody to ask."""
+        """Raise `GeneratorError`: there is no model to ask."""
         raise GeneratorError("bad_request", f"the judge {self.name!r} has no language model")
 
 
 def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
-    """What the embedded judge says of a reply, in the order of `NAMES`; the same for the same case, always.
+    """The rubrics of the embedded judge, in the order of `NAMES`. They are deterministic.
 
-    Only the embedded judge's own generator (`NoModel`) gets an outcome, so that another judge next to it, or an
-    estimate, costs nothing here.
+    Only the embedded judge's generator (`NoModel`) gets an outcome, so that other judges and estimates cost nothing.
     """
     embedded = SentenceVectors(embed)
 
     def rated(name: str, by: str, grade: Callable[[Case], Outcome], shown: How = PLAIN, **looks_at: bool) -> Rubric:
-        what = f"embedded judge over {embedder}, no language model: people's {by}"
+        description = f"embedded judge over {embedder}, no language model: people's {by}"
         return Rubric(
-            name, what, (), by_code(EMBEDDED, grade), needs(**looks_at), extra=_extra(embedder), shown=shown
+            name, description, (), by_code(EMBEDDED, grade), needs(**looks_at), extra=_extra(embedder), shown=shown
         )  # fmt: skip
 
     return (
@@ -100,11 +99,12 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
 
 @lru_cache(maxsize=8)
 def _extra(embedder: str) -> str:
-    """All that can change an outcome."""
-    return f"{embedder} {json.dumps(json.loads(WEIGHTS.read_text(encoding='utf-8')), sort_keys=True)}".strip()
+    """`Rubric.extra`: everything else that can change an outcome, which is the embedder and the weights."""
+    weights = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+    return f"{embedder} {json.dumps(weights, sort_keys=True)}".strip()
 
 
-# --- what it says ----------------------------------------------------------------------------------------------------
+# --- grading ---------------------------------------------------------------------------------------------------------
 
 
 def _idk(case: Case) -> Outcome:
@@ -115,14 +115,14 @@ def _idk(case: Case) -> Outcome:
 
 
 def _rated(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
-    """A property as people would rate it."""
+    """Predict the human rating of a property and scale it to 0..1."""
     if not parts_of(case.answer):
         return Outcome(status="scored", value=0.0, reason="the reply has no words")
     fit = _weights()[PROPERTIES[metric]]
-    measures = reply_features(case, embedded, tuple(fit["weights"]))
-    rating = float(fit["intercept"]) + sum(weight * measures[name] for name, weight in fit["weights"].items())
+    features = reply_features(case, embedded, tuple(fit["weights"]))
+    rating = float(fit["intercept"]) + sum(weight * features[name] for name, weight in fit["weights"].items())
     value = min(1.0, max(0.0, (rating - LOW) / (HIGH - LOW)))
-    reason = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
+    reason = ", ".join(f"{name} {feature:.2f}" for name, feature in features.items())
     return Outcome(status="scored", value=value, reason=reason)
 
 
@@ -131,35 +131,38 @@ def _faithfulness(case: Case, embedded: SentenceVectors) -> Outcome:
         return Outcome(status="not_applicable", reason=NO_CLAIM)
     rated = _rated(FAITHFULNESS, case, embedded)
     parts = _supported(case, embedded)
-    doubtful = [part for part, supported in parts if not supported]
-    reason = rated.reason + (
-        f"; hardly in the passages or the conversation: {' / '.join(doubtful)}" if doubtful else ""
-    )
+    unsupported = [part for part, supported in parts if not supported]
+    reason = rated.reason
+    if unsupported:
+        reason += f"; hardly in the passages or the conversation: {' / '.join(unsupported)}"
     lines = tuple(f"{'supported' if supported else 'not supported'}: {part}" for part, supported in parts)
     return rated.model_copy(update={"reason": reason, "parts": lines})
 
 
 def _supported(case: Case, embedded: SentenceVectors) -> list[tuple[str, bool]]:
-    """The sentences of a reply, and whether passages or earlier turns bear them out; numbers and names letter for
-    letter. For the person who reads the score, which is not made of it."""
+    """The sentences of a reply, each with whether passages or earlier turns support it (numbers and names verbatim).
+
+    This only explains the score; the score does not depend on it.
+    """
     texts = [*(case.passages or ()), *(turn.content for turn in case.history), case.question]
     sources = Sources(texts, embedded)
-    everything = range(1, len(texts) + 1)
-    return [(part, sources.support(part, everything)) for part in parts_of(case.answer)]
+    all_numbers = range(1, len(texts) + 1)
+    return [(part, sources.support(part, all_numbers)) for part in parts_of(case.answer)]
 
 
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
-"""Texts -> unit vectors, in their order; from any thread."""
+"""Function from texts to unit vectors, in the same order; may be called from any thread."""
 
 
 def parts_of(text: str) -> list[str]:
     """The sentences of a text that have words, as plain text without citation marks."""
     bare = strip_citations(text)
-    return [part for start, end in sentences(bare) if words(part := plain(bare[start:end]))]
+    plain_sentences = [plain(bare[start:end]) for start, end in sentences(bare)]
+    return [sentence for sentence in plain_sentences if words(sentence)]
 
 
 class SentenceVectors:
-    """Sentence vectors of texts, the latest ones kept: a reply is looked at by several measures, passages by many.
+    """Sentence vectors of texts, cached because several features use the same reply and passages.
 
     Safe to call from many threads.
     """
@@ -172,7 +175,7 @@ class SentenceVectors:
         return self._latest(tuple(parts))
 
     def nearest(self, parts: Sequence[str], texts: Sequence[str]) -> list[float]:
-        """For each part the best cosine with a sentence of one of the texts, 0..1; 0 where they have none."""
+        """For each part, the best cosine with any sentence of the texts, in 0..1; 0 if the texts have no sentences."""
         cosines = [0.0] * len(parts)
         if not parts:
             return cosines
@@ -186,12 +189,12 @@ class SentenceVectors:
 
 
 def reply_features(case: Case, embedded: SentenceVectors, names: Sequence[str]) -> dict[str, float]:
-    """Those of `FEATURES` that are named."""
+    """Compute the named features of a reply; see `FEATURES`."""
     return {name: FEATURES[name](case, embedded) for name in names}
 
 
 def _unsupported(case: Case, _: SentenceVectors) -> float:
-    """Share of the reply's content words that neither a passage nor the question has."""
+    """Share of the reply's content words that occur neither in a passage nor in the question."""
     answer_stems = stems(" ".join(content_words(strip_citations(case.answer))))
     if not answer_stems:
         return 0.0
@@ -200,27 +203,29 @@ def _unsupported(case: Case, _: SentenceVectors) -> float:
 
 
 def _meant(case: Case, embedded: SentenceVectors) -> float:
-    """How near its sentences come in meaning to one of the passages', weighted by their words."""
+    """Mean over the reply's sentences of the best cosine with a passage sentence, weighted by words."""
     parts = parts_of(case.answer)
     return _weighted(parts, embedded.nearest(parts, case.passages or ()))
 
 
 def _evidence(case: Case, embedded: SentenceVectors) -> float:
-    """How near the passages come to the question: where nothing is about it, nothing can be drawn on."""
+    """Best cosine of the question with a passage sentence: low if no passage is about the question."""
     question = plain(case.question)
-    return embedded.nearest([question], case.passages or ())[0] if words(question) else 0.0
+    if not words(question):
+        return 0.0
+    return embedded.nearest([question], case.passages or ())[0]
 
 
 def _covered(case: Case, embedded: SentenceVectors) -> float:
-    """How near the reply comes to each sentence of the reference, weighted by their words."""
+    """Mean over the reference's sentences of the best cosine with a sentence of the reply, weighted by words."""
     parts = parts_of(case.reference)
     return _weighted(parts, embedded.nearest(parts, [case.answer]))
 
 
 def _on_topic(case: Case, embedded: SentenceVectors) -> float:
-    """How near the reply's sentences come to one of the reference's."""
-    near = embedded.nearest(parts_of(case.answer), [case.reference])
-    return sum(near) / len(near) if near else 0.0
+    """Mean over the reply's sentences of the best cosine with a sentence of the reference."""
+    cosines = embedded.nearest(parts_of(case.answer), [case.reference])
+    return sum(cosines) / len(cosines) if cosines else 0.0
 
 
 FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
@@ -229,7 +234,9 @@ FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
 
 
 def _weighted(parts: Sequence[str], values: Sequence[float]) -> float:
-    """The mean of the parts' values, each weighing as many as it has words; 0 without parts."""
+    """The mean of the parts' values, weighted by their numbers of words; 0 without parts."""
     sizes = [len(words(part)) for part in parts]
     total = sum(sizes)
-    return sum(size * value for size, value in zip(sizes, values, strict=True)) / total if total else 0.0
+    if not total:
+        return 0.0
+    return sum(size * value for size, value in zip(sizes, values, strict=True)) / total

@@ -1,14 +1,14 @@
-"""What judges are asked of InsCoQA: INSEVAL's judge score and task completion (section 5.1, appendix E).
+"""Rubrics of InsCoQA: INSEVAL's judge score and task completion (section 5.1, appendix E).
 
-The paper's rate is |M_c| / K: of the reply's steps those that are also in the reference, over the number of the
-reference's steps; 1 at most. That is `task_completion`. `task_coverage` counts the reference's steps that the reply
-holds, over the same K. They differ where one step of the reply holds two of the reference, or two hold one.
+`task_completion` is the paper's rate |M_c| / K: the number of the reply's steps that are in the reference, divided by
+the number K of the reference's steps; at most 1. `task_coverage` is the number of the reference's steps that are in the
+reply, divided by K. The two differ if one step of the reply covers two of the reference, or two cover one.
 
-A percentage that a model writes down is a guess at a count; a list of the pairs that it counts can be held against both
-procedures. So a second call asks for that list, by index: it gives `task_coverage` and `task_completion[steps]`.
+A percentage that a model writes is a guess, but a list of matching steps can be checked. So a second call asks for the
+pairs of step numbers, which give `task_coverage` and `task_completion[steps]`.
 
-`judge_score[embedded]` and `task_completion[embedded]` are plain formulas without a language model, in English only.
-There is no public copy of the data, so nothing could be fitted; docs/measured.md says what they are worth.
+`judge_score[embedded]` and `task_completion[embedded]` are formulas without a language model, for English only. The
+data are not public, so no weights could be fitted; docs/measured.md says how well they work.
 """
 
 from __future__ import annotations
@@ -53,23 +53,25 @@ BY_STEPS = f"{COMPLETION}[steps]"
 STEP, REFERENCE_STEP = "step", "reference step"
 """Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
 PLAIN: Mapping[str, str] = {"Total rating": "rating", "Task completion rate": "completion"}
-"""The lines that appendix E asks for -> fields of `InsevalReply`."""
+"""Name of the line that appendix E asks for -> field of `InsevalReply`."""
 NO_STEPS = "the reply is empty"
 TOKENS_PER_STEP = 24
 _NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)?\s*")
 
 
 def judged_steps(case: Case) -> tuple[list[str], list[str]]:
-    """The steps of the reply and those of the reference; a reply without any is judged by its lines, or sentences."""
-    steps, expected = ([text for name, text in case.more if name == kind] for kind in (STEP, REFERENCE_STEP))
+    """The steps of the reply and of the reference. A reply without steps is judged by its lines or sentences."""
+    steps = [text for name, text in case.more if name == STEP]
+    expected = [text for name, text in case.more if name == REFERENCE_STEP]
     if not steps:
-        lines = [line.strip() for line in case.answer.splitlines() if line.strip()]
-        steps = lines if len(lines) > 1 else [case.answer[start:end] for start, end in sentences(case.answer)]
+        steps = [line.strip() for line in case.answer.splitlines() if line.strip()]
+        if len(steps) < 2:
+            steps = [case.answer[start:end] for start, end in sentences(case.answer)]
     return steps, expected
 
 
 def _number(value: object, top: float) -> object:
-    """A number as judges write it: `7`, `"8/10"`, `"85%"`; anything else is left to be refused."""
+    """Parse a number as judges write it: `7`, `"8/10"`, `"85%"`. Other types are left for pydantic to reject."""
     if isinstance(value, bool):
         raise ValueError("a number was expected, not true or false")
     if not isinstance(value, str):
@@ -81,7 +83,7 @@ def _number(value: object, top: float) -> object:
 
 
 class InsevalReply(BaseModel):
-    """What the prompt `inseval` asks for."""
+    """The reply that the prompt `inseval` asks for: a rating from 1 to 10 and a completion in percent."""
 
     reason: Annotated[str, short_text()] = ""
     rating: Annotated[float, BeforeValidator(lambda value: _number(value, 10))]
@@ -94,7 +96,7 @@ class InsevalReply(BaseModel):
         if not 0 <= self.completion <= 100:
             raise ValueError(f"completion: a percentage from 0 to 100 was expected, not {self.completion:g}")
         if 0 < self.completion <= 1:
-            # A hundredth of a procedure is no step of it: this is a fraction, and 1 may mean all of it.
+            # No procedure has a step that is 1% of it: the judge wrote a fraction, and 1 may mean 100%.
             raise ValueError(
                 f"completion: a percentage from 0 to 100 was expected, not the fraction {self.completion:g}"
             )
@@ -102,29 +104,36 @@ class InsevalReply(BaseModel):
 
 
 class CoveredStep(BaseModel):
-    """A reference step, and the number of a reply's step that agrees with it."""
+    """The number of a reference step, and that of a step of the reply that agrees with it."""
 
     step: int
     by: int
 
 
 class StepsReply(BaseModel):
-    """What the prompt `inseval-steps` asks for."""
+    """The reply that the prompt `inseval-steps` asks for."""
 
     covered: list[CoveredStep]
 
 
 def _problem(reply: StepsReply, expected: int, steps: int) -> str | None:
-    """What is wrong with a list over so many reference steps and so many of the reply."""
+    """What is wrong with a list, in words for the judge; None: nothing.
+
+    Args:
+        expected: number of reference steps.
+        steps: number of steps of the reply.
+    """
     pairs = [(pair.step, pair.by) for pair in reply.covered]
     if not all(1 <= step <= expected for step, _ in pairs):
         return f"the reference steps are numbered from 1 to {expected}"
     if len(set(pairs)) < len(pairs):
         return "each pair is listed once"
-    return None if all(1 <= by <= steps for _, by in pairs) else f"the assistant's steps are numbered from 1 to {steps}"
+    if not all(1 <= by <= steps for _, by in pairs):
+        return f"the assistant's steps are numbered from 1 to {steps}"
+    return None
 
 
-def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+def _judge_rating(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     steps, expected = judged_steps(case)
     texts = {"steps": one_a_line(steps) or "(none)", "reference_steps": one_a_line(expected)}
     prompt = judge_prompt("inseval", case, generator, prompts, ("question", "answer", "reference"), texts)
@@ -143,7 +152,7 @@ def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     )  # fmt: skip
 
 
-def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+def _judge_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     steps, expected = judged_steps(case)
     if not steps:
         return Outcome(status="scored", value=0.0, reason=NO_STEPS, also={BY_STEPS: 0.0})
@@ -167,25 +176,32 @@ def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome
 
 
 def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[str]) -> Outcome:
-    """The share |covered| / K of the reference's steps, with each of them and what covers it.
+    """The outcome |covered| / K; its parts say which step covers each reference step.
 
     Args:
         covered: number of a reference step -> number of the reply's step that covers it, both from 1.
         steps: the reply's steps.
-        expected: the reference's; K of them, one at least.
+        expected: the K reference steps; K is at least 1.
     """
-    parts = tuple(
-        f"covered by step {covered[n]} ({steps[covered[n] - 1]}): {step}" if n in covered else f"not covered: {step}"
-        for n, step in enumerate(expected, 1)
-    )
-    missing = "; ".join(step for n, step in enumerate(expected, 1) if n not in covered)
-    reason = f"{len(covered)} of {len(expected)} reference steps are covered" + (f"; not: {missing}" if missing else "")
-    return Outcome(status="scored", value=len(covered) / len(expected), reason=reason, parts=parts)
+    parts: list[str] = []
+    missing: list[str] = []
+    for number, step in enumerate(expected, 1):
+        if number in covered:
+            covering = covered[number]
+            parts.append(f"covered by step {covering} ({steps[covering - 1]}): {step}")
+        else:
+            parts.append(f"not covered: {step}")
+            missing.append(step)
+    reason = f"{len(covered)} of {len(expected)} reference steps are covered"
+    if missing:
+        reason += f"; not: {'; '.join(missing)}"
+    return Outcome(status="scored", value=len(covered) / len(expected), reason=reason, parts=tuple(parts))
 
 
 def without_procedure(case: Case) -> str | None:
-    """Why completion does not apply: the data has no procedure."""
-    return None if judged_steps(case)[1] else "the data has no reference procedure"
+    """Why completion does not apply (the data have no procedure); None: it applies."""
+    _, expected = judged_steps(case)
+    return None if expected else "the data has no reference procedure"
 
 
 RATING_SHOWN = MetricStyle(digits=(2, 2), fraction=False, headline=60)
@@ -193,27 +209,27 @@ COMPLETION_SHOWN = MetricStyle(headline=50)
 INSEVAL = Rubric(
     JUDGE_SCORE, f"rating 1-10, and the reply's steps found in the reference / its steps (appendix E), {OWN_WORDS}",
     ("inseval",),
-    _inseval, needs(reference=True), also=(COMPLETION,),
+    _judge_rating, needs(reference=True), also=(COMPLETION,),
     shown={JUDGE_SCORE: RATING_SHOWN, COMPLETION: COMPLETION_SHOWN},
 )  # fmt: skip
 STEPS = Rubric(
     COVERAGE, f"share of reference steps that the reply holds; in [steps] task_completion; by a list, {OWN_WORDS}",
-    ("inseval-steps",), _by_steps, without_procedure, also=(BY_STEPS,),
+    ("inseval-steps",), _judge_steps, without_procedure, also=(BY_STEPS,),
 )  # fmt: skip
 
 
 SCORE_NAME, COMPLETION_NAME = f"{JUDGE_SCORE}{VARIANT}", f"{COMPLETION}{VARIANT}"
 BETA = 2.0
-"""How much more what is missing of the reference counts than what else the reply says: the grades of appendix E
-speak of what is missing, and ask for detail."""
+"""Beta of the F score: recall weighs more than precision, because the grades of appendix E punish missing content and
+ask for detail."""
 
 
 def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
-    """The two measures, the same for the same case, always; nobody's model but the embedded judge's is looked at.
+    """The rubrics of the embedded judge: judge score and task completion. They are deterministic.
 
     Args:
-        embed: texts -> unit vectors, from any thread.
-        embedder: its spec.
+        embed: function from texts to unit vectors; may be called from any thread.
+        embedder: the embedder's spec.
     """
     embedded = SentenceVectors(embed)
     prefix = f"embedded judge over {embedder}, no language model: "
@@ -232,30 +248,36 @@ def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
 
 
 def _score(case: Case, embedded: SentenceVectors) -> Outcome:
-    sentences, expected = parts_of(case.answer), parts_of(case.reference)
-    if not sentences:
+    answer, reference = parts_of(case.answer), parts_of(case.reference)
+    if not answer:
         return Outcome(status="scored", value=1.0, reason="the reply has no words")
-    if not expected:
+    if not reference:
         return Outcome(status="not_applicable", reason="the reference has no words")
-    recall, precision = _held(expected, sentences, embedded), _held(sentences, expected, embedded)
-    below = BETA**2 * precision + recall
-    value = 1 + 9 * ((1 + BETA**2) * precision * recall / below if below else 0.0)
+    recall = _overlap(reference, answer, embedded)
+    precision = _overlap(answer, reference, embedded)
+    denominator = BETA**2 * precision + recall
+    f_score = (1 + BETA**2) * precision * recall / denominator if denominator else 0.0
+    value = 1 + 9 * f_score
     reason = f"{recall:.2f} of the reference is in the reply, {precision:.2f} of the reply in the reference"
     return Outcome(status="scored", value=value, reason=reason)
 
 
-def _held(parts: Sequence[str], other_sentences: Sequence[str], embedded: SentenceVectors) -> float:
-    """How much of some sentences other ones hold, 0..1: for each the mean of its best cosine with one of them and of
-    the share of its stemmed content words that any of them has; sentences weigh as many as they have words."""
-    best = (embedded(parts) @ embedded(other_sentences).T).max(axis=1)
+def _overlap(sentences: Sequence[str], other_sentences: Sequence[str], embedded: SentenceVectors) -> float:
+    """How much of the content of some sentences is in other sentences, in 0..1.
+
+    The value of a sentence is the mean of its best cosine with another sentence and of the share of its stemmed content
+    words that occur in any of them. Sentences are weighted by their numbers of words.
+    """
+    best_cosines = (embedded(sentences) @ embedded(other_sentences).T).max(axis=1)
     other_stems = stems(" ".join(other_sentences))
-    total = covered = 0.0
-    for part, cosine in zip(parts, best, strict=True):
-        mine = stems(part)
-        share = len(mine & other_stems) / len(mine) if mine else 1.0
-        covered += len(words(part)) * (min(1.0, max(0.0, float(cosine))) + share) / 2
-        total += len(words(part))
-    return covered / total
+    total = weighted_sum = 0.0
+    for sentence, cosine in zip(sentences, best_cosines, strict=True):
+        sentence_stems = stems(sentence)
+        shared = len(sentence_stems & other_stems) / len(sentence_stems) if sentence_stems else 1.0
+        size = len(words(sentence))
+        weighted_sum += size * (min(1.0, max(0.0, float(cosine))) + shared) / 2
+        total += size
+    return weighted_sum / total
 
 
 def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
@@ -269,6 +291,6 @@ def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
 def inscoqa_rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
     """See `turnmark.evaluation.benchmarks.task.Task.rubrics`.
 
-    `task_completion` comes with the judge score, `task_completion[steps]` with the coverage.
+    The rubric of `judge_score` also gives `task_completion`, that of `task_coverage` `task_completion[steps]`.
     """
     return INSEVAL, STEPS, *extractive_inseval(shared_embedder(embedder), embedder)

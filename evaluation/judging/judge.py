@@ -1,4 +1,4 @@
-"""Who judges: specs opened, the papers' judges as presets, each with the response cache in front of it."""
+"""Open judges from their specs: language models with the response cache, presets of the papers' judges, BERTScore."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ PANEL = "panel"
 RAGAS = "ragas"
 BERTSCORE = "bertscore"
 CHAIRS: Mapping[str, str] = {"mtrag": "gpt-4o-mini-2024-07-18", "mtrag-un": "openai/gpt-oss-120b"}
-"""Presets of four judges. MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of
-them for the IDK verdict; MTRAG-UN asks another model in the first one's stead. The names are those of
-OpenAI and of Hugging Face."""
+"""Panels of four judges: name -> the first judge. MTRAG appendix F.1 names four models for rb_llm, of which the median
+counts, and F.3 the first of them for the IDK verdict; MTRAG-UN replaces the first. The model names are those of OpenAI
+and Hugging Face."""
 _MEMBERS = ("Qwen/Qwen2.5-72B-Instruct", "mistralai/Mixtral-8x22B-Instruct-v0.1", "meta-llama/Llama-3.1-405B-Instruct")
 RB_LLM = frozenset({"rb_llm"})
 UNASKED = frozenset({"rl_mtb", "rl_r"})
-"""What MTRAG's section 8 tried and set aside: its panels are not asked for it, a judge that is named is."""
+"""Metrics that MTRAG's section 8 tried and dropped: its panels do not give them, other judges do."""
 ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct", "compound-qa": "gpt-3.5-turbo"}
-"""Presets of one judge: InsCoQA section 5.1, under its Hugging Face name, and Compound-QA section 4."""
+"""Presets of one judge: InsCoQA section 5.1 (Hugging Face name) and Compound-QA section 4."""
 METRICS = "metrics"
-"""Option of a judge's spec: names of the metrics that it is asked for, separated by commas."""
+"""Option of a judge's spec: names of the metrics that it grades, separated by commas."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """One judge, by its spec in normal form.
+    """One judge.
 
     Attributes:
-        metrics: names of the metrics it is asked for; None: all.
-        rubrics: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
-        excluded: names of metrics that it is not asked for, if `metrics` is None.
+        name: its spec in normal form.
+        metrics: names of the metrics that it grades; None: all.
+        rubrics: the judge's own rubrics, which replace the benchmark's; empty: those of the benchmark.
+        excluded: names of metrics that it does not grade, if `metrics` is None.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Judge:
         return _kind(self.name) == ""
 
     def grades(self, metric: str) -> bool:
-        """Whether it is asked for a metric."""
+        """Whether the judge grades a metric."""
         if self.rubrics:
             return any(rubric.name == metric for rubric in self.rubrics)
         if self.metrics is None:
@@ -58,17 +59,21 @@ class Judge:
         return metric in self.metrics
 
     def for_try(self, times: int) -> Generator:
-        """What is asked after so many times without success: the cache does not say the same once more."""
+        """The generator after `times` failed tries; each try has its own cache entry, so a failure is not repeated."""
         from turnmark.assistant.generators.cache import Cached, with_cache
 
-        return with_cache(self.generator, times) if isinstance(self.generator, Cached) else self.generator
+        if not isinstance(self.generator, Cached):
+            return self.generator
+        return with_cache(self.generator, times)
 
 
 def can_grade(metric: str, judge: str) -> bool:
-    """Whether a metric is one of those that a judge can be asked for: some are for judges without a language model."""
+    """Whether a judge is of the right kind for a metric: BERTScore, embedded or a language model."""
     if metric.partition("[")[0] in BERT:
         return _kind(judge) == BERTSCORE
-    return _kind(judge) == (EMBEDDED if metric.endswith(f"[{EMBEDDED}]") else "")
+    if metric.endswith(f"[{EMBEDDED}]"):
+        return _kind(judge) == EMBEDDED
+    return _kind(judge) == ""
 
 
 def _kind(judge: str) -> str:
@@ -79,13 +84,18 @@ def _kind(judge: str) -> str:
 
 
 def own_rubrics(judges: Iterable[Judge], names: Iterable[str]) -> list[Rubric]:
-    """What judges bring with them, as far as it is among the judged metrics of a benchmark."""
+    """The judges' own rubrics for the judged metrics `names` of a benchmark."""
     judged = set(names)
-    return [rubric for judge in judges for rubric in judge.rubrics if rubric.name.partition("[")[0] in judged]
+    rubrics = [rubric for judge in judges for rubric in judge.rubrics]
+    return [rubric for rubric in rubrics if rubric.name.partition("[")[0] in judged]
 
 
 def open_judges(specs: Sequence[str]) -> tuple[Judge, ...]:
-    """The judges that `--judge` names, in order; nothing is sent."""
+    """Open the judges that `--judge` names, in order; no endpoint is called.
+
+    Raises:
+        RequestError: all mistakes in the specs.
+    """
     errors = ErrorCollector()
     judges: list[Judge] = []
     for spec in specs:
@@ -99,9 +109,9 @@ def open_judges(specs: Sequence[str]) -> tuple[Judge, ...]:
 
 
 def _open(text: str, specs: Sequence[str]) -> list[Judge]:
-    """The judges of one spec: of a preset several, without those that `specs` name besides."""
+    """The judges of one spec; a panel leaves out the judges that `specs` also name."""
     try:
-        spec, metrics = _measures(parse_spec(text))
+        spec, metrics = _split_metrics(parse_spec(text))
         if spec.name != PANEL:
             return [_single(spec, metrics)]
         if metrics is None and spec.argument in ALONE:
@@ -118,15 +128,17 @@ def _open(text: str, specs: Sequence[str]) -> list[Judge]:
 
 
 def _panel(spec: Spec) -> list[Judge]:
-    """What Tables 5 and 16 need: the judges of appendix F and, if its model is at hand, BERTScore for `rb_alg`."""
+    """The judges of Tables 5 and 16: those of appendix F and, if its model is on this machine, BERTScore."""
     chair = _single(replace(spec, name="openai", argument=CHAIRS[spec.argument]), None)
     members = [_single(replace(spec, name="openai", argument=name), RB_LLM) for name in _MEMBERS]
-    bert = [] if missing_bertscore() else [_single(parse_spec(BERTSCORE), None)]
-    return [replace(chair, excluded=UNASKED), *members, *bert]
+    panel = [replace(chair, excluded=UNASKED), *members]
+    if missing_bertscore() is None:
+        panel.append(_single(parse_spec(BERTSCORE), None))
+    return panel
 
 
 def missing_bertscore() -> str | None:
-    """Why the published model of BERTScore cannot be used here; None if it can."""
+    """Why the published model of BERTScore cannot be used on this machine; None: it can."""
     from turnmark.evaluation.judging.bertscore import open_bert
 
     try:
@@ -137,18 +149,23 @@ def missing_bertscore() -> str | None:
 
 
 def panel_notes(specs: Iterable[str]) -> list[str]:
-    """What of a preset's panel is not here."""
-    panels = [spec for spec in specs if (parsed := parse_spec(spec)).name == PANEL and parsed.argument in CHAIRS]
-    missing = missing_bertscore() if panels else None
-    return [f"{panels[0]}: rb_alg is not measured: {missing}"] if missing else []
+    """Notes on panel members that are missing."""
+    for spec in specs:
+        parsed = parse_spec(spec)
+        if parsed.name != PANEL or parsed.argument not in CHAIRS:
+            continue
+        missing = missing_bertscore()
+        return [f"{spec}: rb_alg is not measured: {missing}"] if missing else []
+    return []
 
 
-def _measures(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
-    """The spec without the option that names metrics, and these."""
+def _split_metrics(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
+    """Split a spec into the spec without the option `metrics`, and the names of these metrics (None: no option)."""
     if METRICS not in spec.options:
         return spec, None
-    names = frozenset(filter(None, map(str.strip, spec.options[METRICS].split(","))))
-    return replace(spec, options={key: value for key, value in spec.options.items() if key != METRICS}), names
+    names = [name.strip() for name in spec.options[METRICS].split(",")]
+    other_options = {key: value for key, value in spec.options.items() if key != METRICS}
+    return replace(spec, options=other_options), frozenset(filter(None, names))
 
 
 def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
@@ -164,9 +181,9 @@ def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     generator = open_generator(str(spec))
     if generator is None:
         raise RequestError(f"{str(spec)!r} is no language model")
-    # Not of a script, each of whose lines is said once.
-    plain = spec.name == "replay" or spec.options.get("cache") == "0"
-    return Judge(generator.name, generator if plain else with_cache(generator), metrics)
+    # Each line of a script of replies is used once, so a script has no cache.
+    uncached = spec.name == "replay" or spec.options.get("cache") == "0"
+    return Judge(generator.name, generator if uncached else with_cache(generator), metrics)
 
 
 def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:
@@ -184,7 +201,7 @@ def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:
 
 
 def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
-    """A judge of ours behind the package ragas."""
+    """A judge `ragas:JUDGE`: the package ragas asks one of our judges."""
     from turnmark.evaluation.judging.ragas import ragas_rubrics
 
     if not spec.argument:
@@ -197,7 +214,7 @@ def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
 
 
 def same_model(judge: str, other_spec: str) -> bool:
-    """Whether two specs name one model, whatever serves it."""
+    """Whether two specs name the same model, whatever server runs it."""
     judge = judge.removeprefix(f"{RAGAS}:")
     if judge == other_spec:
         return True
@@ -213,7 +230,7 @@ def same_model(judge: str, other_spec: str) -> bool:
 
 
 def short_name(judge: str) -> str:
-    """A model's own name, whatever serves it."""
+    """A model's name without the server and the organisation."""
     try:
         name = parse_spec(judge.removeprefix(f"{RAGAS}:")).argument or judge
     except RequestError:
@@ -222,7 +239,7 @@ def short_name(judge: str) -> str:
 
 
 def model_key(judge: str) -> str:
-    """What two spellings of a model's name have in common."""
+    """A model's name reduced to lower-case letters and digits, so that spellings compare equal."""
     return "".join(filter(str.isalnum, short_name(judge).casefold()))
 
 
@@ -230,12 +247,12 @@ _DATE = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4})")
 
 
 def is_snapshot(model: str, judge: str) -> bool:
-    """Whether a model's name is the judge's with a date behind it: `gpt-4o-2024-08-06` of the alias `gpt-4o`."""
+    """Whether a model's name is the judge's plus a date: `gpt-4o-2024-08-06` of the alias `gpt-4o`."""
     alias, name = short_name(judge).casefold(), model.rpartition("/")[2].casefold()
     return name.startswith(alias) and _DATE.fullmatch(name[len(alias) :]) is not None
 
 
 def with_snapshots(judge: str, answered: Mapping[str, Sequence[str]]) -> str:
-    """A judge, and the dated snapshots that answered in its name."""
+    """A judge's name with the dated snapshots that answered for it."""
     snapshots = answered.get(judge, ())
     return f"{judge} (answered as {', '.join(snapshots)})" if snapshots else judge

@@ -1,9 +1,8 @@
-"""The judging of a run: one pass asks the judges, another reads what they said.
+"""The judging of a run: one pass asks the judges, the next one turns their judgements into scores.
 
-Judging never generates: it takes the samples of a run as they are, asks what it has no judgement for yet, and keeps
-what they say in `judgements.jsonl` of the run. A run that is scored again, by these judges or by more, asks only what
-is new and what failed. Of several judges of one reply the median of their numbers or the majority of their labels
-counts.
+Judging makes no samples: it asks for missing judgements of a run's samples and keeps them in the run's
+`judgements.jsonl`. Scoring the run again, with the same or more judges, asks only for new and failed judgements. If
+several judges grade a reply, the median of their numbers or the majority of their labels counts.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ ROLE = "judge"
 
 
 class Judging(JudgeCalls):
-    """Judges, what they are asked, and what they said of a run."""
+    """The judges and rubrics of a run; makes scores, panels and notes from the judgements."""
 
     def __init__(self, judges: Sequence[Judge], rubrics: Sequence[Rubric], **options: Any) -> None:
         super().__init__(judges, rubrics, **options)
@@ -53,10 +52,10 @@ class Judging(JudgeCalls):
         self._models: dict[str, set[str]] = {}
 
     def scores(self, benchmark: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
-        """The judged scores of one sample, and those of all its metrics that are conditioned.
+        """The judged scores of one sample, and the scores of all its metrics conditioned on the IDK verdict.
 
         Args:
-            measured: what was measured of it without a judge.
+            measured: the scores of the sample's metrics without a judge.
         """
         case = self.case_of(benchmark, item, sample)
         if case is None:
@@ -65,28 +64,26 @@ class Judging(JudgeCalls):
         verdicts: dict[str, Outcome] = {}
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat}
         for rubric in self.rubrics:
-            if nothing := rubric.without(case):
-                outcome = Outcome(status="not_applicable", reason=nothing)
+            not_applicable = rubric.without(case)
+            if not_applicable:
+                outcome = Outcome(status="not_applicable", reason=not_applicable)
             else:
                 outcome = panel_outcome(rubric, self._outcomes(case, rubric))
                 self._clusters[rubric.name].append(item.facts.cluster)
             scores += rubric_scores(rubric, outcome, about | {"by": self._by(rubric)})
             if rubric.name in VERDICTS:
                 verdicts[rubric.name] = outcome
-        lines = [*measured, *scores]
+        to_condition = [score for score in (*measured, *scores) if is_conditioned(score.metric)]
         for name, idk in verdicts.items():
             judge = self._idk_by(name)
-            failed = idk.reason if idk.status == "failed" else ""
-            scores.append(accuracy(case.answerability, idk.label, failed, judge, name, about))
-            scores += [
-                conditioned(score, case.answerability, idk.label, judge, name, idk.reason)
-                for score in lines
-                if is_conditioned(score.metric)
-            ]
+            failure = idk.reason if idk.status == "failed" else ""
+            scores.append(accuracy(case.answerability, idk.label, failure, judge, name, about))
+            for score in to_condition:
+                scores.append(conditioned(score, case.answerability, idk.label, judge, name, idk.reason))
         return [*scores, *_underspecified(scores, case.answerability)]
 
     def _unjudged(self, sample: Sample, measured: Sequence[Score]) -> list[Score]:
-        """The lines of a sample that failed, was skipped, or cannot be read; as the other metrics have them."""
+        """The scores of a sample that failed, was skipped, or has no case; with the status of its other metrics."""
         status = "not_applicable" if sample.status == "skipped" else "failed"
         reason = sample.reason or "what is judged cannot be put together"
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "status": status, "reason": reason}
@@ -98,14 +95,15 @@ class Judging(JudgeCalls):
         return [*scores, *_underspecified(scores, None)]
 
     def _idk_by(self, verdict: str) -> str:
+        """The instrument of the IDK verdict, for scores that are conditioned on it."""
         return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
     def _outcomes(self, case: Case, rubric: Rubric) -> dict[str, Outcome]:
-        """Judge -> what it made of a case."""
+        """Judge -> its outcome for a case."""
         outcomes: dict[str, Outcome] = {}
         for judge in self.of(rubric):
             key = self.key(case, rubric, judge)
-            judgement = self.kept(key)
+            judgement = self.stored(key)
             if judgement is None:
                 outcomes[judge.name] = self.unasked(key, judge)
                 self._failures[outcomes[judge.name].kind or "error"] += 1
@@ -116,15 +114,17 @@ class Judging(JudgeCalls):
                 self.usage += judgement.usage
                 self._cut += bool(judgement.notes)
                 self._models.setdefault(judge.name, set()).update(judgement.models)
-                self._failures.update([judgement.kind or "error"] if judgement.status == "failed" else [])
-        # Of each only what the agreement of the judges takes.
-        kept = {"status", "value", "label", "weight"}
+                if judgement.status == "failed":
+                    self._failures[judgement.kind or "error"] += 1
+        # Only these fields are needed for the agreement of the judges.
+        fields = {"status", "value", "label", "weight"}
         self._seen[rubric.name].append(
-            {name: Outcome(**outcome.model_dump(include=kept), reason=".") for name, outcome in outcomes.items()}
+            {name: Outcome(**outcome.model_dump(include=fields), reason=".") for name, outcome in outcomes.items()}
         )
         return outcomes
 
     def _by(self, rubric: Rubric) -> str:
+        """The instrument: the judges, their rule, and a hash of prompts that are not the built-in ones."""
         names = [judge.name for judge in self.of(rubric)]
         judges = names[0] if len(names) == 1 else f"{_rule(rubric)} of {', '.join(names)}"
         own_prompts = JUDGES.replaced(rubric.prompts, self.prompts)
@@ -132,51 +132,57 @@ class Judging(JudgeCalls):
         return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
 
     def variants(self, metrics: Sequence[Metric[Any]]) -> dict[str, str]:
-        """Metric -> what it is, for whoever compares it with published figures.
+        """Metric -> a description of its instrument, for the comparison with published figures.
 
         Args:
-            metrics: those that are measured without a judge; some of them are conditioned too.
+            metrics: the metrics without a judge; some of them are conditioned too.
         """
-        descriptions = {name: self._what(rubric) for rubric in self.rubrics for name in rubric.names}
-        all_descriptions = descriptions | {name: metric.by for metric in metrics for name in metric.names}
+        descriptions: dict[str, str] = {}
+        for rubric in self.rubrics:
+            descriptions.update(dict.fromkeys(rubric.names, self._description(rubric)))
+        all_descriptions = dict(descriptions)
+        for metric in metrics:
+            all_descriptions.update(dict.fromkeys(metric.names, metric.by))
         to_condition = {name: text for name, text in all_descriptions.items() if is_conditioned(name)}
-        theirs = {
-            rubric.name: whose(rubric.prompts, self.prompts) == OFFICIAL
-            for rubric in self.rubrics
-            if rubric.name in (*VERDICTS, ASKS_BACK)
-        }
-        for verdict in (name for name in VERDICTS if name in theirs):
-            suffix = f" by {OFFICIAL}" if theirs[verdict] else ""
+        is_official: dict[str, bool] = {}
+        for rubric in self.rubrics:
+            if rubric.name in (*VERDICTS, ASKS_BACK):
+                is_official[rubric.name] = whose(rubric.prompts, self.prompts) == OFFICIAL
+        for verdict in VERDICTS:
+            if verdict not in is_official:
+                continue
+            suffix = f" by {OFFICIAL}" if is_official[verdict] else ""
             descriptions[accuracy_of(verdict)] = f"accuracy of the IDK verdict, {all_descriptions[verdict]}"
             for name, text in to_condition.items():
                 descriptions[name + mark_of(verdict)] = f"{text}, conditioned on IDK{suffix}"
-        if {IDK, ASKS_BACK} <= theirs.keys():
-            suffix = " by the papers' prompts" if theirs[IDK] and theirs[ASKS_BACK] else ""
+        if {IDK, ASKS_BACK} <= is_official.keys():
+            suffix = " by the papers' prompts" if is_official[IDK] and is_official[ASKS_BACK] else ""
             for name, text in to_condition.items():
                 descriptions[name + UNDERSPECIFIED] = f"{text}, conditioned on IDK and clarification{suffix}"
         return descriptions
 
-    def _what(self, rubric: Rubric) -> str:
-        """What a rubric is, with whose prompts."""
-        theirs = whose(rubric.prompts, self.prompts)
-        return rubric.by.replace(OWN_WORDS, theirs) if theirs else rubric.by
+    def _description(self, rubric: Rubric) -> str:
+        """A rubric's description, with the origin of its prompts."""
+        origin = whose(rubric.prompts, self.prompts)
+        return rubric.by.replace(OWN_WORDS, origin) if origin else rubric.by
 
     def models(self) -> dict[str, tuple[str, ...]]:
-        """Judged metric -> the language models that are asked for it."""
+        """Judged metric -> the language models that grade it."""
         return {
             rubric.name: tuple(judge.name for judge in self.of(rubric) if judge.has_model) for rubric in self.rubrics
         }
 
     def answered(self) -> dict[str, tuple[str, ...]]:
-        """Judge that is an alias -> the dated snapshots that answered, as its endpoint names them."""
-        return {
-            name: snapshots
-            for name, models in self._models.items()
-            if (snapshots := tuple(sorted(model for model in models if is_snapshot(model, name))))
-        }
+        """Judge whose model is an alias -> the dated snapshots that answered, as the endpoint names them."""
+        snapshots_of: dict[str, tuple[str, ...]] = {}
+        for name, models in self._models.items():
+            snapshots = tuple(sorted(model for model in models if is_snapshot(model, name)))
+            if snapshots:
+                snapshots_of[name] = snapshots
+        return snapshots_of
 
     def panels(self) -> dict[str, Panel]:
-        """Judged metric -> who judged it, and how they agree."""
+        """Judged metric -> its judges and their agreement."""
         panels = {}
         for rubric in self.rubrics:
             names = [judge.name for judge in self.of(rubric)]
@@ -186,23 +192,23 @@ class Judging(JudgeCalls):
         return panels
 
     def warnings(self) -> list[str]:
-        """What has to be said before anything else: that a judge is the model under test."""
+        """Warnings for the head of the report: a judge is the model under test."""
         models = [judge.name for judge in self.judges if judge.has_model]
         tested = [name for name in models if any(same_model(name, generator) for generator in self.tested)]
         return [f"the judge {name} is the model under test: it grades its own answers" for name in tested]
 
     def notes(self) -> list[str]:
-        """What else the summary says of the judging."""
+        """Notes for the summary: the judges, their agreement, and what failed or is missing."""
         if not self.judges:
             return ["nothing here is one of the metrics that the judges are asked for"]
         judges = ", ".join(with_snapshots(judge.name, self.answered()) for judge in self.judges)
         notes = [f"judged by {judges}; what each of them said is in {FILE}"]
-        agree = {name: panel.alpha for name, panel in self.panels().items() if panel.n}
-        if agree:
-            alphas = ", ".join(
-                f"{name} {'undefined' if alpha is None else f'{alpha:.2f}'}" for name, alpha in agree.items()
-            )
-            notes.append(f"agreement of the judges (Krippendorff's alpha): {alphas}")
+        alphas: list[str] = []
+        for name, panel in self.panels().items():
+            if panel.n:
+                alphas.append(f"{name} undefined" if panel.alpha is None else f"{name} {panel.alpha:.2f}")
+        if alphas:
+            notes.append(f"agreement of the judges (Krippendorff's alpha): {', '.join(alphas)}")
         failures = {kind: count for kind, count in self._failures.most_common() if kind != BUDGET}
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
@@ -218,7 +224,7 @@ class Judging(JudgeCalls):
 
 
 def _underspecified(scores: Sequence[Score], answerability: str | None) -> list[Score]:
-    """Further lines of a benchmark whose underspecified tasks are judged by whether the reply asks back."""
+    """Further scores of a benchmark that grades replies to underspecified tasks by whether they ask back."""
     verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
     return with_underspecified(scores, answerability, verdict) if verdict else []
 
@@ -227,76 +233,86 @@ def _underspecified(scores: Sequence[Score], answerability: str | None) -> list[
 
 
 def _rule(rubric: Rubric) -> str:
+    """How a panel combines its judges."""
     return "majority" if rubric.values is not None else "median"
 
 
 def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
-    """One outcome of those of several judges, or of one.
+    """Combine the outcomes of one or several judges.
 
-    Numbers: the median of those that there are. Labels: the one that most judges chose; of those that equally many
-    chose, the one of the judge that was named first. If some find nothing to judge, those that found something count.
-    If one has failed, so has the panel: the median of fewer judges is another instrument.
+    Numbers: the median. Labels: the majority; in a tie, the label of the judge named first among them. Judges that find
+    nothing to judge do not count. If one judge has failed, the panel has failed, because the median of fewer judges is
+    a different instrument.
 
     Args:
         outcomes: judge -> outcome, in the order in which the judges were named.
     """
-    if failed := {name: outcome for name, outcome in outcomes.items() if outcome.status == "failed"}:
-        few = f"{len(failed)} of {len(outcomes)} judges failed: " if len(outcomes) > 1 else ""
-        return Outcome(status="failed", reason=few + _failures(failed, len(outcomes)))
+    failed = {name: outcome for name, outcome in outcomes.items() if outcome.status == "failed"}
+    if failed:
+        counts = f"{len(failed)} of {len(outcomes)} judges failed: " if len(outcomes) > 1 else ""
+        return Outcome(status="failed", reason=counts + _failures(failed, len(outcomes)))
     scored = {name: outcome for name, outcome in outcomes.items() if outcome.status == "scored"}
     if not scored:
         return next(iter(outcomes.values()))
-    tail = [
-        f"{name}: nothing to judge ({_brief(outcomes[name].reason, 120)})" for name in outcomes if name not in scored
-    ]
-    if notes := list(dict.fromkeys(note for outcome in scored.values() for note in outcome.notes)):
-        tail.append(f"cut to fit the judge's context: {'; '.join(notes)}")
+    remarks: list[str] = []
+    for name, outcome in outcomes.items():
+        if name not in scored:
+            remarks.append(f"{name}: nothing to judge ({_brief(outcome.reason, 120)})")
+    notes = dict.fromkeys(note for outcome in scored.values() for note in outcome.notes)
+    if notes:
+        remarks.append(f"cut to fit the judge's context: {'; '.join(notes)}")
     label = None
     if rubric.values is not None:
-        label, split = majority([outcome.label or "" for outcome in scored.values()])
-        tail = [*(["split evenly; the judge named first decides"] if split else []), *tail]
-        reasons = _told(scored, lambda outcome: outcome.label or "")
+        label, is_tie = majority([outcome.label or "" for outcome in scored.values()])
+        if is_tie:
+            remarks.insert(0, "split evenly; the judge named first decides")
+        reasons = _reasons(scored, lambda outcome: outcome.label or "")
         value, weight = rubric.values[label], 1.0
     else:
-        reasons = _told(scored, lambda outcome: f"{outcome.value:g}")
+        reasons = _reasons(scored, lambda outcome: f"{outcome.value:g}")
         value = median(outcome.value for outcome in scored.values() if outcome.value is not None)
         weight = median(outcome.weight for outcome in scored.values())
-    found = {
-        name: [more for outcome in scored.values() if (more := outcome.also.get(name)) is not None]
-        for name in rubric.also
-    }
-    also = {name: median(values) if values else None for name, values in found.items()}
-    reason = " — ".join(filter(None, [reasons, "; ".join(tail)]))
+    also: dict[str, float | None] = {}
+    for name in rubric.also:
+        values = [outcome.also.get(name) for outcome in scored.values()]
+        numbers = [number for number in values if number is not None]
+        also[name] = median(numbers) if numbers else None
+    reason = " — ".join(filter(None, [reasons, "; ".join(remarks)]))
     return Outcome(status="scored", value=value, label=label, reason=reason, weight=weight, also=also)
 
 
 def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) -> list[Score]:
-    """The lines of a rubric: its metric, and those that came out of the same calls."""
+    """The scores of a rubric: its metric, and the further metrics of the same call."""
     fields: dict[str, Any] = {"status": outcome.status, "reason": outcome.reason or None, **about}
     scores = [Score(metric=rubric.name, value=outcome.value, weight=outcome.weight, **fields)]
-    absent = {"status": "not_applicable", "reason": "the judge's reply has none"}
+    absent_fields = fields | {"status": "not_applicable", "reason": "the judge's reply has none"}
     for name in rubric.also:
         value = outcome.also.get(name)
-        none = outcome.status == "scored" and value is None
-        scores.append(Score(metric=name, value=value, **(fields | absent if none else fields)))
+        is_absent = outcome.status == "scored" and value is None
+        scores.append(Score(metric=name, value=value, **(absent_fields if is_absent else fields)))
     return scores
 
 
 def majority(labels: Sequence[str]) -> tuple[str, bool]:
-    """The commonest label, the one that comes first where several are; and whether several are."""
+    """The commonest label (the first one in a tie), and whether there is a tie."""
     counts = Counter(labels).most_common()
-    return counts[0][0], len(counts) > 1 and counts[0][1] == counts[1][1]
+    label, count = counts[0]
+    is_tie = len(counts) > 1 and counts[1][1] == count
+    return label, is_tie
 
 
 def _failures(failed: Mapping[str, Outcome], judges: int) -> str:
     lines = []
     for name, outcome in failed.items():
-        tail = f"; it wrote: {_brief(outcome.raw, 200)}" if outcome.raw.strip() else ""
-        lines.append(f"{name}: {outcome.reason}{tail}" if judges > 1 else f"{outcome.reason}{tail}")
+        line = f"{name}: {outcome.reason}" if judges > 1 else outcome.reason
+        if outcome.raw.strip():
+            line += f"; it wrote: {_brief(outcome.raw, 200)}"
+        lines.append(line)
     return " | ".join(lines)
 
 
-def _told(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str:
+def _reasons(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str:
+    """The reasons of the judges, shortened; of several judges each with its value."""
     if len(scored) == 1:
         return _brief(next(iter(scored.values())).reason, REASON)
     share = max(80, REASON // len(scored))
@@ -304,7 +320,7 @@ def _told(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str
 
 
 def _brief(text: str, limit: int) -> str:
-    """A text on one line, its end where it is too long: judges come to their verdict last."""
+    """A text on one line; if too long, only its end, because judges write their verdict last."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"… {line[-limit:]}"
 
@@ -312,11 +328,11 @@ def _brief(text: str, limit: int) -> str:
 def panel_agreement(
     rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]], clusters: Sequence[str] = ()
 ) -> Panel:
-    """How the judges agree over many cases.
+    """The agreement of the judges over many cases, their means and failures.
 
     Args:
-        cases: for each what each judge made of it.
-        clusters: of each case; empty: no interval is wanted.
+        cases: judge -> outcome, for each case.
+        clusters: the bootstrap cluster of each case; empty: compute no confidence interval.
     """
     import numpy as np
 
@@ -334,18 +350,20 @@ def panel_agreement(
                 values[name].append((outcome.value, outcome.weight))
             unit.append(outcome.label if rubric.values is not None else outcome.value)
         units.append(unit)
-    alpha = alpha_figure(units, rubric.level, np.unique(clusters, return_inverse=True)[1] if clusters else None)
-    means = {
-        name: sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs) if pairs else None
-        for name, pairs in values.items()
-    }
+    cluster_numbers = np.unique(clusters, return_inverse=True)[1] if clusters else None
+    alpha = alpha_figure(units, rubric.level, cluster_numbers)
+    means: dict[str, float | None] = dict.fromkeys(judges)
+    for name, pairs in values.items():
+        if pairs:
+            means[name] = sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs)
+    rated_by_several = [unit for unit in units if sum(value is not None for value in unit) > 1]
     return Panel(
         judges=tuple(judges),
         rule="one judge" if len(judges) == 1 else _rule(rubric),
         alpha=alpha.value if alpha else None,
         alpha_ci95=intervals([alpha], 0)[0] if clusters and alpha else None,
         level=rubric.level,
-        n=sum(sum(value is not None for value in unit) > 1 for unit in units),
+        n=len(rated_by_several),
         means=means,
         failed=failed,
     )

@@ -1,14 +1,13 @@
-"""KIWI's revisions: the rating that a user would give (section 2.2), by a model and by code, and the rules behind the
-latter, which read English instructions.
+"""KIWI's revisions: predict the user's rating (section 2.2) by a model or by rules, which read English instructions.
 
-Judged shares of good turns are another instrument than the published ones: there, users rated. In the other tasks a
-judge is not the instrument but what is measured.
+Published shares of good turns are ratings of users, so shares by a judge are a different instrument. In KIWI's other
+tasks the judge is not the instrument but the system under test.
 
-The rules give the type of an instruction, the sentences in which two answers differ, and of the paper's kinds of error
-(Table 4) those that leave traces: an ignored instruction, where nothing changed; figures that were to be kept and are
-gone; a change that nobody asked for. On the 23 turns of the demo split, which we wrote ourselves, they agree with the
-rating in 20, where always saying good agrees in 15; further rules (length, words verbatim, topics still there, layout)
-changed nothing there and are not kept. Whether what was added is right, vague, or badly woven in, code does not see.
+The rules give the type of an instruction, the sentences in which two answers differ, and those errors of the paper's
+Table 4 that leave traces: an ignored instruction (nothing changed), figures that had to be kept and are missing, and
+unrequested changes. On the 23 turns of the demo split, which we wrote ourselves, they agree with the rating in 20,
+where always saying good agrees in 15; further rules (length, words verbatim, topics still there, layout) changed
+nothing there and were dropped. The rules cannot see whether an addition is wrong, vague or badly integrated.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Outcome, Ru
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.scores.metric_info import MetricStyle
 
-# --- what an instruction is ------------------------------------------------------------------------------------------
+# --- types of instructions -------------------------------------------------------------------------------------------
 
 Kind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
 
@@ -88,23 +87,23 @@ _COVERS = re.compile(
 )
 _FINE = {"edit": "Specific edit", "remove": "Remove", "condense": "Condense", "reorganize": "Reorganize"}
 INFORMATION = frozenset(FINE_TYPES[:3])
-"""The fine types that ask for something that the answer does not hold."""
+"""The fine types that ask for information that is not in the answer."""
 
 
 class InstructionType(Record):
-    """What an instruction is, in the terms of KIWI (section 2.2 and table 3); `fine` is one of `FINE_TYPES`."""
+    """The type of an instruction in KIWI (section 2.2 and Table 3); `fine` is one of `FINE_TYPES`."""
 
     coarse: Coarse
     fine: str
 
 
 def _squeeze(instruction: str) -> str:
-    """No more than eight blanks in a row: rules try each blank of a thousand as a beginning."""
+    """Cut runs of white space to eight characters, because the patterns are slow on long runs."""
     return _BLANKS.sub(lambda run: run.group()[:8], instruction)
 
 
 def _request(instruction: str) -> str:
-    """What an instruction asks for, without its clauses on what to leave alone."""
+    """An instruction without its clauses on what to leave alone."""
     text = _squeeze(instruction)
     return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", _LEAVE_ALONE.sub("", text)).strip()
 
@@ -114,14 +113,14 @@ def _quotations(request: str) -> list[str]:
 
 
 def classify(instruction: str) -> Kind:
-    """What kind of revision an English instruction asks for, by its words; `other` if no rule knows it."""
+    """The kind of revision that an English instruction asks for, by its words; `other` if no rule matches."""
     request = _request(instruction)
     quotations = _quotations(request)
     if _CHANGE.search(request) and len(quotations) >= 2:
         return "edit"
-    first = quotations[0] if quotations else ""
-    # A term in quotation marks is something to write about; a sentence in them is to be written.
-    if _PUT_QUOTED.search(request) and len(words(first)) > 2 and first[-1] in ".!?":
+    first_quotation = quotations[0] if quotations else ""
+    # A quoted sentence is text to insert; a quoted term is a topic to write about.
+    if _PUT_QUOTED.search(request) and len(words(first_quotation)) > 2 and first_quotation[-1] in ".!?":
         return "edit"
     if _REMOVE.match(request):
         return "remove"
@@ -133,7 +132,7 @@ def classify(instruction: str) -> Kind:
 
 
 def type_of(instruction: str) -> InstructionType:
-    """The type of an English instruction, by its words; what no rule knows is one of the "Others"."""
+    """The type of an English instruction, by its words; its fine type is "Others" if no rule matches."""
     kind = classify(instruction)
     instruction = _squeeze(instruction)
     if kind == "add":
@@ -142,20 +141,21 @@ def type_of(instruction: str) -> InstructionType:
         else:
             fine = "Expand coverage" if _COVERS.search(instruction) else "More information"
         return InstructionType(coarse="information-seeking", fine=fine)
-    asks = kind == "other" and instruction.rstrip().endswith("?")
-    return InstructionType(coarse="information-seeking" if asks else "stylistic", fine=_FINE.get(kind, "Others"))
+    is_question = kind == "other" and instruction.rstrip().endswith("?")
+    coarse: Coarse = "information-seeking" if is_question else "stylistic"
+    return InstructionType(coarse=coarse, fine=_FINE.get(kind, "Others"))
 
 
-# --- what a revision did ---------------------------------------------------------------------------------------------
+# --- operations of a revision ----------------------------------------------------------------------------------------
 
 _SAME_SENTENCE = 0.5
-"""The share of words in common from which one of two sentences is the other with words changed."""
+"""Similarity of their words from which on one sentence is an edited version of another."""
 
 
 class Operation(Record):
-    """What happened to one sentence; `before` is "" for an inserted one, `after` for a removed one.
+    """The change of one sentence; `before` is "" for an inserted sentence, `after` for a removed one.
 
-    `replace`: some of its words were changed. `rewrite`: another sentence replaces it. `move`: it is elsewhere.
+    `replace`: some words were changed. `rewrite`: another sentence replaces it. `move`: it is in another place.
     """
 
     kind: Literal["remove", "insert", "replace", "move", "rewrite"]
@@ -164,43 +164,51 @@ class Operation(Record):
 
 
 def operations(previous: str, revised: str) -> tuple[Operation, ...]:
-    """What was done to the sentences of one text to get the other, in their order.
+    """The operations that turn the sentences of one text into those of the other, in order.
 
-    Every sentence that only one of the texts has is in exactly one operation; a sentence that both have is in none, or
-    in a `move`. White space alone is no difference.
+    Every sentence that only one text has is in exactly one operation; a sentence that both have is in none, or in a
+    `move`. Differences in white space do not count.
     """
-    old, new = ([" ".join(piece.text.split()) for piece in pieces_of(text)] for text in (previous, revised))
-    blocks = [
-        (old[a:b], new[c:d])
-        for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        if tag != "equal"
-    ]
-    removed_counts = Counter(text for block, _ in blocks for text in block)
-    moved = removed_counts & Counter(text for _, block in blocks for text in block)
+    old, new = _sentences(previous), _sentences(revised)
+    blocks: list[tuple[list[str], list[str]]] = []
+    removed_counts: Counter[str] = Counter()
+    inserted_counts: Counter[str] = Counter()
+    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            blocks.append((old[a:b], new[c:d]))
+            removed_counts.update(old[a:b])
+            inserted_counts.update(new[c:d])
+    moved = removed_counts & inserted_counts
     sources, targets = Counter(moved), Counter(moved)
     changes: list[Operation] = []
     for removed, inserted in blocks:
-        removed_only = [text for text in removed if not _taken(sources, text)]
+        removed_only = [text for text in removed if not _take_one(sources, text)]
         moves: list[Operation] = []
         inserted_only = []
         for text in inserted:
-            if _taken(targets, text):
+            if _take_one(targets, text):
                 moves.append(Operation(kind="move", before=text, after=text))
             else:
                 inserted_only.append(text)
-        changes += [*_paired(removed_only, inserted_only), *moves]
+        changes += [*_pair_sentences(removed_only, inserted_only), *moves]
     return tuple(changes)
 
 
-def _taken(counts: Counter[str], text: str) -> bool:
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line."""
+    return [" ".join(piece.text.split()) for piece in pieces_of(text)]
+
+
+def _take_one(counts: Counter[str], text: str) -> bool:
+    """Decrease the count of a text; False if it is 0."""
     if counts[text] <= 0:
         return False
     counts[text] -= 1
     return True
 
 
-def _paired(removed: list[str], inserted: list[str]) -> list[Operation]:
-    """The sentences of one block, before and after: like ones first, then those left over in their order."""
+def _pair_sentences(removed: list[str], inserted: list[str]) -> list[Operation]:
+    """Pair the removed and inserted sentences of one block: similar ones first, then the others in order."""
     from rapidfuzz.distance import Indel
 
     pairs: dict[int, int] = {}
@@ -220,18 +228,18 @@ def _paired(removed: list[str], inserted: list[str]) -> list[Operation]:
     return changes + [Operation(kind="insert", before="", after=text) for text in inserted_only[count:]]
 
 
-# --- a revision held against its instruction -------------------------------------------------------------------------
+# --- checking a revision against its instruction ---------------------------------------------------------------------
 
 TOLERATED = 0.2
-"""Share of the previous sentences that may be changed without being asked, if nothing says to leave the rest."""
+"""Share of the previous sentences that may change without being asked, unless the instruction forbids other changes."""
 MUCH = 0.5
-"""From which share on the answer is another one than was asked for, and the rating bad, not neutral."""
+"""Share of unrequested changes from which on the rating is bad instead of neutral."""
 KEPT = 0.8
-"""Share of a text's content words with which it counts as kept."""
+"""A text counts as kept if at least this share of its content words is there."""
 NEW = 0.5
-"""Share of a sentence's content words that the previous answer lacks, from which on it says something new."""
-SAID = 0.7
-"""Share of a topic's content words that a sentence has, from which on it is about the topic."""
+"""A sentence says something new if the previous answer has less than this share of its content words."""
+ABOUT_TOPIC = 0.7
+"""A sentence is about a topic if it has at least this share of the topic's content words."""
 _ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
 _KEEPS_FIGURES = re.compile(
     r"\b(?:without (?:losing|dropping|changing|removing)|keep(?:ing)?) (?:any|all|the|every)[^.;]{0,20}"
@@ -253,7 +261,7 @@ _TOPIC = re.compile(
 
 @dataclass(frozen=True)
 class Reading:
-    """What code finds in a revision; `error` is one of `ERROR_TYPES`, "Others" if nothing was found."""
+    """The result of the rules for a revision; `error` is one of `ERROR_TYPES`, "Others" if nothing was found."""
 
     rating: Rating
     reason: str
@@ -261,7 +269,7 @@ class Reading:
 
 
 def read_revision(instruction: str, previous: str, revised: str) -> Reading:
-    """Hold a revision against its instruction. Citation marks count only if the instruction is about them."""
+    """Check a revision against its instruction. Citation marks count only if the instruction is about them."""
     instruction = _squeeze(instruction)
     before, after = previous, revised
     if not _ABOUT_MARKS.search(instruction):
@@ -270,19 +278,26 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     changes = operations(before, after)
     if not changes and kind != "other":
         return Reading("bad", "nothing was done of what was asked", "Ignored")
-    missed = missing_numbers(before, [after]) if _KEEPS_FIGURES.search(instruction) else set()
-    reasons = [f"figures are gone: {', '.join(sorted(missed))}"] if missed else []
-    copies = kind == "other" and bool(_COPY.search(instruction))
-    unasked = [change for change in changes if copies or not _covers(kind, request, before, change)]
+    reasons: list[str] = []
+    missing_figures = missing_numbers(before, [after]) if _KEEPS_FIGURES.search(instruction) else set()
+    if missing_figures:
+        reasons.append(f"figures are gone: {', '.join(sorted(missing_figures))}")
+    asks_for_copy = kind == "other" and bool(_COPY.search(instruction))
+    unasked = [change for change in changes if asks_for_copy or not _is_requested(kind, request, before, change)]
     share = min(1.0, len(unasked) / max(1, len(pieces_of(before))))
-    too_much = share > (0.0 if copies or _LEAVE_ALONE.search(instruction) else TOLERATED)
+    forbids_other_changes = asks_for_copy or bool(_LEAVE_ALONE.search(instruction))
+    too_much = share > (0.0 if forbids_other_changes else TOLERATED)
     if too_much:
         reasons.append(f"{share:.0%} of the sentences changed unasked: {'; '.join(map(_in_words, unasked[:3]))}")
-    if share >= MUCH or (missed and too_much):
+    if share >= MUCH or (missing_figures and too_much):
         rating: Rating = "bad"
     else:
         rating = "neutral" if reasons else "good"
-    error = "Constraint failure" if missed else "Unrequested change" if too_much else "Others"
+    error = "Others"
+    if missing_figures:
+        error = "Constraint failure"
+    elif too_much:
+        error = "Unrequested change"
     return Reading(rating, "; ".join(reasons) or "no broken constraint and no unrequested change was found", error)
 
 
@@ -292,30 +307,30 @@ def _in_words(operation: Operation) -> str:
 
 
 def _topics(request: str) -> list[str]:
-    """What an instruction to remove names; nothing if it counts sentences out."""
+    """The topics that an instruction says to remove; empty if it gives positions, such as the last sentence."""
     if _COUNTED_OUT.search(request):
         return []
     parts = re.split(r",|;|\band\b|\bor\b", _TOPIC.sub(" ", _REMOVE.sub("", request)))
     return [" ".join(part.split()) for part in parts if stems(part)]
 
 
-def _covers(kind: Kind, request: str, before: str, change: Operation) -> bool:
-    """Whether a change is, or may well be, what was asked for. What no rule knows, nothing is held against."""
+def _is_requested(kind: Kind, request: str, before: str, change: Operation) -> bool:
+    """Whether a change may be what the instruction asks for; always, if no rule knows the instruction."""
     if kind == "edit":
-        texts = [_plain(text) for text in (change.before, change.after) if _plain(text)]
+        texts = list(filter(None, map(_plain, (change.before, change.after))))
         quotations = [_plain(quotation) for quotation in _quotations(request)]
-        return any(a in b or b in a for a in quotations for b in texts)
+        return any(quotation in text or text in quotation for quotation in quotations for text in texts)
     if kind == "add":
         return change.kind == "insert" or coverage(change.before, [change.after]) >= KEPT
     if kind == "remove":
         if change.kind in ("insert", "move"):
             return change.kind == "move"
-        names = _topics(request)
-        meant = not names or any(coverage(name, [change.before]) >= SAID for name in names)
+        topics = _topics(request)
+        on_topic = not topics or any(coverage(topic, [change.before]) >= ABOUT_TOPIC for topic in topics)
         if change.kind == "remove":
-            return meant
+            return on_topic
         says_something_new = coverage(change.after, [before]) < NEW
-        return coverage(change.after, [change.before]) >= KEPT or (meant and not says_something_new)
+        return coverage(change.after, [change.before]) >= KEPT or (on_topic and not says_something_new)
     return True
 
 
@@ -327,9 +342,9 @@ def _plain(text: str) -> str:
 
 GOOD, GOOD_EMBEDDED = "good", "good[embedded]"
 PREVIOUS, INSTRUCTION = "previous", "instruction"
-"""Names of the texts in `Case.more`: the answer before the revision, and what was asked for."""
+"""Names of the texts in `Case.more`: the previous answer and the instruction."""
 RATINGS: Mapping[str, float] = {"good": 1.0, "neutral": 0.0, "bad": 0.0}
-"""Rating -> what it adds to the share of good turns."""
+"""Rating -> value in the share of good turns."""
 _OFFER = Labels(offered=tuple(RATINGS))
 
 
@@ -339,10 +354,11 @@ def kiwi_rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
 
 
 def _without(case: Case) -> str | None:
+    """Why the rubrics do not apply to a case; None: they do."""
     return None if dict(case.more)[PREVIOUS].strip() else "there is no answer before the revision"
 
 
-def _read(case: Case) -> Outcome:
+def _judge_by_rules(case: Case) -> Outcome:
     texts = dict(case.more)
     reading = read_revision(texts[INSTRUCTION], texts[PREVIOUS], case.answer)
     return Outcome(status="scored", value=RATINGS[reading.rating], label=reading.rating, reason=reading.reason)
@@ -356,6 +372,6 @@ BY_MODEL = Rubric(
 BY_CODE = Rubric(
     GOOD_EMBEDDED,
     "embedded judge, no language model: unrequested change by sentence alignment",
-    (), by_code(EMBEDDED, _read), _without, "nominal", RATINGS, extra="3",
+    (), by_code(EMBEDDED, _judge_by_rules), _without, "nominal", RATINGS, extra="3",
     shown=MetricStyle(headline=140),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The judges of a plan of `eval` or `score`: checked, opened, and what asking them would take."""
+"""The judges of a plan of `eval` or `score`: check and open them, and estimate their usage."""
 
 from __future__ import annotations
 
@@ -28,27 +28,34 @@ if TYPE_CHECKING:
 
 
 def judged_metrics(benchmark: str, task: str | None) -> tuple[str, ...]:
-    """The judged metrics of a task (None: of the benchmark's first); empty where it has none. No model is loaded."""
-    known = find_task(benchmark, task)
-    if known is None:
+    """The judged metrics of a task (None: the benchmark's default task). No model is loaded."""
+    task_class = find_task(benchmark, task)
+    if task_class is None:
         return ()
-    return (*(rubric.name for rubric in known.rubrics(None, "minilm")), *known.brought)
+    return (*(rubric.name for rubric in task_class.rubrics(None, "minilm")), *task_class.brought)
 
 
 def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -> list[str]:
-    """What is wrong with `--judge`, a sentence a mistake; empty where nothing is.
+    """The mistakes in `--judge`, as sentences.
 
     Args:
-        benchmark: its name, or `all`.
-        tasks: those of the benchmark that may be meant; of `all`, none.
+        benchmark: the benchmark's name, or `all`.
+        tasks: the tasks whose metrics the judges may grade; empty for `all`.
     """
     errors = ErrorCollector()
     judges = errors.collect(open_judges, specs) or ()
-    meant = [(name, None) for name in BENCHMARKS] if benchmark == "all" else [(benchmark, task) for task in tasks]
-    judged = {metric for name, task in meant for metric in judged_metrics(name, task)}
-    if specs and not judged:
-        errors.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
-    for judge in judges if judged else ():
+    judged: set[str] = set()
+    if benchmark == "all":
+        for name in BENCHMARKS:
+            judged.update(judged_metrics(name, None))
+    else:
+        for task in tasks:
+            judged.update(judged_metrics(benchmark, task))
+    if not judged:
+        if specs:
+            errors.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
+        return errors.problems
+    for judge in judges:
         offered = {name for name in judged if can_grade(name, judge.name)}
         if not offered:
             errors.add(f"--judge {judge.name}: {benchmark} has no metrics that it measures; leave it out")
@@ -63,7 +70,7 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
 
 
 def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
-    """The judges of a plan and notes on them; None if its request names none, or nothing is judged."""
+    """Open the judges of a plan; return them with notes. None: the request names no judge, or nothing is judged."""
     from turnmark.assistant.settings import load_prices, parse_budget
 
     request, manifest = plan.request, plan.manifest
@@ -74,11 +81,12 @@ def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
         note = f"--judge: {manifest.benchmark} has no judged metrics in {manifest.task}, and is scored without a judge"
         return None, (note,)
     judges = open_judges(request.judge)
-    brought = own_rubrics(judges, metrics)
-    taken = {rubric.name for rubric in brought}  # RAGAS's faithfulness replaces ours
+    judges_rubrics = own_rubrics(judges, metrics)
+    replaced_names = {rubric.name for rubric in judges_rubrics}  # RAGAS's faithfulness replaces ours
+    benchmark_rubrics = [rubric for rubric in _rubrics(plan) if rubric.name not in replaced_names]
     judging = Judging(
         judges,
-        [*(rubric for rubric in _rubrics(plan) if rubric.name not in taken), *brought],
+        [*benchmark_rubrics, *judges_rubrics],
         tested=_tested(request, manifest),
         concurrency=CONCURRENCY if request.scoring else request.concurrency,
         prices=load_prices(),
@@ -96,7 +104,7 @@ def _rubrics(plan: Plan) -> Sequence[Rubric]:
 
 
 def described(plan: Plan) -> dict[str, Any]:
-    """What `--dry-run` says of a plan, with the judges of its request."""
+    """The output of `--dry-run` for a plan, with the judges of its request."""
     description = plan.describe()
     manifest, request = plan.manifest, plan.request
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
@@ -105,30 +113,34 @@ def described(plan: Plan) -> dict[str, Any]:
     from turnmark.evaluation.runs.request import selected
 
     judges = open_judges(request.judge)
-    used = estimate_judging(
+    estimate = estimate_judging(
         plan.task, selected(plan.task.items(), plan.chosen), plan.items * request.repeat, judges, _rubrics(plan),
         searched=plan.task.searched, prompts=request.prompts,
     )  # fmt: skip
     specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
-    return description | {"estimated": description["estimated"] | usage_json(used), "specs": specs}
+    return description | {"estimated": description["estimated"] | usage_json(estimate), "specs": specs}
 
 
 def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
-    """The generators that wrote the samples: the run's own, or those of the runs whose samples are scored."""
-    manifests = [manifest]
-    if "generator" not in manifest.specs:
-        for path in request.predictions:
-            folder = path if path.is_dir() else path.parent
-            if path.is_dir() or path.name == "predictions.jsonl":
-                with suppress(OSError, ValidationError):
-                    manifests.append(RunManifest.model_validate_json((folder / "manifest.json").read_bytes()))
-    return [each.specs["generator"] for each in manifests if "generator" in each.specs]
+    """The generators that wrote the samples: that of the run, or those of the runs whose samples are scored."""
+    if "generator" in manifest.specs:
+        return [manifest.specs["generator"]]
+    generators: list[str] = []
+    for path in request.predictions:
+        if not path.is_dir() and path.name != "predictions.jsonl":
+            continue
+        folder = path if path.is_dir() else path.parent
+        with suppress(OSError, ValidationError):
+            scored_run = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
+            if "generator" in scored_run.specs:
+                generators.append(scored_run.specs["generator"])
+    return generators
 
 
 # --- the estimate ----------------------------------------------------------------------------------------------------
 
 MOST = 200
-"""Items whose prompts are rendered for an estimate; of more, so many at even distances, and the sum is scaled."""
+"""Largest number of items whose prompts are rendered for an estimate; more items are sampled at even distances."""
 _ANSWER = "A sentence of an answer as long as most of them are. " * 8
 _STEPS = ({"step": "A step of a procedure as long as most of them are.", "citations": []},) * 6
 _PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
@@ -143,9 +155,10 @@ def estimate_judging(
     searched: bool,
     prompts: Path | None = None,
 ) -> dict[str, Usage]:
-    """Calls and tokens of all judges over `total` items, with answers of common length that nobody has written yet.
+    """Estimate calls and tokens of all judges over `total` items, with placeholder answers of typical length.
 
-    Where passages are searched for, a task without any is judged with some.
+    Args:
+        searched: whether passages are retrieved; a case without passages then gets placeholder passages.
     """
     from turnmark.evaluation.runs.budget import estimate_items
 
@@ -154,12 +167,13 @@ def estimate_judging(
         case = benchmark.context(item, sample)
         if searched and not case.passages:
             case = replace(case, passages=_PASSAGES)
-        asked = [
-            estimate_judgement(rubric, case, prompts)
-            for rubric in rubrics
-            for judge in judges
-            if judge.grades(rubric.name) and not rubric.without(case)
-        ]
-        return {ROLE: sum(asked, Usage())}
+        total_usage = Usage()
+        for rubric in rubrics:
+            if rubric.without(case):
+                continue
+            for judge in judges:
+                if judge.grades(rubric.name):
+                    total_usage += estimate_judgement(rubric, case, prompts)
+        return {ROLE: total_usage}
 
     return estimate_items(items, total, usage, MOST)

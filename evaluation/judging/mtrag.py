@@ -1,7 +1,7 @@
-"""What judges are asked of MTRAG, MTRAG-UN and MTRAG-S: MTRAG section 6.3, appendix F; MTRAG-UN's clarification.
+"""Rubrics of MTRAG, MTRAG-UN and MTRAG-S: MTRAG section 6.3 and appendix F, and MTRAG-UN's clarification.
 
-Scales, labels, criteria and material are those of the papers; the prompts are in our own words, which makes them other
-instruments than the published ones.
+Scales, labels, criteria and material are the papers'. The prompts are in our own words, so the metrics are different
+instruments from the published ones.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ IDK = Labels(offered=("yes", "partial", "no"))
 YES_NO = Labels(offered=("yes", "no"))
 TOKENS_PER_CLAIM = 60
 MOST_CLAIMS = 100
-"""Claims of one reply that are checked; a list without an end is a broken reply."""
+"""Largest number of claims of one reply; a longer list means that the judge's reply is broken."""
 GUESSES = 3
-"""Questions that a reply would answer, as the prompt `implied-questions` asks for."""
+"""Number of questions that the prompt `implied-questions` asks for."""
 
 
 # --- rl_f ------------------------------------------------------------------------------------------------------------
 
 
 class ClaimsReply(BaseModel):
-    """What the prompt `claims` asks for."""
+    """The reply that the prompt `claims` asks for."""
 
-    # One more than are judged, so that a list that was cut is not taken for a complete one.
+    # One more than the limit, so that a list that is too long can be told from a complete one.
     claims: Annotated[list[str], at_most(MOST_CLAIMS + 1)]
 
 
 class ClaimVerdict(BaseModel):
-    """Whether the passages say a claim, and what decides it."""
+    """Whether the passages support a claim, and why."""
 
     claim: int
     reason: Annotated[str, short_text()] = ""
@@ -65,13 +65,13 @@ class ClaimVerdict(BaseModel):
 
 
 class VerdictsReply(BaseModel):
-    """Verdicts by the numbers of the claims."""
+    """The reply that the prompt `claim-verdicts` asks for; claims are numbered from 1."""
 
     verdicts: list[ClaimVerdict]
 
 
 def _problem(reply: VerdictsReply, count: int) -> str | None:
-    """What is wrong with verdicts over so many claims: one for each is expected."""
+    """What is wrong with the verdicts on `count` claims, in words for the judge; None: there is one for each."""
     if sorted(verdict.claim for verdict in reply.verdicts) == list(range(1, count + 1)):
         return None
     numbers = ", ".join(str(verdict.claim) for verdict in reply.verdicts) or "none"
@@ -91,11 +91,11 @@ def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Out
     if len(claims) > MOST_CLAIMS:
         failure = Failure(kind="invalid", reason=f"{len(claims)} claims were found in one reply", raw="\n".join(claims))
         return failed_outcome(failure, usage)
-    return _checked(generator, case, prompts, claims, usage)
+    return _check_claims(generator, case, prompts, claims, usage)
 
 
-def _checked(generator: Generator, case: Case, prompts: Path | None, claims: list[str], spent: Usage) -> Outcome:
-    """The share of the claims that the passages support. A list that does not have one verdict for each has failed."""
+def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims: list[str], spent: Usage) -> Outcome:
+    """The share of the claims that the passages support; failed unless each claim has exactly one verdict."""
     lines = "\n".join(f"{number}. {claim}" for number, claim in enumerate(claims, 1))
     limit = max(generator.reply_tokens, TOKENS_PER_CLAIM * len(claims))
     prompt = judge_prompt(
@@ -108,17 +108,24 @@ def _checked(generator: Generator, case: Case, prompts: Path | None, claims: lis
     usage += spent
     if isinstance(reply, Failure):
         return failed_outcome(reply, usage, prompt.notes)
-    supported = {verdict.claim: verdict.supported for verdict in reply.verdicts}
-    reasons = {verdict.claim: " ".join(verdict.reason.split()) for verdict in reply.verdicts}
-    parts = tuple(
-        f"{'supported' if supported[n] else 'not supported'}: {claim}" + (f" ({reasons[n]})" if reasons[n] else "")
-        for n, claim in enumerate(claims, 1)
-    )
-    count = sum(supported.values())
-    unsupported = "; ".join(claim for n, claim in enumerate(claims, 1) if not supported[n])
-    reason = f"{count} of {len(claims)} claims are supported" + (f"; not: {unsupported}" if unsupported else "")
+    verdict_of = {verdict.claim: verdict for verdict in reply.verdicts}
+    parts: list[str] = []
+    unsupported: list[str] = []
+    for number, claim in enumerate(claims, 1):
+        verdict = verdict_of[number]
+        part = f"supported: {claim}" if verdict.supported else f"not supported: {claim}"
+        verdict_reason = " ".join(verdict.reason.split())
+        if verdict_reason:
+            part += f" ({verdict_reason})"
+        parts.append(part)
+        if not verdict.supported:
+            unsupported.append(claim)
+    count = len(claims) - len(unsupported)
+    reason = f"{count} of {len(claims)} claims are supported"
+    if unsupported:
+        reason += f"; not: {'; '.join(unsupported)}"
     return Outcome(
-        status="scored", value=count / len(claims), reason=reason, parts=parts, notes=prompt.notes, usage=usage
+        status="scored", value=count / len(claims), reason=reason, parts=tuple(parts), notes=prompt.notes, usage=usage
     )
 
 
@@ -126,7 +133,7 @@ def _checked(generator: Generator, case: Case, prompts: Path | None, claims: lis
 
 
 class ImpliedReply(BaseModel):
-    """What the prompt `implied-questions` asks for."""
+    """The reply that the prompt `implied-questions` asks for."""
 
     questions: Annotated[list[str], at_most(GUESSES)]
     evasive: bool
@@ -139,14 +146,14 @@ class ImpliedReply(BaseModel):
 
 
 def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embedder: str) -> Rubric:
-    """`rl_r`: the mean cosine of the question with those that the judge guesses from the reply; 0 for an evasive one.
+    """`rl_r`: the mean cosine of the question and the questions that a judge infers from the reply; 0 if evasive.
 
     Args:
-        embed: texts -> unit vectors, from any thread.
-        embedder: its spec; published figures do not say which one theirs was.
+        embed: function from texts to unit vectors; may be called from any thread.
+        embedder: the embedder's spec; the papers do not name theirs.
     """
 
-    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    def judge_relevance(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         prompt = judge_prompt("implied-questions", case, generator, prompts, ("answer",))
         if prompt is None:
             return TOO_LONG
@@ -156,14 +163,18 @@ def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embed
         questions = [" ".join(text.split()) for text in reply.questions if text.strip()]
         value = 0.0
         if not reply.evasive:
-            target, *guessed = embed([case.question, *questions])
-            cosines = [sum(float(a) * float(b) for a, b in zip(target, vector, strict=True)) for vector in guessed]
+            question_vector, *guesses = embed([case.question, *questions])
+            cosines = [_dot(question_vector, guess) for guess in guesses]
             value = min(1.0, max(0.0, sum(cosines) / len(cosines)))
         reason = "evasive" if reply.evasive else f"it would answer: {' / '.join(questions)}"
         return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions), usage=usage)
 
     description = f"RAGAS answer relevance over {embedder}, {OWN_WORDS}"
-    return Rubric("rl_r", description, ("implied-questions",), asked, needs(), extra=embedder)
+    return Rubric("rl_r", description, ("implied-questions",), judge_relevance, needs(), extra=embedder)
+
+
+def _dot(first: Sequence[float], second: Sequence[float]) -> float:
+    return sum(float(a) * float(b) for a, b in zip(first, second, strict=True))
 
 
 # --- the rubrics ---
@@ -204,15 +215,16 @@ EMBEDDER = "minilm"
 def mtrag_rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
     """See `turnmark.evaluation.benchmarks.task.Task.rubrics`.
 
-    MTRAG section 9 says that MTRAG-S has no reference answers; the published tasks have a target each, and the official
-    scores of its answers compare with them (`mtrag-synthetic`).
+    They are the same for MTRAG-S. MTRAG section 9 says that MTRAG-S has no reference answers, but each published task
+    has a target, and the official scores compare with it (`mtrag-synthetic`).
     """
-    extractive = extractive_rubrics(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
+    # The weights were fitted with this embedder, so it does not depend on the request.
+    extractive = extractive_rubrics(shared_embedder(EMBEDDER), EMBEDDER)
     return RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, *extractive
 
 
 def un_rubrics(setting: str | None, embedder: str) -> Sequence[Rubric]:
-    """Those of MTRAG-UN."""
+    """The rubrics of MTRAG-UN; see `turnmark.evaluation.benchmarks.task.Task.rubrics`."""
     return *mtrag_rubrics(setting, embedder), CLARIFICATION
 
 

@@ -1,9 +1,9 @@
-"""`ragas:JUDGE`: faithfulness by the package ragas itself, with which MTRAG and MTRAG-UN measure RL_F (section 6.3.2).
+"""`ragas:JUDGE`: faithfulness by the package ragas, with which MTRAG and MTRAG-UN measure RL_F (section 6.3.2).
 
-The package writes the prompts and counts the claims; what it asks goes to a judge of ours, so that cache, budget,
-prices and time limits hold. As in the official script (judge_wrapper.py) it is shown the conversation as the question,
-the reply, and the texts of the passages. Its claims differ from run to run, so it is asked three times: the mean
-counts, and `rl_f.spread` is the distance of the highest from the lowest. Its reports of usage are off.
+The package writes the prompts and counts the claims. Its calls go to one of our judges, so that cache, budget, prices
+and time limits apply. As in the official script (judge_wrapper.py) it sees the conversation as the question, the reply,
+and the texts of the passages. Its claims vary, so it runs three times: the metric is the mean, and `rl_f.spread` the
+difference of the highest and lowest value. Its telemetry is switched off.
 """
 
 from __future__ import annotations
@@ -40,8 +40,12 @@ _QUIET = {"RAGAS_DO_NOT_TRACK": "true", "LANGSMITH_TRACING": "false", "LANGCHAIN
 
 
 def ragas_rubrics() -> tuple[Rubric, ...]:
-    """What a judge `ragas:JUDGE` is asked for."""
-    os.environ.update(_QUIET)  # read once, when the package is first imported
+    """The rubrics of a judge `ragas:JUDGE`.
+
+    Raises:
+        RequestError: the package ragas is not installed.
+    """
+    os.environ.update(_QUIET)  # the package reads them once, at its first import
     try:
         package = version(RAGAS)
     except importlib.metadata.PackageNotFoundError:
@@ -56,36 +60,38 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
 
 def _faithfulness(generator: Generator, case: Case, _: Path | None) -> Outcome:
     values: list[float] = []
-    used = Usage()
+    usage = Usage()
     for number in range(REPEATS):
-        asked = _Asked(_again(generator, number))
+        counted = _CountedJudge(_for_repeat(generator, number))
         try:
-            value = asyncio.run(_scorer(asked)(case))
-        except Exception as error:  # the package raises what it likes on a reply that it cannot read
+            value = asyncio.run(_scorer(counted)(case))
+        except Exception as error:  # on an unreadable reply the package may raise any exception
             kind = error.kind if isinstance(error, GeneratorError) else "invalid"
-            return failed_outcome(Failure(kind=kind, reason=f"ragas: {error}"), used + asked.used)
-        used += asked.used
+            return failed_outcome(Failure(kind=kind, reason=f"ragas: {error}"), usage + counted.usage)
+        usage += counted.usage
         if math.isnan(value):
-            return Outcome(status="not_applicable", reason="the reply makes no claims", usage=used)
+            return Outcome(status="not_applicable", reason="the reply makes no claims", usage=usage)
         values.append(value)
     mean, spread = sum(values) / len(values), max(values) - min(values)
     parts = tuple(f"{value:.4f}" for value in values)
     reason = f"{', '.join(parts)}; spread {spread:.4f}"
-    return Outcome(status="scored", value=mean, reason=reason, parts=parts, also={SPREAD: spread}, usage=used)
+    return Outcome(status="scored", value=mean, reason=reason, parts=parts, also={SPREAD: spread}, usage=usage)
 
 
-def _again(generator: Generator, number: int) -> Generator:
-    """The judge for one of the repeats: the cache does not say the same once more."""
+def _for_repeat(generator: Generator, number: int) -> Generator:
+    """The judge for one of the repeats, each of which has its own cache entries."""
     if isinstance(generator, ModelNoting):
-        return generator.over(_again(generator.generator, number))
-    return with_cache(generator, REPEATS * generator.repeat + number) if isinstance(generator, Cached) else generator
+        return generator.over(_for_repeat(generator.generator, number))
+    if isinstance(generator, Cached):
+        return with_cache(generator, REPEATS * generator.repeat + number)
+    return generator
 
 
-class _Asked:
-    """A judge of ours, and what it took."""
+class _CountedJudge:
+    """A judge as a function from prompt and temperature to text; counts the usage of its calls."""
 
     def __init__(self, generator: Generator) -> None:
-        self.generator, self.used = generator, Usage()
+        self.generator, self.usage = generator, Usage()
 
     def __call__(self, text: str, temperature: float) -> str:
         try:
@@ -94,14 +100,14 @@ class _Asked:
                 max_tokens=self.generator.reply_tokens,
             )  # fmt: skip
         except GeneratorError as error:
-            self.used += error.usage
+            self.usage += error.usage
             raise
-        self.used += reply.usage
+        self.usage += reply.usage
         return reply.text
 
 
 def _without_vertex() -> None:
-    """Let ragas be imported with a langchain-community without two classes that it names and we never use."""
+    """Stub two classes that ragas imports and newer versions of langchain-community lack; nothing here uses them."""
     for name, kind in (("chat_models.vertexai", "ChatVertexAI"), ("llms.vertexai", "VertexAI"), ("llms", "VertexAI")):
         path = f"langchain_community.{name}"
         try:
@@ -116,7 +122,7 @@ def _without_vertex() -> None:
 
 
 def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
-    """The package's faithfulness over a judge of ours."""
+    """The package's faithfulness metric, asking one of our judges."""
     _without_vertex()
     from langchain_core.outputs import Generation, LLMResult
     from ragas.dataset_schema import SingleTurnSample

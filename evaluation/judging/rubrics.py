@@ -1,5 +1,4 @@
-"""A rubric: one question to a judge about a reply, with its prompt, how the answer is read, and when it applies; and
-what came of it: the outcome of one judge, and the file that keeps every outcome."""
+"""Rubrics (questions to a judge about a reply: prompt, parser, when they apply), outcomes, and the judgements file."""
 
 from __future__ import annotations
 
@@ -27,35 +26,33 @@ from turnmark.evaluation.scores.stats import Level
 
 T = TypeVar("T", bound=BaseModel)
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
-"""Metrics of `bertscore` judges, by whichever model."""
+"""Metrics of `bertscore` judges, without the model's name."""
 EMBEDDED = "embedded"
-"""The judge without a language model, and what ends the names of its metrics in square brackets."""
+"""The name of the judge without a language model; its metrics end in this name in square brackets."""
 OWN_WORDS = "prompt in our own words"
 UNDERSPECIFIED = "UNDERSPECIFIED"
 RAW = 20_000
-"""Characters that are kept of what a judge wrote, of its end where it wrote more."""
+"""Characters kept of a judge's text; of a longer text the end."""
 REASON = 600
-"""Characters of a judge's reasons that a score repeats; the rest is in `judgements.jsonl`."""
+"""Characters of a judge's reasons in `scores.jsonl`; `judgements.jsonl` has all of them."""
 FILE = "judgements.jsonl"
 
 
 class Outcome(Record):
-    """What one judge made of a case.
+    """The outcome of one judge for a case.
 
-    `failed`: the instrument failed, never the system; the reason says how, and `raw` holds what the judge wrote.
+    `failed` means that the instrument failed, not the system under test; `raw` holds the judge's text.
     """
 
     status: ScoreStatus
     value: FiniteFloat | None = Field(default=None, description="scored: in the units of the metric")
-    label: str | None = Field(default=None, description="scored by a label: which of those on offer")
-    reason: str = Field(default="", description="the judge's reasons; not scored: why there is no value")
+    label: str | None = Field(default=None, description="scored by a label: the label that the judge chose")
+    reason: str = Field(default="", description="the judge's reasons; if not scored, why there is no value")
     kind: str | None = Field(default=None, description="failed: the type of the failure, such as `invalid`, `length`")
     raw: str = Field(default="", description="failed: the last text that the judge wrote")
-    parts: tuple[str, ...] = Field(default=(), description="what it was made of: claims with their verdicts, questions")
-    notes: tuple[str, ...] = Field(default=(), description="what of the material the judge was not shown")
-    weight: float = Field(
-        default=1.0, gt=0, description="how much the value counts in a mean, such as parts it is over"
-    )
+    parts: tuple[str, ...] = Field(default=(), description="details of the value: claims with verdicts, questions")
+    notes: tuple[str, ...] = Field(default=(), description="material that was cut because the prompt was too long")
+    weight: float = Field(default=1.0, gt=0, description="weight of the value in a mean, such as its number of parts")
     also: dict[str, FiniteFloat | None] = Field(
         default_factory=dict, description="further metrics of the same call; None: not applicable"
     )
@@ -64,28 +61,28 @@ class Outcome(Record):
     @model_validator(mode="after")
     def _status_fits(self) -> Outcome:
         if (self.status == "scored") != (self.value is not None):
-            raise ValueError("an outcome has a value where it is scored, and nowhere else")
+            raise ValueError("an outcome has a value if and only if it is scored")
         if self.status == "failed" and not self.reason:
             raise ValueError("a failed outcome has a reason")
         return self
 
 
 class Judgement(Outcome):
-    """One line of `judgements.jsonl`: what a judge made of a case, found again by `key` when a run is scored anew."""
+    """One line of `judgements.jsonl`: a judge's outcome for a case, reused by `key` when a run is scored again."""
 
-    key: str = Field(description="SHA-256 of all that can change it: the case, the measure, its prompts, the judge")
-    id: str = Field(description="of the first sample that it was made for")
+    key: str = Field(description="SHA-256 of everything that can change it: case, rubric, prompts, judge")
+    id: str = Field(description="id of the first sample that it was made for")
     repeat: int = 0
     measure: str
     judge: str = Field(description="spec in normal form")
-    prompts: str = Field(default="", description="of a language model: hash of what it was asked with; empty: unknown")
-    models: tuple[str, ...] = Field(default=(), description="that answered, as their endpoint names them")
+    prompts: str = Field(default="", description="hash of the prompts of a language model; empty: unknown")
+    models: tuple[str, ...] = Field(default=(), description="models that answered, as their endpoint names them")
     seconds: FiniteFloat = 0.0
-    tries: int = Field(default=1, description="times it was asked for; `usage` is that of all of them")
+    tries: int = Field(default=1, description="number of tries; `usage` is the sum over them")
 
 
 def open_judgements(path: Path) -> Journal[str, Judgement]:
-    """The judgements of a run, by key; one that failed is asked for again."""
+    """Open the judgements of a run, by key; failed ones are not final and may be asked for again."""
     return Journal(path, Judgement, lambda judgement: judgement.key, lambda judgement: judgement.status != "failed")
 
 
@@ -94,20 +91,20 @@ Ask = Callable[[Generator, Case, Path | None], Outcome]
 
 @dataclass(frozen=True)
 class Rubric:
-    """One metric that a judge gives a value to.
+    """One metric that judges grade.
 
     Attributes:
-        name: of the metric.
-        by: what the metric is, for whoever compares it with a published one.
-        prompts: names of those that it asks with.
-        ask: the judge, the case, the folder with own prompts -> what the judge says.
-        without: case -> why there is nothing to judge; None: there is.
-        level: of the values, for the judges' agreement.
-        values: label -> value, where judges choose a label: several are summed up by majority, and not by the median.
-        extra: what else can change an outcome, such as the embedder.
-        also: names of further metrics that come out of the same call (`Outcome.also`).
-        offers: what its verdict is one of; None: it is not made of a verdict.
-        shown: how reports show the metric and those that it also gives.
+        name: the metric's name.
+        by: a description of the instrument, for the comparison with published figures.
+        prompts: names of its prompts.
+        ask: function from generator, case and the folder with the user's prompts to the outcome.
+        without: function from the case to the reason why the rubric does not apply; None: it applies.
+        level: level of measurement, for the agreement of judges.
+        values: label -> value, if judges choose a label; several judges then decide by majority instead of the median.
+        extra: everything else that can change an outcome, such as the embedder; part of the judgement's key.
+        also: names of further metrics from the same call (`Outcome.also`).
+        offers: the labels or scale of its verdict; None: it asks for no verdict.
+        shown: how reports show the metric and the further ones.
     """
 
     name: str
@@ -124,20 +121,20 @@ class Rubric:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The metrics that come out of it."""
+        """The names of all its metrics."""
         return (self.name, *self.also)
 
 
 _FORM = 1
-"""Of what a key means; raised when an older judgement must not be used again."""
+"""Version of the key; raise it when older judgements must not be reused."""
 
 
 def judgement_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge: str) -> str:
-    """SHA-256 over all that can change a judgement.
+    """SHA-256 over everything that can change a judgement.
 
     Args:
-        prompts: name -> hash of those that the rubric asks with.
-        judge: its spec in normal form.
+        prompts: name -> hash of the rubric's prompts.
+        judge: the judge's spec in normal form.
     """
     shown = {
         "question": case.question, "answer": case.answer, "reference": case.reference,
@@ -150,17 +147,19 @@ def judgement_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge:
 
 
 def prompts_digest(prompts: Mapping[str, str]) -> str:
-    """One hash of several prompts: 16 digits of a SHA-256; empty without prompts.
+    """Combine the hashes of prompts to one: 16 digits of a SHA-256; empty without prompts.
 
     Args:
-        prompts: name -> hash of those that a rubric asks with.
+        prompts: name -> hash of a prompt.
     """
+    if not prompts:
+        return ""
     pairs = json.dumps(sorted(prompts.items())).encode("ascii")
-    return hashlib.sha256(pairs).hexdigest()[:16] if prompts else ""
+    return hashlib.sha256(pairs).hexdigest()[:16]
 
 
 def failed_outcome(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:
-    """The outcome of a judge that gave no verdict."""
+    """The outcome of a judge that gave no usable reply."""
     reason = f"{failure.kind.replace('_', ' ')}: {failure.reason or 'no usable reply came'}"
     return Outcome(
         status="failed", kind=failure.kind, reason=reason, raw=failure.raw[-RAW:], notes=tuple(notes), usage=usage
@@ -184,13 +183,13 @@ def judge_prompt(
     plain: Mapping[str, str] | None = None,
     reply: int | None = None,
 ) -> Fitted | None:
-    """The prompt `name` over a case, within the judge's context; None where it does not fit.
+    """Render the prompt `name` for a case within the judge's context; None: it does not fit.
 
     Args:
-        parts: what of the case it shows besides passages and history, by their names there, each between marks.
-        extra_texts: further texts that it shows, each between marks.
-        plain: our own values, without marks.
-        reply: tokens of the reply; None: the generator's own.
+        parts: names of the case's fields that it shows besides passages and history, each between marks.
+        extra_texts: placeholder -> further text, shown between marks.
+        plain: placeholder -> text of ours, shown without marks.
+        reply: tokens to reserve for the reply; None: the generator's own limit.
     """
     prompt = JUDGES.load(name, prompts)
     shown = [part for part in ("question", "answer", "reference") if part in (*parts, *prompt.placeholders)]
@@ -200,28 +199,34 @@ def judge_prompt(
 
 
 def checked(schema: type[T], most: int, check: Callable[[T], str | None]) -> type[T]:
-    """A schema for one case, whose values pass a check too: a reply that does not is asked for once more.
+    """Add a check to a schema for one case; a reply that fails it is asked for once more.
 
     Args:
-        most: items of its lists.
-        check: value -> what is wrong with it, in words for the judge; None: nothing.
+        most: largest number of items in the schema's lists.
+        check: function from a reply to what is wrong with it, in words for the judge; None: nothing.
     """
 
-    def raised(value: T) -> T:
-        if problem := check(value):
+    def raise_problem(value: T) -> T:
+        problem = check(value)
+        if problem:
             raise ValueError(problem)
         return value
 
-    validator: Any = model_validator(mode="after")(raised)
+    validator: Any = model_validator(mode="after")(raise_problem)
     return create_model(
         schema.__name__, __base__=schema, __validators__={"checked": validator}, most_items=(ClassVar[int], most)
     )
 
 
 def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:
-    """A rubric that is one prompt and one verdict."""
+    """`Rubric.ask` of a rubric with one prompt and one verdict.
 
-    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    Args:
+        value: function from the verdict's label and number to the metric's value.
+        parts: see `judge_prompt`.
+    """
+
+    def ask_for_verdict(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         prompt = judge_prompt(name, case, generator, prompts, parts, dict(case.more))
         if prompt is None:
             return TOO_LONG
@@ -237,27 +242,28 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
             usage=usage,
         )
 
-    return asked
+    return ask_for_verdict
 
 
 def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Ask:
-    """What one judge without a language model says: another judge, or an estimate, costs nothing here."""
+    """`Rubric.ask` of a rubric without a language model; not applicable for other judges, so estimates cost nothing."""
 
-    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
+    def grade_for_judge(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
         if generator.name != judge:
             return Outcome(status="not_applicable", reason=f"only the judge {judge!r} is asked for it")
         return grade(case)
 
-    return asked
+    return grade_for_judge
 
 
 def tenth(_: str, number: float | None) -> float:
+    """A rating from 1 to 10, divided by 10."""
     assert number is not None, "a scale gives a number"
     return number / 10
 
 
 def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
-    """Why a rubric does not apply to a case, or None: it is underspecified, or lacks what the rubric looks at."""
+    """`Rubric.without` of a rubric that needs passages or a reference; it never applies to underspecified tasks."""
 
     def without(case: Case) -> str | None:
         if case.answerability == UNDERSPECIFIED:

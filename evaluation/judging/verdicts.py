@@ -1,14 +1,14 @@
-"""What a judge may say, and how it is read from the text that it wrote: the last verdict counts, or none does.
+"""Verdicts: the labels or scale that a judge is offered, and the parser of its text. The last verdict counts.
 
-A verdict is in double square brackets, or after its name on a separate line, or is all of the text; so official
-prompts ask for it too (`Rating: [[5]]`, `Total rating: 8`, `[[A>B]]`, `yes`). Where nothing of that is there, a label
-in single square brackets counts, which Compound-QA's Table 17 asks for (`[A>B]`), and a field `decision`, which
-MTRAG-UN's script asks for. The last of them is held against what was on offer. It is never searched for among the
-words of the reasons, and an earlier verdict never replaces a last one that is wrong: a judge that quotes the
-reply it judges, or weighs one label before it gives another, would be misread.
+A verdict is in double square brackets, or after its name on a separate line, or the complete text, as the official
+prompts ask for it (`Rating: [[5]]`, `Total rating: 8`, `[[A>B]]`, `yes`). If there is none of these, a label in single
+square brackets counts, as in Compound-QA's Table 17 (`[A>B]`), and a field `decision`, as in MTRAG-UN's script. The
+last candidate must be one of the offered labels or on the scale. The parser does not search the words of the reasons,
+and an earlier verdict never replaces an invalid last one: otherwise it would misread a judge that quotes the reply, or
+that considers one label before it gives another.
 
-A reply that is no verdict is asked for once more. InsCoQA (appendix E) asks for ratings as lines, `Total rating:
-8`: a number follows its name, the last one counts, and all of them must be there and on their scales.
+A reply without a valid verdict is asked for once more. InsCoQA (appendix E) asks for ratings as lines such as `Total
+rating: 8`: the last number after each name counts, and all of them must be there and on their scales.
 """
 
 from __future__ import annotations
@@ -34,20 +34,23 @@ class Labels(Record):
     offered: tuple[str, ...] = Field(min_length=2)
 
     blank: ClassVar[str] = "LABEL"
-    """The word for a label in prompts."""
+    """Stands for a label in prompts."""
 
     def in_words(self) -> str:
-        """What is on offer: `yes, partial or no`."""
+        """The offered labels, such as `yes, partial or no`."""
         return f"{', '.join(self.offered[:-1])} or {self.offered[-1]}"
 
     def read(self, text: str) -> Verdict | None:
-        """The label that `text` is; None: it is not one."""
+        """Parse a label; None: the text is not one of them."""
         plain_text = _plain(text)
-        return next((Verdict(label=label) for label in self.offered if _plain(label) == plain_text), None)
+        for label in self.offered:
+            if _plain(label) == plain_text:
+                return Verdict(label=label)
+        return None
 
 
 class RatingScale(Record):
-    """Numbers from `low` to `high`, decimals among them: judges do give a 7.5."""
+    """Numbers from `low` to `high`; decimals are allowed, because judges write 7.5."""
 
     name: str = "Rating"
     low: FiniteFloat = 1
@@ -56,24 +59,26 @@ class RatingScale(Record):
     blank: ClassVar[str] = "N"
 
     def in_words(self) -> str:
-        """What is on offer: `a number from 1 to 10`."""
+        """The scale, such as `a number from 1 to 10`."""
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, text: str) -> Verdict | None:
-        """The number that `text` is, also as `7/10`; None: it is not one, or not on the scale."""
+        """Parse a number such as `7` or `7/10`; None: the text is not a number on the scale."""
         match = _NUMBER.fullmatch(_plain(text))
         if match is None or (match[2] is not None and float(match[2]) != self.high):
             return None
         value = float(match[1])
-        return Verdict(label=f"{value:g}", value=value) if self.low <= value <= self.high else None
+        if not self.low <= value <= self.high:
+            return None
+        return Verdict(label=f"{value:g}", value=value)
 
 
 class Verdict(Record):
-    """What a judge said: one of the labels as they were offered, or a number with its text."""
+    """A judge's verdict: an offered label, or a number (`value`) and its text (`label`)."""
 
     label: str
-    value: FiniteFloat | None = Field(default=None, description="of a scale")
-    text: str = Field(default="", description="the full text that it ends")
+    value: FiniteFloat | None = Field(default=None, description="the number on a scale; None: a label was offered")
+    text: str = Field(default="", description="the judge's full text, which ends in the verdict")
 
 
 Offer = Labels | RatingScale
@@ -83,7 +88,7 @@ _BRACKETED = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
 _SINGLE = re.compile(r"(?<!\[)\[([^\[\]\n]{1,80})\](?![\](])")
 _DECISION = re.compile(r'"decision"\s*:\s*"([^"\n]{1,80})"')
 _BEFORE = r"(?:feedback:{1,3}[ \t]*)?(?:(?:my|the|final|overall|total)\s+){0,3}"
-# Characters without width, by which a verdict would look like one and be none; and ASCII in its wide forms.
+# Zero-width characters, which make a verdict unreadable without showing; and full-width forms of ASCII.
 _WIDTHLESS = dict.fromkeys((0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF))
 _WIDE: dict[int, Any] = {0xFF01 + n: 0x21 + n for n in range(94)}
 _SIGNS = {ord("»"): ">>", ord("≫"): ">>", ord("≈"): "="}
@@ -93,34 +98,35 @@ _DECORATION = " \t\r\n*_`'\"“”‘’.,;:!()"
 
 
 def _plain(text: str) -> str:
-    """A label without letter case, and without the punctuation and Markdown around it."""
+    """A label in lower case, without the punctuation and Markdown around it."""
     return " ".join(text.translate(_SIGNS).split()).strip(_DECORATION).casefold()
 
 
 def spoken(text: str) -> str:
-    """What of a text was said and not thought: no blocks of reasoning, closed or not, no characters one cannot see."""
+    """A text without blocks of reasoning (closed or not) and without invisible characters."""
     text = text.translate(_TABLE).replace("\\[", "[").replace("\\]", "]")
-    marks = list(_THOUGHT.finditer(text))
-    closed = [mark.end() for mark in marks if mark[1]]
-    start = closed[-1] if closed else 0
-    opened = [mark.start() for mark in marks if not mark[1] and mark.start() >= start]
-    return text[start : opened[0] if opened else None]
+    tags = list(_THOUGHT.finditer(text))
+    ends_of_closing_tags = [tag.end() for tag in tags if tag[1]]
+    start = ends_of_closing_tags[-1] if ends_of_closing_tags else 0
+    unclosed = [tag.start() for tag in tags if not tag[1] and tag.start() >= start]
+    end = unclosed[0] if unclosed else len(text)
+    return text[start:end]
 
 
 def read_verdict(text: str, offer: Offer) -> Verdict | str:
-    """The verdict on offer that a judge's text ends in, or what is wrong in words for the judge. Never raises."""
-    text_spoken = spoken(text)
-    candidates = list(_candidates(text_spoken, offer)) or list(_others(text_spoken, offer))
+    """Parse the last verdict of a judge's text; else say what is wrong, in words for the judge. Never raises."""
+    spoken_text = spoken(text)
+    candidates = list(_candidates(spoken_text, offer)) or list(_other_candidates(spoken_text, offer))
     if not candidates:
-        verdict_of_all = offer.read(text_spoken)
-        return verdict_of_all or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
-    last = max(candidates)[1]
-    verdict = offer.read(_unnamed(last, offer))
+        complete_text = offer.read(spoken_text)
+        return complete_text or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
+    _, last = max(candidates)
+    verdict = offer.read(_without_name(last, offer))
     return verdict or f"the last verdict in it, {_short(last)!r}, is not {offer.in_words()}."
 
 
 def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
-    """All that has the form of a verdict: its position and its text."""
+    """Positions and texts of everything in the form of a verdict."""
     for match in _BRACKETED.finditer(text):
         yield match.start(), match[1]
     pattern = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
@@ -129,15 +135,19 @@ def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
             yield match.start(1), match[1]
 
 
-def _others(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
-    """Labels in single brackets and fields `decision`, with their positions."""
-    if isinstance(offer, Labels):
-        yield from ((match.start(), match[1]) for match in _SINGLE.finditer(text) if offer.read(match[1]))
-        yield from ((match.start(), match[1]) for match in _DECISION.finditer(text))
+def _other_candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
+    """Positions and texts of labels in single brackets and of fields `decision`."""
+    if not isinstance(offer, Labels):
+        return
+    for match in _SINGLE.finditer(text):
+        if offer.read(match[1]):
+            yield match.start(), match[1]
+    for match in _DECISION.finditer(text):
+        yield match.start(), match[1]
 
 
-def _unnamed(text: str, offer: Offer) -> str:
-    """`5` of `Rating: 5` or `[5]`."""
+def _without_name(text: str, offer: Offer) -> str:
+    """Reduce `Rating: 5` or `[5]` to `5`."""
     plain = text.strip(_DECORATION + "[]")
     name = offer.name.casefold()
     if plain.casefold().startswith(name) and plain[len(name) :].lstrip()[:1] in (":", "="):
@@ -153,11 +163,11 @@ def _short(text: str) -> str:
 def ask_verdict(
     generator: Generator, messages: Sequence[PromptMessage], offer: Offer, prompts: Path | None = None
 ) -> tuple[Verdict | Failure, Usage]:
-    """A verdict that is on offer, or a failure with the last text that the judge wrote; and what it cost.
+    """Ask for a verdict; return it, or a failure with the judge's last text; and the usage.
 
-    A reply cut by its limit is asked for once more with twice the room, as everywhere, and one that is cut again has
-    failed, whatever it holds. One that was cut by a filter has failed too. One that is empty, or ends in no verdict
-    that was on offer, is asked for once more with what is wrong about it.
+    A reply cut by its token limit is asked for once more with twice the limit; if it is cut again, it has failed. A
+    reply stopped by a content filter has failed. A reply that is empty or ends in no valid verdict is asked for once
+    more, and the judge is told what is wrong.
     """
 
     def read(text: str) -> Verdict | str:
@@ -178,20 +188,22 @@ R = TypeVar("R", bound=BaseModel)
 def ask_ratings(
     generator: Generator, messages: Sequence[PromptMessage], names: Mapping[str, str], reply: type[R]
 ) -> tuple[R | Failure, Usage]:
-    """The ratings of a reply in plain text, or a failure with what the judge wrote last; and what it cost.
+    """Ask for ratings in plain text; return them, or a failure with the judge's last text; and the usage.
 
-    A reply that lacks a rating, or has one off its scale, is asked for once more.
+    A reply without one of the ratings, or with one off its scale, is asked for once more.
 
     Args:
-        names: name of a rating in the text -> field of `reply`, which has a field `reason` besides.
+        names: name of a rating in the text -> field of `reply`, which also has a field `reason`.
     """
 
     def read(text: str) -> R | str:
         text = spoken(text)
-        numbers = {field: number for name, field in names.items() if (number := _last(name, text)) is not None}
-        missing = [name for name, field in names.items() if field not in numbers]
-        if missing:
-            return f"no line '{missing[0]}: N'"
+        numbers: dict[str, str] = {}
+        for name, field in names.items():
+            number = _last_number(name, text)
+            if number is None:
+                return f"no line '{name}: N'"
+            numbers[field] = number
         try:
             return reply.model_validate({"reason": text.strip(), **numbers})
         except ValidationError as error:
@@ -207,19 +219,19 @@ def _ask_twice(
     nothing: str,
     repair: Callable[[str], Sequence[PromptMessage]] | None = None,
 ) -> tuple[R | Failure, Usage]:
-    """What `parse` makes of a reply, or of a second one where it says in words what is wrong with the first.
+    """Ask and parse a reply; if `parse` returns a problem, ask once more.
 
     Args:
-        nothing: what is missing, for the failure.
-        repair: what is wrong -> how a second reply is asked for, after the first one; None: as before.
+        nothing: what is missing, for the failure's reason.
+        repair: function from the problem to messages that follow the first reply; None: repeat the same messages.
     """
     usage, raw, problem = Usage(), "", ""
-    for last in (False, True):
+    for is_last_try in (False, True):
         try:
             reply = write_text(generator, merge_roles(messages))
         except GeneratorError as error:
             usage += error.usage
-            if error.kind == "bad_reply" and not last:
+            if error.kind == "bad_reply" and not is_last_try:
                 continue
             return Failure(kind=error.kind, raw=raw, reason=str(error)), usage
         usage, raw = usage + reply.usage, reply.text
@@ -235,6 +247,7 @@ def _ask_twice(
     return Failure(kind="invalid", raw=raw, reason=f"{nothing}, twice: {problem}"), usage
 
 
-def _last(name: str, text: str) -> str | None:
+def _last_number(name: str, text: str) -> str | None:
+    """The last number after a name and a colon."""
     numbers = re.findall(rf"{re.escape(name)}[*_`]*\s*:\s*[*_`(]*([0-9.]+\s*(?:/\s*[0-9]+|%)?)", text, re.IGNORECASE)
     return numbers[-1].strip().rstrip(".") if numbers else None

@@ -1,12 +1,12 @@
-"""The prompts of the judges and of the papers' protocols, and how a user's prompt is known to be a paper's own.
+"""The prompts of the judges and of the papers' protocols, and the digests that recognise a paper's original prompt.
 
-The texts of the papers' prompts are not in this project; a digest tells them. It is over the text without white space,
-in lower case, typographic quotation marks made plain, each placeholder by our name for it. Sources: `rb-llm` MTRAG
-Figure 6 (judge_utils.py of the repository prints the same); `idk` MTRAG Figure 8 with the examples of judge_utils.py;
-`clarification` underspecified_eval.py, for MTRAG-UN Figure 6. Of the others there is only the print, whose punctuation
-depends on who copied it, so their digests are over letters and digits alone: `inseval` InsCoQA appendix E, `pairwise`
-and `compound-extract` Compound-QA Tables 17 and 19 (without the lines between /* and */), `kiwi-verdict` KIWI appendix
-A.5.1, zero-shot and few-shot.
+This project does not contain the papers' prompts. A user who copies one into a folder of prompts gets the paper's
+instrument; a digest recognises the copy. It is over the text without white space, in lower case, with plain quotation
+marks and our names of the placeholders. Sources: `rb-llm` MTRAG Figure 6 (the repository's judge_utils.py has the same
+text); `idk` MTRAG Figure 8 with the examples of judge_utils.py; `clarification` underspecified_eval.py, for MTRAG-UN
+Figure 6. The other prompts exist only in print, and copies of it differ in punctuation, so their digests are over
+letters and digits: `inseval` InsCoQA appendix E, `pairwise` and `compound-extract` Compound-QA Tables 17 and 19
+(without the lines between /* and */), `kiwi-verdict` KIWI appendix A.5.1, zero-shot and few-shot.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from turnmark.assistant.prompts import ASSISTANT, Prompt, PromptFolder, check_pr
 
 HERE = Path(__file__).parent
 CASE = frozenset(("question", "history", "conversation", "answer", "reference", "passages"))
-"""What every prompt over one reply can show; `conversation` is the earlier turns and the question."""
+"""Placeholders of every prompt about one reply; `conversation` is the earlier turns and the question."""
 OVER_CASES = ("rb-llm", "rl-mtb", "idk", "claims", "claim-verdicts", "clarification", "implied-questions", "inseval")
-"""The prompts over one reply."""
+"""The prompts about one reply."""
 JUDGES = PromptFolder(HERE, "the judges", lambda name: CASE if name in OVER_CASES else frozenset())
 
 PAPERS: Mapping[str, tuple[str, ...]] = {
@@ -35,26 +35,26 @@ PAPERS: Mapping[str, tuple[str, ...]] = {
     "compound-extract": ("59154a2bb09f4a6b",),
     "kiwi-verdict": ("635a76e743d4e45e", "250e2ce38075eaf2"),
 }
-"""Prompt -> digests of those that its paper used."""
+"""Name of a prompt -> digests of the paper's versions of it."""
 OFFICIAL, OWN = "the paper's prompt", "a prompt of one's own"
-"""What a published figure's instrument is held against, instead of `rubrics.OWN_WORDS`."""
+"""Replace `rubrics.OWN_WORDS` in the description of an instrument."""
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _QUOTES = {ord("‘"): "'", ord("’"): "'", ord("“"): '"', ord("”"): '"', ord("–"): "-", ord("—"): "-"}
 
 
 def own_prompts(directory: Path | None) -> dict[str, str]:
-    """Name -> SHA-256 of the assistant's prompts, after a look at every file of a folder with prompts of one's own."""
+    """Check every file of a folder with the user's own prompts; return name -> SHA-256 of the assistant's prompts."""
     check_prompts(directory, ASSISTANT, JUDGES)
     return ASSISTANT.hashes(ASSISTANT.names, directory)
 
 
 def digest(prompt: Prompt) -> str:
-    """16 digits of a SHA-256 over what a prompt says, however it is laid out."""
+    """16 digits of a SHA-256 over a prompt's text without white space."""
     return _hashed("".join(_plain(prompt).split()))
 
 
 def letters_digest(prompt: Prompt) -> str:
-    """The same over letters and digits alone, for prompts of which there is only a print."""
+    """16 digits of a SHA-256 over a prompt's letters and digits, for prompts that exist only in print."""
     return _hashed("".join(filter(str.isalnum, _plain(prompt))))
 
 
@@ -68,18 +68,18 @@ def _hashed(text: str) -> str:
 
 
 def asks_for_text(prompt: Prompt) -> bool:
-    """Whether a prompt of the user's own wants its reply as text, as the papers' do, and not as an object."""
+    """Whether a user's own prompt asks for plain text, as the papers' prompts do, instead of a JSON object."""
     return prompt.own and not any("JSON" in text for _, text in prompt.sections)
 
 
 def whose(names: Iterable[str], directory: Path | None) -> str:
-    """Whose prompts a measure asks with: `OFFICIAL`, `OWN`, or empty for the built-in ones."""
+    """The origin of some prompts: `OFFICIAL` (all are the papers'), `OWN`, or empty (all are built in)."""
     names = tuple(names)
     if not JUDGES.replaced(names, directory):
         return ""
-    prompts = {name: JUDGES.load(name, directory) for name in names}
-    papers = (
-        prompt.own and not {digest(prompt), letters_digest(prompt)}.isdisjoint(PAPERS.get(name, ()))
-        for name, prompt in prompts.items()
-    )
-    return OFFICIAL if all(papers) else OWN
+    for name in names:
+        prompt = JUDGES.load(name, directory)
+        digests = {digest(prompt), letters_digest(prompt)}
+        if not prompt.own or digests.isdisjoint(PAPERS.get(name, ())):
+            return OWN
+    return OFFICIAL

@@ -54,7 +54,7 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch, tiny_ber
     assert [chair.grades(name) for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r")] == [True] * 3 + [False] * 2
     assert not any(judge.grades("rb_alg") for judge in (chair, *members))
     monkeypatch.setattr(judge, "missing_bertscore", lambda: None)
-    monkeypatch.setattr("turnmark.evaluation.judging.bertscore._fetched", lambda: tiny_bert)
+    monkeypatch.setattr("turnmark.evaluation.judging.bertscore._cached_model", lambda: tiny_bert)
     assert [judge.name for judge in open_judges([spec]) if judge.grades("rb_alg")] == ["bertscore"]
     assert [judge.name for judge in open_judges(["bertscore", spec]) if judge.grades("rb_alg")] == ["bertscore"]
     assert judge.panel_notes([spec]) == judge.panel_notes(["embedded"]) == []
