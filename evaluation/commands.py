@@ -1,4 +1,4 @@
-"""`turnmark eval` and `turnmark score`: a request in, a run folder and one table (or one JSON object) out."""
+"""The commands `turnmark eval` and `turnmark score`: check the request, carry it out, and show the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCORE_OPTIONS = frozenset({
     "budget", "seed", "out", "as_json",
 })  # fmt: skip
 CALL_FIELDS = frozenset({"generator", "prompts", "concurrency", "deadline", "max_failures", "budget"})
-"""How a model is asked; a retrieval takes them if its query mode asks one."""
+"""Options of the calls of a model; a retrieval accepts them if its query mode asks a model."""
 RETRIEVAL_FIELDS = frozenset({
     "typed", "benchmark", "predictions", "data", "task", "domains", "retriever", "embedder", "query", "queries",
     "suite", "limit", "sample", "only", "seed", "out", "dry_run", "full", "as_json", "answered_only", "command",
@@ -42,15 +42,19 @@ RETRIEVAL_FIELDS = frozenset({
 
 
 def planned(make: Callable[[EvalRequest], P], request: EvalRequest, errors: ErrorCollector) -> P:
-    """The plan of a request, unless something is wrong with it or was before: then all of that is raised at once."""
-    plan = errors.collect(make, request)
+    """Plan a request.
+
+    Raises:
+        RequestError: all mistakes, including those already in `errors`.
+    """
+    made_plan = errors.collect(make, request)
     errors.raise_all()
-    assert plan is not None, "errors.raise_all() raised otherwise"
-    return plan
+    assert made_plan is not None, "errors.raise_all() raised otherwise"
+    return made_plan
 
 
 def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors: ErrorCollector) -> EvalRequest:
-    """A request with only what its task takes: the rest is a mistake where it was typed, and else left out."""
+    """Reset the options that the task does not use; an unused option on the command line is a mistake."""
     _check_task(request.benchmark, request.task, command, errors)
     if request.suite is not None and request.benchmark != "all":
         errors.add(f"--suite is for `all`; {request.benchmark} alone is no suite")
@@ -62,7 +66,7 @@ def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors:
         others = "inscoqa has --setting prompt for it, compound-qa --setting vanilla"
         errors.add(f"--protocol is for the MTRAG family and kiwi; {others}")
     if request.judge and not request.scoring and measures_judges(request.benchmark, request.task):
-        judge = request.judge[0]  # the one that is measured is who answers
+        judge = request.judge[0]  # the judge is the system under test, so it takes the place of the generator
         if len(request.judge) > 1 or ("generator" in request.typed and request.generator != judge):
             errors.add("--judge: this task measures one judge; name it once, with --judge or with --generator")
         return request.model_copy(update={"generator": "extractive" if judge == "embedded" else judge, "judge": ()})
@@ -107,7 +111,8 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
     used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks else set())
     if asks and request.query != MINIMAL:
         used |= {"steps"}
-    used -= {"embedder"} if request.scoring else set()
+    if request.scoring:
+        used -= {"embedder"}
     unused = [name for name in EvalRequest.model_fields if name not in used]
     for name in unused:
         flag = flag_of(EvalRequest, name)
@@ -119,7 +124,7 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
 
 
 def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Check how the judges of `score` are to be asked."""
+    """Check the prompts and the budget of the judges of `score`."""
     from turnmark.evaluation.prompts import own_prompts
     from turnmark.evaluation.runs.planning import check_judges_can_spend
 
@@ -131,14 +136,13 @@ def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
 
 
 def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Run a benchmark: answer (or search), score, and set the figures next to the published ones."""
-
+    """Run a benchmark: answer or search, score, and compare with the published figures."""
     request = fit_request(request, "eval", errors)
     if request.benchmark == "all":
         _run_all(request, errors)
     elif task_names(request.benchmark):
         _run_one(request, errors)
-    else:  # of an unknown benchmark only the specs can be checked
+    else:  # for an unknown benchmark, only the specs can be checked
         from turnmark.evaluation.runs.planning import check_specs
 
         check_specs(request, errors)
@@ -178,7 +182,7 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
 
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
+    """Score the answers of another system or, with --task retrieval, its TREC runs."""
     from turnmark.evaluation.runs import running, suites
     from turnmark.evaluation.runs.planning import plan
 
@@ -187,7 +191,7 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
         errors.raise_all()
 
     request = fit_request(request, "score", errors)
-    if not task_names(request.benchmark):  # there is no data to check the files against
+    if not task_names(request.benchmark):  # without a benchmark, the files cannot be checked
         errors.raise_all()
     if suites.is_evaluation(request.predictions):
         systems = planned(suites.plan_systems, request, errors)
@@ -200,7 +204,11 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
 
 
 def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -> None:
-    """Run each part of a suite, or score each system of an evaluation file; `more` is for `--json`."""
+    """Carry out the runs of a suite or of an evaluation file, and show them.
+
+    Args:
+        more: further fields for `--json`.
+    """
     from turnmark.evaluation.runs import suites
 
     entries, folder, failed = suites.run_suite(plan)
@@ -253,16 +261,19 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
         console.print(one_line(f"would leave out {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
         return
     domains = described["domains"]
-    counts = [f"{name} {n}" for name, n in domains.items()] if isinstance(domains, dict) else domains
+    if isinstance(domains, dict):
+        domains = [f"{name} {n}" for name, n in domains.items()]
     specs = ", ".join(f"{role} {spec}" for role, spec in described["specs"].items() if spec)
     action = "search for {n} queries of" if described["task"] == RETRIEVAL else "answer {n} samples of"
     subject = " ".join(filter(None, (described["benchmark"], described.get("setting"))))
-    in_domains = f" ({', '.join(counts)})" if counts else ""
+    in_domains = f" ({', '.join(domains)})" if domains else ""
     lines = [f"would {action.format(n=described['n'])} {subject}{in_domains}", f"with {specs}"]
-    for role, used in described["estimated"].items():
-        tokens = f"about {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out"
-        lines.append(f"{role}: {used['calls']:,} calls, {tokens}")
-    for line in [*lines, f"into {described['run']}", *(f"- {note}" for note in described["notes"])]:
+    for role, usage in described["estimated"].items():
+        tokens = f"about {usage['prompt_tokens']:,} tokens in, {usage['completion_tokens']:,} out"
+        lines.append(f"{role}: {usage['calls']:,} calls, {tokens}")
+    lines.append(f"into {described['run']}")
+    lines += [f"- {note}" for note in described["notes"]]
+    for line in lines:
         console.print(one_line(line), soft_wrap=True)
 
 

@@ -1,1 +1,1 @@
-"""A run: what was asked for, planned, answered and kept in its folder."""
+"""Evaluation runs: the request, the plan, the engine that makes samples, the scheduler and the run folder."""

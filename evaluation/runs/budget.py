@@ -1,4 +1,4 @@
-"""What a run has spent on its samples and their judges, what it may spend, and what it would take."""
+"""The budget of a run: usage and cost of its samples and judges, the limit, and estimates before a run."""
 
 from __future__ import annotations
 
@@ -32,44 +32,45 @@ from turnmark.evaluation.runs.journal import SampleJournal, open_samples
 T = TypeVar("T")
 
 CAUTION = 4
-"""The first samples that run at once are each assumed to cost so many times the guess."""
+"""Safety factor: the first concurrent samples are each assumed to cost this many times the estimate."""
 
 
-def _tokens(used: Usage) -> float:
-    return used.prompt_tokens + used.completion_tokens
+def _tokens(usage: Usage) -> float:
+    return usage.prompt_tokens + usage.completion_tokens
 
 
-def _money(used: Usage) -> float:
-    return used.cost or 0.0
+def _money(usage: Usage) -> float:
+    return usage.cost or 0.0
 
 
 def add_usage(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Usage by role, summed."""
+    """Add usage by role."""
     total = dict(first)
-    for role, used in second.items():
-        total[role] = total.get(role, Usage()) + used
+    for role, usage in second.items():
+        total[role] = total.get(role, Usage()) + usage
     return total
 
 
-def with_cost(used: Usage, price: Price | None) -> Usage:
-    """Usage with its cost: the endpoint's, if it reported a finite one, else by the price, if there is one."""
-    if used.cost is not None and isfinite(used.cost):
-        return used
-    cost = price.cost(used.prompt_tokens, used.completion_tokens) if price is not None else None
-    return used.model_copy(update={"cost": cost})
+def with_cost(usage: Usage, price: Price | None) -> Usage:
+    """Usage with its cost: the endpoint's, if it reported a finite one; else by the price; else None."""
+    if usage.cost is not None and isfinite(usage.cost):
+        return usage
+    cost = price.cost(usage.prompt_tokens, usage.completion_tokens) if price is not None else None
+    return usage.model_copy(update={"cost": cost})
 
 
 class Ledger:
-    """Adds up usage over all calls of a command.
+    """Adds up the usage of a command's samples and decides whether the budget allows another one.
 
     Args:
-        price: of the generator's tokens, if one is configured.
-        budget: the most to be spent; None: no limit.
-        spent: what earlier calls of the command have used.
-        guess: what a sample takes, while none has ended.
+        price: price of the generator's tokens; None: not configured.
+        budget: the limit; None: no limit.
+        spent: usage of earlier calls of the same command.
+        guess: estimated usage of one sample, used until a sample has ended.
 
     Attributes:
         others: role -> price, for roles whose calls go to another model than the generator.
+        now: usage of this call.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Ledger:
     ) -> None:
         self._price, self._budget = price, budget
         self.others: dict[str, Price | None] = {}
-        self._currency = price.currency if price is not None else budget.currency if budget is not None else None
+        self._currency = budget.currency if budget is not None else None
+        if price is not None:
+            self._currency = price.currency
         self._before = with_cost(spent or Usage(), price)
         self._guess = with_cost(guess or Usage(), price)
         self.now = Usage()
@@ -89,35 +92,35 @@ class Ledger:
 
     @property
     def guessed(self) -> bool:
-        """Whether there is a guess of what one takes."""
+        """Whether there is an estimate of one sample's usage."""
         return _tokens(self._guess) > 0
 
     def expect(self, usage: Usage) -> None:
-        """Guess what one takes, while none has ended."""
+        """Set the estimated usage of one sample."""
         self._guess = with_cost(usage, self._price)
 
     def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
-        """Usage by role with its cost, if there is a price."""
-        return {role: with_cost(used, self.others.get(role, self._price)) for role, used in usage.items()}
+        """Add the cost to usage by role, where a price is known."""
+        return {role: with_cost(one, self.others.get(role, self._price)) for role, one in usage.items()}
 
     def spend(self, usage: Mapping[str, Usage]) -> None:
-        """Record what a sample used, priced."""
+        """Record the usage of a sample, with its cost."""
         usage_before = self.now
-        for used in usage.values():
-            self.now += used
+        for usage_of_role in usage.values():
+            self.now += usage_of_role
         self._paid += _tokens(self.now) > _tokens(usage_before)
 
     @property
     def total(self) -> Usage:
-        """What all calls together have used."""
+        """Usage of this call and the earlier ones."""
         return self._before + self.now
 
     def affords(self, running: int) -> bool:
-        """Whether one more sample fits into the budget next to those that are running.
+        """Whether the budget allows one more sample besides `running` others.
 
-        Alone it is assumed to cost the mean of those that used anything, or the guess before there is one. Next to
-        others the higher of the two counts, and while few have ended more than that: the first to end are short ones,
-        and an error about one sample is an error about all that run at once.
+        If no other is running, the sample is assumed to cost the mean of the samples so far, or the estimate if there
+        is none. If others are running, it is assumed to cost the higher of the two, times a safety factor that falls as
+        samples end: the first samples to end are the short ones, and a wrong estimate multiplies over all that run.
         """
         if self._budget is None:
             return True
@@ -131,16 +134,16 @@ class Ledger:
         return spent < limit and spent + (running + 1) * cost_of_one <= limit * tolerance
 
     def exhausted(self) -> str:
-        """Why no more samples are started."""
+        """The reason why no more samples are started."""
         return f"stopped by --budget: {', '.join(self.in_words()) or 'nothing'} spent, and one more would exceed it"
 
     def in_words(self) -> list[str]:
-        """What was spent so far, over all calls: tokens, and money if there is a price."""
-        used = self.total
-        tokens = used.prompt_tokens + used.completion_tokens
+        """The usage so far, over all calls: tokens and, if there is a price, money."""
+        total = self.total
+        tokens = total.prompt_tokens + total.completion_tokens
         words = [f"{tokens:,} tokens"] if tokens else []
-        if self._currency is not None and used.cost is not None:
-            words.append(f"{used.cost:.4f} {self._currency}")
+        if self._currency is not None and total.cost is not None:
+            words.append(f"{total.cost:.4f} {self._currency}")
         return words
 
 
@@ -151,23 +154,33 @@ def open_ledger(
     guess: Usage | None = None,
     judged: Usage | None = None,
 ) -> Ledger:
-    """Prices, budget and what a run has spent already.
+    """Open the ledger of a run, with prices, budget and earlier usage.
 
     Args:
-        generator: its spec, by which a price is looked up.
-        budget: `--budget` as it was given.
-        samples: those of the run so far.
-        guess: what a sample may cost.
-        judged: what judges of the run, and other runs on the same budget, have used.
+        generator: spec of the generator, whose price is looked up.
+        budget: value of `--budget`.
+        samples: the samples of the run so far.
+        guess: estimated usage of one sample.
+        judged: usage of the run's judges and of other runs on the same budget.
+
+    Raises:
+        RequestError: the budget or the prices are wrong; see `price_in`.
     """
     prices = load_prices()
     limit = parse_budget(budget) if budget is not None else None
     price = price_of(generator, prices) if limit is None else price_in(limit, generator, prices)
-    return Ledger(price, limit, (spent_on(samples) if samples else Usage()) + (judged or Usage()), guess)
+    spent = judged or Usage()
+    if samples:
+        spent = spent_on(samples) + spent
+    return Ledger(price, limit, spent, guess)
 
 
 def price_in(budget: Budget, spec: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of a model; one in the currency of the budget if that is money."""
+    """The price of a model, which must be in the currency of the budget.
+
+    Raises:
+        RequestError: the budget is money and the model has no price, or the price is in another currency.
+    """
     price = price_of(spec, prices)
     if budget.money is not None and price is None:
         raise RequestError(
@@ -180,29 +193,32 @@ def price_in(budget: Budget, spec: str, prices: Mapping[str, Price]) -> Price | 
 
 
 def spent_on(samples: SampleJournal) -> Usage:
-    """What the samples of a run have used, over all their attempts."""
-    return sum((used for sample in samples.records() for used in sample.usage.values()), Usage())
+    """Usage of a run's samples, over all their attempts."""
+    total = Usage()
+    for sample in samples.records():
+        total = sum(sample.usage.values(), total)
+    return total
 
 
 def spent_on_judges(folder: Path) -> Usage:
-    """What the judgements in a run's folder have used."""
+    """Usage of the judgements in a run's folder."""
     from turnmark.evaluation.judging.rubrics import FILE, open_judgements
 
     return sum((judgement.usage for judgement in open_judgements(folder / FILE).records()), Usage())
 
 
 def spent_in(folder: Path) -> Usage:
-    """What samples and judgements in a run's folder have used; nothing if there is no such folder."""
+    """Usage of samples and judgements in a run's folder; zero if there is no such folder."""
     return spent_on(open_samples(folder / "predictions.jsonl")) + spent_on_judges(folder)
 
 
-# --- what it would take ----------------------------------------------------------------------------------------------
+# --- estimates -------------------------------------------------------------------------------------------------------
 
 ANSWER_TOKENS, VERDICT_TOKENS, OBJECT_TOKENS = 200, 150, 60
-"""Tokens that a reply is assumed to have: an answer, a verdict with its reasons, a small JSON object."""
+"""Assumed tokens of a reply: an answer, a verdict with its reasons, a small JSON object."""
 TWO_PARTS = "Answer: An answer.\nProcedural instructions:\n1. A step."
 CLAIMS = 5
-"""Claims that an answer is assumed to make."""
+"""Assumed number of claims in an answer."""
 JUDGED: Mapping[str, Any] = {
     "claims": ["a claim of some words"] * CLAIMS,
     "verdicts": [{"claim": number, "reason": "", "supported": True} for number in range(1, CLAIMS + 1)],
@@ -210,18 +226,18 @@ JUDGED: Mapping[str, Any] = {
     "evasive": True,
     "completion": 50,
 }
-"""Field of a judge's reply -> its value in an estimate."""
+"""Field of a judge's reply -> placeholder value in an estimate."""
 MOST = 2000
-"""Items whose prompts are rendered; of more, so many are taken at even distances and the sum is scaled."""
+"""Largest number of items whose prompts are rendered; more items are sampled at even distances."""
 
 
 class CountingModel(GeneratorBase):
-    """Counts the tokens of what it is asked (`turnmark.assistant.budget.count_tokens`) and asks nobody.
+    """A generator for estimates: counts the tokens of its prompts (`count_tokens`) and calls no model.
 
-    Its replies have the right form and say nothing: a schema's own `example` (and `tokens`), or the smallest value.
+    Its replies are placeholders in the right form: the smallest value of the schema, or a short text.
 
     Args:
-        verdict: what it replies as a judge if no object is asked for; None: it is not a judge.
+        verdict: its reply as a judge if no object is asked for; None: it is not a judge.
     """
 
     def __init__(
@@ -243,7 +259,7 @@ class CountingModel(GeneratorBase):
         return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
 
     def _reply(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:
-        """A reply, and the tokens that one is assumed to have."""
+        """A placeholder reply and the assumed tokens of a real one."""
         if schema is not None:
             value = smallest_value(schema.model_json_schema())
             if self._verdict is None:
@@ -251,7 +267,8 @@ class CountingModel(GeneratorBase):
             return json.dumps({name: JUDGED.get(name, value[name]) for name in value}), 2 * OBJECT_TOKENS
         if self._verdict is not None:
             return self._verdict, VERDICT_TOKENS
-        return TWO_PARTS if "Procedural instructions:" in messages[0].content else "An answer. [1]", ANSWER_TOKENS
+        asks_for_two_parts = "Procedural instructions:" in messages[0].content
+        return TWO_PARTS if asks_for_two_parts else "An answer. [1]", ANSWER_TOKENS
 
 
 def smallest_value(schema: dict[str, Any]) -> Any:
@@ -267,8 +284,8 @@ def smallest_value(schema: dict[str, Any]) -> Any:
 
 
 def counting_like(generator: Generator) -> CountingModel:
-    """A generator that counts, and for which turns are laid out as for this one."""
-    # Not the generator's own context, which an endpoint would be asked for.
+    """A counting generator for which prompts are made as for `generator`."""
+    # Reading the generator's own context size could call its endpoint.
     counting = CountingModel(generator.name, HOSTED_CONTEXT, generator.reply_tokens)
     counting.size = traits_of(generator).size
     return counting
@@ -277,20 +294,20 @@ def counting_like(generator: Generator) -> CountingModel:
 def estimate_items(
     items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MOST
 ) -> dict[str, Usage]:
-    """Usage by role over all items: of a run, its judges.
+    """Estimate the usage by role over all items.
 
     Args:
-        total: how many items there are; with repeats, each counts so often.
-        usage: what one item takes, by a `CountingModel`.
-        most: items that are looked at, at even distances.
+        total: number of items, times repeats.
+        usage: function from an item to its usage, by a `CountingModel`.
+        most: largest number of items to look at; more items are sampled at even distances, and the sum is scaled.
     """
     step = max(1, -(-total // most))
-    used: dict[str, Usage] = {}
+    sum_of_sampled: dict[str, Usage] = {}
     sampled = 0
     for item in itertools.islice(items, 0, None, step):
         sampled += 1
-        with suppress(Exception):  # an item that cannot be answered (too long, say) costs next to nothing
-            used = add_usage(used, usage(item))
+        with suppress(Exception):  # an item that cannot be answered, because it is too long, say, costs almost nothing
+            sum_of_sampled = add_usage(sum_of_sampled, usage(item))
     scale = total / sampled if sampled else 0.0
     return {
         role: Usage(
@@ -298,10 +315,11 @@ def estimate_items(
             prompt_tokens=round(one.prompt_tokens * scale),
             completion_tokens=round(one.completion_tokens * scale),
         )
-        for role, one in used.items()
+        for role, one in sum_of_sampled.items()
     }
 
 
-def usage_json(used: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
-    """An estimate as `--dry-run` prints it."""
-    return {role: one.model_dump(include={"calls", "prompt_tokens", "completion_tokens"}) for role, one in used.items()}
+def usage_json(usage: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
+    """An estimate in the form that `--dry-run` prints."""
+    fields = {"calls", "prompt_tokens", "completion_tokens"}
+    return {role: one.model_dump(include=fields) for role, one in usage.items()}

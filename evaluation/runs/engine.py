@@ -1,7 +1,7 @@
-"""Answers the samples of a run, or the attempts of a synthesis: each with a deadline, each on file as soon as it ends.
+"""Makes the samples of a run, or the attempts of a synthesis, each within a deadline, and writes each when it ends.
 
-`turnmark.evaluation.runs.scheduler` runs them; this module decides what may start, bounds the calls of each sample, and
-appends what came of it.
+`turnmark.evaluation.runs.scheduler` runs the jobs; this module decides which may start, limits the calls of each
+sample, and appends the sample to the file.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from turnmark.evaluation.runs.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, 
 
 DEADLINE = 300.0
 GRACE = 5.0
-"""Seconds after its deadline (at most as many as it had) in which a sample may still end, with a better message."""
+"""Seconds after its deadline in which a sample may still end with a better message; at most as long as the deadline."""
 MOST_LEFT_BEHIND = 256
-"""Workers that may hang at a time, each a thread that cannot be ended; beyond that, no more samples are tried."""
+"""Largest number of hanging workers, which are threads that cannot be stopped; beyond it, the run stops."""
 
 Answer = Callable[[Item, Generator | None], Sample]
 
 
 class SampleStore(Protocol):
-    """Where samples are appended: the folder of a run, or of a synthesis."""
+    """The folder to which samples are appended: that of a run or of a synthesis."""
 
     samples: SampleJournal
 
@@ -45,30 +45,30 @@ class SampleStore(Protocol):
 
 @dataclass(frozen=True)
 class SampleJob:
-    """A sample to make: an item, and which time it is answered (from 0)."""
+    """A sample to make: an item and the number of its repeat, from 0."""
 
     item: Item
     repeat: int = 0
 
     @property
     def key(self) -> SampleKey:
-        """As `Sample.key`."""
+        """The key of the sample; see `Sample.key`."""
         return self.item.id, self.repeat
 
     @property
     def before(self) -> SampleKey | None:
-        """The key of the sample that this one continues, if any: of the same repeat."""
+        """The key of the sample (of the same repeat) that this one continues from; None: none."""
         return (self.item.after, self.repeat) if self.item.after is not None else None
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop, and how much at once.
+    """Limits of concurrency, time and failures.
 
     Attributes:
         concurrency: samples at once.
         deadline: seconds for one sample, all of its calls together.
-        max_failures: failed samples of this call, beyond which no more are tried; None: no limit.
+        max_failures: number of failed samples beyond which the run stops; None: no limit.
     """
 
     concurrency: int = CONCURRENCY
@@ -78,12 +78,12 @@ class Limits:
 
 @dataclass
 class RunOutcome:
-    """How the samples of this call ended.
+    """Counts of the samples of this call by their end.
 
     Attributes:
-        stopped: why not all were tried; empty if they were.
-        gave_up: it was stopped by failures, which makes the command fail.
-        failures: type of failure -> how many.
+        stopped: why not all samples were tried; empty: all were.
+        gave_up: whether failures stopped the run, so that the command fails.
+        failures: type of failure -> number of samples.
     """
 
     done: int = 0
@@ -108,8 +108,8 @@ class _Engine:
         self._answer, self._generator, self._store = answer, generator, store
         self._limits, self._ledger, self._progress = limits, ledger, progress
         self._started: dict[SampleKey, tuple[float, Bounded | None]] = {}
-        self._hopeless = 0  # such failures in a row, samples that asked no model aside
-        # A sample that waits for others' calls would spend its own time on them.
+        self._hopeless = 0  # hopeless failures in a row, not counting samples that asked no model
+        # A sample's deadline runs while it waits for other calls, so no more samples run than the model serves at once.
         most = traits_of(generator).at_once if generator else None
         self.scheduler: Scheduler[SampleJob, Sample] = Scheduler(
             self._begin, self._take, self._admit, self._refuse,
@@ -126,11 +126,12 @@ class _Engine:
         return all(other.key != job.before for other in running)
 
     def _begin(self, job: SampleJob) -> Callable[[], Sample]:
-        began, seconds, generator, item = time.monotonic(), self._limits.deadline, self._generator, job.item
+        began = time.monotonic()
+        seconds, generator, item = self._limits.deadline, self._generator, job.item
         if job.before is not None:
             item = replace(item, earlier=self._store.samples.get(job.before))
         if job.repeat and isinstance(generator, Cached):
-            generator = with_cache(generator, job.repeat)  # the cache keeps the replies of each repeat apart
+            generator = with_cache(generator, job.repeat)  # each repeat has its own cache entries
         bounded = Bounded(generator, began + seconds, seconds) if generator else None
         self._started[job.key] = began, bounded
         return partial(self._answer, item, bounded)
@@ -139,12 +140,14 @@ class _Engine:
         if isinstance(result, Overdue):
             limit = f"{self._limits.deadline:g} s"
             result = GeneratorError("timeout", f"no answer within the sample's {limit}; given up")
-        sample = self._put(job, failed_sample(job, result) if isinstance(result, BaseException) else result)
+        sample = failed_sample(job, result) if isinstance(result, BaseException) else result
+        sample = self._write(job, sample)
         if sample.status == "failed":
             self._count_failure(sample)
         else:
             self.outcome.done += 1
-            self._hopeless = 0 if sample.usage else self._hopeless
+            if sample.usage:
+                self._hopeless = 0
         status = [f"{self.outcome.failed} failed"] if self.outcome.failed else []
         self._progress.tell(", ".join([*status, *self._ledger.in_words()]))
         self._progress.advance()
@@ -164,14 +167,14 @@ class _Engine:
         elif limit is not None and self.outcome.failed > limit:
             self._stop(f"stopped after {self.outcome.failed} failures, more than --max-failures {limit}")
 
-    def _put(self, job: SampleJob, sample: Sample) -> Sample:
-        """Append a sample as it is returned: with the cost of all its attempts and the time of the last one."""
+    def _write(self, job: SampleJob, sample: Sample) -> Sample:
+        """Append a sample, with the usage of all its attempts and the time of the last one; return what was written."""
         began, bounded = self._started.pop(job.key)
         earlier = self._store.samples.get(job.key)
-        used = dict(sample.usage)
+        usage = dict(sample.usage)
         if bounded is not None and sample.status == "failed":
-            used = {"failed": bounded.usage} if bounded.usage.calls else {}
-        priced = self._ledger.priced(used)
+            usage = {"failed": bounded.usage} if bounded.usage.calls else {}
+        priced = self._ledger.priced(usage)
         self._ledger.spend(priced)
         fields = {
             "repeat": job.repeat,
@@ -183,13 +186,13 @@ class _Engine:
         complete = sample.model_copy(update={**fields, "timings": {**sample.timings, **total}})
         try:
             self._store.append(complete)
-        except ValueError as error:  # NaN, say: then the file holds why there is no sample
+        except ValueError as error:  # a value such as NaN cannot be written; the file gets the reason instead
             complete = failed_sample(job, error).model_copy(update={**fields, "timings": total})
             self._store.append(complete)
         return complete
 
     def _refuse(self, job: SampleJob) -> None:
-        """Record that a sample was not tried; one that failed before stays failed."""
+        """Record that a sample was skipped; if it failed before, it stays failed."""
         self.outcome.stopped = self.outcome.stopped or self._ledger.exhausted()
         self.outcome.skipped += 1
         earlier = self._store.samples.get(job.key)
@@ -203,7 +206,7 @@ class _Engine:
 
 
 def failed_sample(job: SampleJob, error: BaseException) -> Sample:
-    """A sample that failed, with its typed reason. Every error ends here: one sample's is no other's."""
+    """Make a failed sample with the type and text of an error; other samples are not affected."""
     try:
         message = str(error)
     except Exception:
@@ -225,14 +228,14 @@ def generate(
     ledger: Ledger,
     progress: Progress,
 ) -> RunOutcome:
-    """Make the samples of all jobs: done, failed, or skipped if the work was stopped.
+    """Make the samples of all jobs: done, failed, or skipped if the run was stopped.
 
     Args:
-        jobs: those that are not finished yet, in the data's order; one that continues another comes after it. For a
-            None among them see `Scheduler.run`.
+        jobs: the unfinished jobs in the order of the data; a job that continues from another comes after it. May yield
+            None, see `Scheduler.run`.
         answer: makes one sample; called from many threads.
-        generator: handed to `answer`, bounded; None: the extractive forms.
-        ledger: prices, the budget and what has been spent.
+        generator: passed to `answer` with the sample's deadline; None: the extractive forms.
+        ledger: prices, budget and usage so far.
     """
     engine = _Engine(answer, generator, store, limits, ledger, progress)
     engine.scheduler.run(jobs)

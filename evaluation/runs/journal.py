@@ -1,8 +1,8 @@
-"""Append-only files of records, a line of JSON each: samples of a run, judgements, what a synthesis made.
+"""Append-only files of records as JSON lines: the samples of a run, judgements, the items of a synthesis.
 
-A journal keeps in memory only the offset of each record, so that it may hold any number of them. The last line of a key
-counts. A line that a kill tore is cut off when the file is opened; a full line that is not a record is skipped and
-listed in `problems`. What `append` wrote is with the operating system when it returns.
+A journal keeps only the offset of each record in memory, so that it may hold any number of them. The last line of a key
+counts. An incomplete last line, left by a killed process, is cut off when the file is opened; a complete line that is
+not a record is skipped and listed in `problems`. `append` has passed the line to the operating system when it returns.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ R = TypeVar("R", bound=Record)
 SampleKey = tuple[str, int]
 """Id and repeat of a sample."""
 
-# Line ends of Unicode that readers of JSON lines may split at.
+# Unicode line ends, at which some readers of JSON lines split.
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 
 
 def json_line(record: Record) -> str:
-    """A record as one line of JSON, with its line end; there is no other line end in it by anyone's rules.
+    """A record as one line of JSON with a line end, and without any Unicode line end inside.
 
-    Half a surrogate pair, which models and files do write and no UTF-8 holds, becomes U+FFFD.
+    A lone surrogate, which models and files sometimes write and UTF-8 cannot encode, becomes U+FFFD.
     """
     text = valid_text(json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False))
     return _LINE_ENDS.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
 
 
 def read_records(path: Path, kind: type[R]) -> Iterator[R]:
-    """The records of a file, one at a time; none if there is no file, and none for a line that is not a record."""
+    """Yield the records of a file; lines that are not records are skipped, and a missing file has no records."""
     if not path.is_file():
         return
     with open(path, "rb") as file:
@@ -53,7 +53,7 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
 
 @contextmanager
 def open_atomic(path: Path) -> Iterator[TextIO]:
-    """A text file that appears under its name when all of it is written; a file that was there stays until then."""
+    """Open a text file to write; it replaces the file at `path` atomically when the context ends."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(part, "w", encoding="utf-8", newline="\n") as file:
@@ -64,18 +64,19 @@ def open_atomic(path: Path) -> Iterator[TextIO]:
 
 
 class Journal(Generic[K, R]):
-    """Records on file, by key.
+    """A file of records by key.
 
     Args:
-        path: of the file, which need not exist.
-        kind: of the records.
-        key: of a record.
-        is_final: whether a record settles its key; otherwise another one may follow. None: each settles it.
-        unreadable: what `problems` says of a line that is not a record.
+        path: the file, which need not exist.
+        kind: class of the records.
+        key: function from a record to its key.
+        is_final: function that tells whether a record is final; otherwise another one for its key may follow. None: all
+            records are final.
+        unreadable: the text in `problems` for a line that is not a record.
 
     Attributes:
-        problems: the lines that could not be read.
-        damaged: a line could not be read, or a key came twice.
+        problems: the lines that cannot be read.
+        damaged: whether a line cannot be read or a key has several lines.
     """
 
     def __init__(
@@ -118,11 +119,15 @@ class Journal(Generic[K, R]):
     def _add(self, key: K, record: R) -> None:
         self.damaged |= key in self._offsets
         self._offsets[key] = self._end
-        if self._is_final is not None:
-            (self._open_keys.discard if self._is_final(record) else self._open_keys.add)(key)
+        if self._is_final is None:
+            return
+        if self._is_final(record):
+            self._open_keys.discard(key)
+        else:
+            self._open_keys.add(key)
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return len(self._offsets)
 
     def __contains__(self, key: object) -> bool:
@@ -130,7 +135,7 @@ class Journal(Generic[K, R]):
         return key in self._offsets
 
     def keys(self) -> Iterator[K]:
-        """The keys, in the order in which they first came."""
+        """The keys, in the order of their first records."""
         return iter(self._offsets)
 
     def records(self) -> Iterator[R]:
@@ -138,17 +143,19 @@ class Journal(Generic[K, R]):
         return (self._kind.model_validate_json(self._line(offset)) for offset in self._offsets.values())
 
     def get(self, key: K) -> R | None:
-        """The last record of a key; None if there is none."""
+        """The last record of a key; None: there is no record."""
         offset = self._offsets.get(key)
-        return None if offset is None else self._kind.model_validate_json(self._line(offset))
+        if offset is None:
+            return None
+        return self._kind.model_validate_json(self._line(offset))
 
     @property
     def unfinished(self) -> int:
-        """How many keys no record settles."""
+        """The number of keys without a final record."""
         return len(self._open_keys)
 
     def finished(self, key: K) -> bool:
-        """Whether a record settles the key, so that it need not be tried again."""
+        """Whether the key has a final record."""
         return key in self._offsets and key not in self._open_keys
 
     def _line(self, offset: int) -> bytes:
@@ -158,7 +165,12 @@ class Journal(Generic[K, R]):
         return self._reading.readline()
 
     def append(self, record: R) -> None:
-        """Write a record to the end of the file."""
+        """Write a record to the end of the file.
+
+        Raises:
+            ValueError: the key has a final record already, or a value cannot be written as JSON.
+            OSError: the file cannot be written; an incomplete line is cut off.
+        """
         key = self._key(record)
         if self.finished(key):
             raise ValueError(f"{key} is in {self.path.name} already")
@@ -170,19 +182,20 @@ class Journal(Generic[K, R]):
             while unwritten:
                 unwritten = unwritten[self._writing.write(unwritten) :]
         except OSError as error:
-            with suppress(OSError):  # else the torn line is cut off by whoever opens the file next
+            with suppress(OSError):  # if this fails, the incomplete line is cut off when the file is opened next
                 os.truncate(self.path, self._end)
             raise OSError(error.errno, error.strerror, str(self.path)) from error
         self._add(key, record)
         self._end += len(line)
 
     def arrange(self, order: Iterable[K]) -> None:
-        """Rewrite the file in this order, a line a key; keys that are not in the order follow.
+        """Rewrite the file in this order, one line a key; keys that are not in the order follow.
 
-        A reader sees the old file or the new one, and so does whoever continues after a kill.
+        The file is replaced atomically.
         """
         in_order = {key: self._offsets[key] for key in order if key in self._offsets}
-        in_order |= {key: offset for key, offset in self._offsets.items() if key not in in_order}
+        for key, offset in self._offsets.items():
+            in_order.setdefault(key, offset)
         if not self.damaged and list(in_order.values()) == sorted(in_order.values()):
             self.path.touch()
             return
@@ -200,7 +213,7 @@ class Journal(Generic[K, R]):
         self._offsets, self.damaged = offsets, False
 
     def close(self) -> None:
-        """Close the file, with its content on the disk."""
+        """Write the content to the disk and close the file."""
         if self._writing is not None:
             os.fsync(self._writing.fileno())
             self._writing.close()
@@ -213,6 +226,6 @@ SampleJournal = Journal[SampleKey, Sample]
 
 
 def open_samples(path: Path) -> SampleJournal:
-    """The journal of a run's samples, `predictions.jsonl`; one that failed or was skipped is tried again."""
+    """Open the journal of a run's samples, `predictions.jsonl`; failed and skipped samples are not final."""
     unreadable = "not a sample; dropped and tried again"
     return Journal(path, Sample, lambda sample: sample.key, lambda sample: sample.status == "done", unreadable)

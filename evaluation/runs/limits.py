@@ -1,4 +1,4 @@
-"""What keeps calls of a model within bounds: until when, at which temperature."""
+"""Wrappers of generators: a deadline, a default temperature, and a record of the models that answered."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from turnmark.core.specs import parse_spec
 
 
 def with_temperature(generator: Generator, temperature: float) -> Generator:
-    """The same generator, whose calls that name no temperature have this one; as it is where its spec names one."""
+    """Give a generator a default temperature, unless its spec sets one."""
     try:
-        has_own = "temperature" in parse_spec(generator.name).options
-    except RequestError:  # somebody else's generator is called what it likes
-        has_own = False
-    return generator if has_own else _WithTemperature(generator, temperature)
+        sets_temperature = "temperature" in parse_spec(generator.name).options
+    except RequestError:  # the name of a third-party generator need not be a spec
+        sets_temperature = False
+    return generator if sets_temperature else _WithTemperature(generator, temperature)
 
 
 class _WithTemperature(GeneratorWrapper):
@@ -43,7 +43,7 @@ class _WithTemperature(GeneratorWrapper):
 
 
 class ModelNoting(GeneratorWrapper):
-    """A judge's generator that notes which model its endpoint says has answered."""
+    """A judge's generator that records the names of the models that answered, as the endpoint reports them."""
 
     def __init__(self, generator: Generator) -> None:
         super().__init__(generator)
@@ -56,18 +56,18 @@ class ModelNoting(GeneratorWrapper):
         return reply
 
     def over(self, generator: Generator) -> ModelNoting:
-        """The same notes over another generator."""
+        """Wrap another generator with the same record."""
         other = ModelNoting(generator)
         other.models = self.models
         return other
 
 
 class Bounded(GeneratorWrapper):
-    """Passes calls on to a generator.
+    """A generator whose calls end with the sample's deadline, and whose usage is counted.
 
     Args:
-        ends: when the sample must be done, by `time.monotonic()`.
-        allowed: seconds that it had, for the message.
+        ends: time of the deadline, by `time.monotonic()`.
+        allowed: seconds that the sample had, for the error message.
     """
 
     def __init__(self, generator: Generator, ends: float, allowed: float) -> None:
@@ -78,21 +78,21 @@ class Bounded(GeneratorWrapper):
 
     @classmethod
     def until(cls, generator: Generator, seconds: float) -> Bounded:
-        """One whose sample has so many seconds from now."""
+        """Wrap a generator with a deadline in `seconds` from now."""
         return cls(generator, time.monotonic() + seconds, seconds)
 
     @property
     def left(self) -> float:
-        """Seconds that the sample still has, 0 at least."""
+        """Seconds until the deadline, at least 0."""
         return max(0.0, self._ends - time.monotonic())
 
     @property
     def repeat(self) -> int:
-        """Which of an item's samples this is, where that makes a difference to the generator: with a cache."""
+        """Number of the repeat, for a cached generator; 0 for others, which do not know it."""
         return self.generator.repeat if isinstance(self.generator, Cached) else 0
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """See `Generator.complete`. Nothing is streamed: nobody watches, and a broken stream could not be retried."""
+        """See `Generator.complete`. Nothing is streamed, because a broken stream could not be retried."""
         on_text = options.pop("on_text", None)
         reply: Completion = self._within(lambda: self.generator.complete(messages, **options))
         if on_text is not None:
@@ -103,12 +103,16 @@ class Bounded(GeneratorWrapper):
         return self._within(lambda: super(Bounded, self)._converse(messages, tools, **options))
 
     def _within(self, call: Callable[[], Any]) -> Any:
-        """What a call gives, which ends with the sample's time and is counted."""
+        """Call, with the deadline; count the usage.
+
+        Raises:
+            GeneratorError: the deadline has passed, or the call failed.
+        """
         problem = f"the sample's deadline of {self._allowed:g} s has passed"
         if not self.left:
             raise GeneratorError("timeout", problem)
         try:
-            with stoppable(Stop(current().left(self.left))):  # one around another: the shorter time holds
+            with stoppable(Stop(current().left(self.left))):  # if deadlines are nested, the earlier one holds
                 reply = call()
         except GeneratorError as error:
             self.count(error.usage)
@@ -120,6 +124,6 @@ class Bounded(GeneratorWrapper):
         return reply
 
     def count(self, usage: Usage) -> None:
-        """Add what a call cost."""
+        """Add the usage of a call."""
         with self._lock:
             self.usage += usage

@@ -1,4 +1,4 @@
-"""The texts of passages by id, from a corpus file; the passages that an earlier run found; what searches a corpus."""
+"""Passages of a corpus by id, recorded passages of earlier runs, and retrievers over a corpus."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from turnmark.retrieval.manifest import BuildSettings
 
 HIDDEN = "#hidden"
-"""Ends the id of a task whose relevant passages are hidden (`--counterfactual`)."""
+"""Suffix of the id of a task whose relevant passages are hidden (`--counterfactual`)."""
 
 
 class CorpusTexts:
-    """Looks passages up in a BEIR corpus file. Its ids are read once, when one is asked for; texts stay on disk."""
+    """Looks up passages in a BEIR corpus file. The ids are read at the first lookup; the texts stay on disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,11 +38,11 @@ class CorpusTexts:
     def _index(self) -> dict[str, int]:
         with self._lock:
             if self._offsets is None:
-                self._offsets = dict(self._read())
+                self._offsets = dict(self._read_offsets())
             return self._offsets
 
     def get(self, name: str) -> Passage | None:
-        """The passage with this id; None if the corpus has none."""
+        """The passage with this id; None: the corpus has no such passage."""
         offset = self._index().get(name)
         if offset is None:
             return None
@@ -50,16 +50,18 @@ class CorpusTexts:
             file.seek(offset)
             return _passage(file.readline())
 
-    def _read(self) -> Iterator[tuple[str, int]]:
+    def _read_offsets(self) -> Iterator[tuple[str, int]]:
         offset = 0
         with open(self._path, "rb") as file:
             for line in file:
-                if passage := _passage(line):
+                passage = _passage(line)
+                if passage is not None:
                     yield passage.id, offset
                 offset += len(line)
 
 
 def _passage(line: bytes) -> Passage | None:
+    """The passage of a line; None: the line is not a passage."""
     try:
         row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
         name, title, text = str(row["_id"]), str(row.get("title") or ""), str(row.get("text") or "")
@@ -69,9 +71,9 @@ def _passage(line: bytes) -> Passage | None:
 
 
 class FirstPassages:
-    """Gives the first passages of a corpus for every query: to estimate what prompts will hold, before any search.
+    """A retriever that returns the first passages of a corpus for every query, for estimates without a search.
 
-    They claim to be as near to it as can be, so that a model is asked: few turns of a real run end before that.
+    Their cosines are 1, so that the turn asks the model, as nearly all turns of a real run do.
     """
 
     name = "first passages"
@@ -90,7 +92,7 @@ class FirstPassages:
 
 
 class OneAtATime(RetrieverWrapper):
-    """A retriever that many threads use: they take turns, since models and databases behind it need not be safe."""
+    """A retriever for many threads, which use it one at a time: its models and databases may not be thread-safe."""
 
     def __init__(self, retriever: Retriever) -> None:
         super().__init__(retriever)
@@ -110,7 +112,7 @@ class OneAtATime(RetrieverWrapper):
 
 
 class Without(RetrieverWrapper):
-    """A retriever over an index in which some passages are hidden."""
+    """A retriever that hides some passages."""
 
     def __init__(self, retriever: Retriever, hidden: Iterable[str]) -> None:
         super().__init__(retriever)
@@ -125,20 +127,25 @@ class Without(RetrieverWrapper):
 
 
 OFFICIAL = "official"
-"""The value of `--passages` that means the clone's own file of the setting."""
+"""The value of `--passages` for the setting's file in the clone of the benchmark."""
 OFFICIAL_SEARCH = "official: Elser with a rewrite, over the full corpora"
-"""What found the passages of these files (MTRAG section 6.1)."""
+"""The retriever of these files (MTRAG section 6.1)."""
 
 
 def samples_file(path: Path) -> Path:
-    """The file that a recorded retrieval is read from: the samples of a run's folder, or the file itself."""
+    """The file with recorded passages: the samples in a run's folder, or the file itself."""
     return path / "predictions.jsonl" if path.is_dir() else path
 
 
 def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
-    """What a recorded retrieval found, by query, best first: a run's folder or its samples, official tasks, a TREC run.
+    """Read recorded passages: query id -> passages, best first.
 
-    Official tasks (`RAG.jsonl`) keep their order and their texts. Nothing is written: a run may be going on.
+    Args:
+        path: a run's folder or samples, official tasks (`RAG.jsonl`, whose order and texts are kept), or a TREC run. It
+            is only read, because the run may still be going on.
+
+    Raises:
+        RequestError: the file is missing or holds mistakes.
     """
     flag = f"--passages {str(path)!r}"
     if not path.exists():
@@ -153,7 +160,7 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
 
 
 def is_official(path: Path) -> bool:
-    """Whether a file's first line is a task in the official form, with the passages that are to be shown."""
+    """Whether the first line of a file is a task in the official form, with its passages."""
     if path.suffix != ".jsonl" or not path.is_file():
         return False
     row = next((row for _, row in json_lines(path, path.name)), None)
@@ -164,20 +171,20 @@ def is_official(path: Path) -> bool:
 
 
 def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
-    """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
+    """Open a retriever over a passage file; return it with the index's fingerprint. A missing index is built."""
     from turnmark.retrieval.build import corpus_index
     from turnmark.retrieval.registry import build_settings, open_retriever
 
     index = corpus_index(corpus, retriever, embedder)
     settings = build_settings(retriever, embedder)
-    opened = open_retriever(retriever, index)
-    # Loading models takes longer than a search, and is not part of one.
+    opened_retriever = open_retriever(retriever, index)
+    # Load the models now, so that the first search does not take longer than the others.
     if settings.models():
-        opened.search([Query(text="load the models")], 1)
-    return opened, _fingerprint(index, settings)
+        opened_retriever.search([Query(text="load the models")], 1)
+    return opened_retriever, _fingerprint(index, settings)
 
 
 def _fingerprint(index: Index, settings: BuildSettings) -> str:
-    """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
-    unused = {name: None for name in index.manifest.models() if name not in settings.models()}
-    return type(index)(index.folder, index.manifest.model_copy(update=unused)).fingerprint
+    """The fingerprint of the components that are searched; an index with vectors may serve BM25, which ignores them."""
+    unused_models = {name: None for name in index.manifest.models() if name not in settings.models()}
+    return type(index)(index.folder, index.manifest.model_copy(update=unused_models)).fingerprint

@@ -1,6 +1,6 @@
-"""`turnmark eval` and `turnmark score`: a request checked completely before anything is built or written.
+"""Plans of `turnmark eval` and `turnmark score`: check a request completely before anything is built or written.
 
-Either answers items of the data, or takes over answers that are written already, by another system or an earlier run.
+`eval` answers items of the data; `score` takes over the answers of another system or an earlier run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Answering = Callable[[Task], AbstractContextManager[Answer]]
 
 @dataclass(frozen=True)
 class CheckedSpecs:
-    """The generator, the hashes of its prompts, and specs in normal form."""
+    """The opened generator, the hashes of its prompts, and the specs of retriever and embedder in normal form."""
 
     generator: Generator | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -53,15 +53,15 @@ class CheckedSpecs:
 
 @dataclass(frozen=True)
 class Plan:
-    """A request that was found to be in order: what will be done, and where it will be written down.
+    """A checked request: what will be done, and the folder for the results.
 
     Attributes:
-        task: opened, without the parts that answer.
-        domain_of_id: of every item of the domains asked for, in the order of the data.
-        chosen: ids of the items that take part; None: all of them.
-        answers: those that are written already; None: items are answered.
-        elsewhere: what other runs on the same budget have used.
-        answering: who answers, where it is not the benchmark in this process.
+        task: the opened task, without an assistant.
+        domain_of_id: item id -> domain, for all items of the requested domains in the order of the data.
+        chosen: ids of the selected items; None: all of them.
+        answers: the answers to score; None: items are answered.
+        elsewhere: usage of other runs on the same budget.
+        answering: opens another way to answer than the task in this process, such as Ray workers.
     """
 
     request: EvalRequest
@@ -80,16 +80,16 @@ class Plan:
 
     @property
     def items(self) -> int:
-        """How many items take part."""
+        """Number of selected items."""
         return len(self.domain_of_id if self.chosen is None else self.chosen)
 
     @property
     def samples(self) -> int:
-        """Samples of the run: items, times repeats."""
+        """Number of samples of the run: items times repeats."""
         return self.items * self.manifest.repeat
 
     def assistant(self) -> Assistant:
-        """The assistant that is measured, without a retriever; of written answers one that only embeds."""
+        """The assistant under test, without a retriever; for `score`, one that only embeds."""
         from turnmark.retrieval.embed import shared_embedder
 
         if self.answers is not None:
@@ -98,7 +98,7 @@ class Plan:
         return Assistant(self.request.config(), generator=self.generator, embed=embed)
 
     def describe(self) -> dict[str, Any]:
-        """What `--dry-run` says: samples, calls and estimated tokens a role."""
+        """The output of `--dry-run`: samples, and estimated calls and tokens by role."""
         from turnmark.evaluation.runs.budget import usage_json
 
         retrieves = self.task.retrieves
@@ -117,7 +117,7 @@ class Plan:
         }
 
     def estimate(self) -> dict[str, Usage]:
-        """Calls and tokens by role, from prompts that are rendered with passages as long as those of the data."""
+        """Estimate calls and tokens by role, from prompts with passages of the corpus."""
         generator = self.generator
         if generator is None or isinstance(generator, ReferenceGenerator):
             return {}
@@ -130,21 +130,25 @@ class Plan:
         return estimate_items(items, self.samples, lambda item: task.answer(item, counting).usage)
 
     def mean_sample(self) -> Usage:
-        """What one sample takes by the estimate."""
+        """The estimated usage of one sample."""
         from turnmark.assistant.types import Usage
 
-        used = sum(self.estimate().values(), Usage())
+        total = sum(self.estimate().values(), Usage())
         n = max(1, self.samples)
-        return Usage(prompt_tokens=used.prompt_tokens // n, completion_tokens=used.completion_tokens // n)
+        return Usage(prompt_tokens=total.prompt_tokens // n, completion_tokens=total.completion_tokens // n)
 
 
 def plan(request: EvalRequest) -> Plan:
-    """Check a request: the flags, the data and, of answers that are written already, every line of every file."""
+    """Check a request: the flags, the data and, for `score`, every line of every file of answers.
+
+    Raises:
+        RequestError: all mistakes.
+    """
     began = time.perf_counter()
     errors = ErrorCollector()
     setting = setting_of(request.benchmark, request.setting or _recorded_setting(request, errors), errors, request.task)
     flags = check_specs(request, errors)
-    # A task that there is not has been reported; whatever else is wrong is looked for with the first.
+    # An unknown task has been reported; the rest of the request is checked with the default task.
     kind = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
     answers = errors.collect(kind.read, request.predictions, request.benchmark) if kind and request.scoring else None
     task = _open_task(kind, request, setting, request.domains, answers, errors)
@@ -152,13 +156,13 @@ def plan(request: EvalRequest) -> Plan:
         task = _open_task(kind, request, setting, (), answers, ErrorCollector())
     if request.out is not None:
         errors.collect(stored_manifest, request.out, RunManifest)
-    domain_of_id, problems, everything = _read_through(task) if task is not None else ({}, [], 0)
+    domain_of_id, problems, item_count = _read_items(task) if task is not None else ({}, [], 0)
     chosen_ids = list(domain_of_id)
     if task is not None and not request.scoring:
         if not domain_of_id:
             first = f"; the first mistake in it: {problems[0]}" if problems else ""
             errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
-        if not task.retrieves:  # which selects its queries itself, before it looks for their corpora
+        if not task.retrieves:  # a retrieval task has selected its queries when it was opened
             chosen_ids = select(request, chosen_ids, errors, task.stratum)
     answered = dict.fromkeys(sample.id for sample in answers.samples) if answers is not None else {}
     repeats = {sample.repeat for sample in answers.samples} if answers is not None else set()
@@ -172,9 +176,9 @@ def plan(request: EvalRequest) -> Plan:
     errors.raise_all()
     assert task is not None, "errors.raise_all() raised otherwise"
     extra_notes: tuple[str, ...] = ()
-    if answers is not None:  # in the domains that are asked for or, if none is, that are answered
-        of_answered = {domain_of_id[name] for name in answered.keys() & domain_of_id.keys()}
-        domains = request.domains or tuple(name for name in task.domains if name in of_answered)
+    if answers is not None:  # score the requested domains or, without --domains, those with answers
+        answered_domains = {domain_of_id[name] for name in answered.keys() & domain_of_id.keys()}
+        domains = request.domains or tuple(name for name in task.domains if name in answered_domains)
         if domains != task.domains:
             task = _open_task(kind, request, setting, domains, answers, errors) or task
             errors.raise_all()
@@ -193,7 +197,7 @@ def plan(request: EvalRequest) -> Plan:
         notes=(*data_notes(task.data, problems), *task.notes, *extra_notes),
         began=began,
         domain_of_id=domain_of_id,
-        chosen=frozenset(chosen_ids) if len(chosen_ids) < everything else None,
+        chosen=frozenset(chosen_ids) if len(chosen_ids) < item_count else None,
         generator=None if task.batched else flags.generator,
         limits=Limits(
             request.concurrency,
@@ -205,11 +209,12 @@ def plan(request: EvalRequest) -> Plan:
 
 
 def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] = ()) -> str:
+    """Benchmark, setting and domains, for messages."""
     return " ".join(filter(None, (request.benchmark, setting, f"({', '.join(domains)})" if domains else "")))
 
 
 def _recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | None:
-    """The setting of the runs whose samples are scored."""
+    """The setting of the runs whose samples are scored; runs of several settings are an error."""
     settings: dict[str | None, Path] = {}
     for path in request.predictions:
         with suppress(OSError, ValidationError):
@@ -231,17 +236,22 @@ def _open_task(
     answers: Answers | None,
     errors: ErrorCollector,
 ) -> Task | None:
-    """The task of a request, opened; None if something was wrong, which is then recorded."""
+    """Open the task of a request; None: there were mistakes, which are recorded in `errors`."""
     if kind is None:
         return None
-    hidden = answers is not None and setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples)
-    changed = {"domains": domains, "counterfactual": request.counterfactual or hidden}
+    counterfactual = request.counterfactual
+    if answers is not None and setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples):
+        counterfactual = True
+    changed = {"domains": domains, "counterfactual": counterfactual}
     return errors.collect(kind, request.model_copy(update=changed), setting)
 
 
-def _read_through(task: Task) -> tuple[dict[str, str | None], list[Problem], int]:
-    """Id and domain of each item of the domains asked for, in the order of the data; what could not be read; and how
-    many items there are in all.
+def _read_items(task: Task) -> tuple[dict[str, str | None], list[Problem], int]:
+    """Read all items.
+
+    Returns:
+        Id -> domain for the items of the requested domains, in the order of the data; unreadable rows; the number of
+        all items.
     """
     domain_of_id: dict[str, str | None] = {}
     problems: list[Problem] = []
@@ -259,10 +269,12 @@ def _read_through(task: Task) -> tuple[dict[str, str | None], list[Problem], int
 def _note_mismatches(
     request: EvalRequest, setting: str | None, task: Task, answered: set[str], chosen: Sequence[str]
 ) -> Iterator[str]:
-    """What is not answered though it should be, of lists of passages, and what is answered and does not take part."""
-    if task.retrieves and (absent := len(set(chosen) - answered)):
+    """Yield notes on queries without a list, and on answers that are not to items of the data."""
+    absent = len(set(chosen) - answered)
+    if task.retrieves and absent:
         yield f"{absent} of {len(chosen)} queries have no entry in the run and count as 0"
-    if unknown := len(answered.difference(chosen)):
+    unknown = len(answered.difference(chosen))
+    if unknown:
         noun = "queries of the run" if task.retrieves else "ids of the predictions"
         yield f"{unknown} {noun} are none of {_in_words(request, setting, task.domains)}, and are left out"
 
@@ -276,17 +288,20 @@ def _manifest(
     from turnmark.retrieval.rerank import reranker_weights
 
     if answers is not None:
-        # Neither the order of the files nor where they lie changes a result; two may have the same name.
+        # The order and the folders of the files do not change a result; two files may have the same name.
         files = sorted((path.name, file_sha256(path)) for path in answers.paths)
         specs = {"predictions": ", ".join(name for name, _ in files)}
-        specs |= {} if task.retrieves else {"embedder": request.embedder}
+        if not task.retrieves:
+            specs["embedder"] = request.embedder
         inputs = {f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)}
         repeat = 1 + max((sample.repeat for sample in answers.samples), default=0)
         assistant = None
     else:
         specs, repeat = _specs(request, task, flags), request.repeat
+        inputs = dict(task.inputs)
         digest = reranker_weights(flags.retriever) if task.searched else None
-        inputs = {**task.inputs, **({"reranker": digest} if digest else {})}
+        if digest:
+            inputs["reranker"] = digest
         assistant = None if task.batched else _measured_config(request, task, flags, specs)
     return RunManifest(
         benchmark=request.benchmark,
@@ -315,9 +330,9 @@ def _manifest(
 def _measured_config(
     request: EvalRequest, task: Task, flags: CheckedSpecs, specs: Mapping[str, str]
 ) -> AssistantConfig:
-    """The configuration that is measured, its specs in normal form and its number of passages settled.
+    """The configuration under test, with specs in normal form and the number of passages.
 
-    Prompts of one's own are in the manifest by their hashes.
+    It leaves out the folder of prompts; the manifest has their hashes.
     """
     changed = {
         "generator": specs.get("generator", "extractive"),
@@ -332,6 +347,7 @@ def _measured_config(
 
 
 def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, str]:
+    """The specs of the manifest: role -> spec in normal form."""
     from turnmark.assistant.generators import GENERATORS
     from turnmark.core.specs import parse_spec
 
@@ -341,31 +357,32 @@ def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, s
     if task.searched:
         specs |= {"retriever": flags.retriever}
     specs |= task.specs
-    chosen = {
-        "embedder": flags.embedder or str(parse_spec(request.embedder)),
-        "protocol": request.protocol if request.protocol != "turn" else None,
-        "steps": ", ".join(sorted(set(request.steps))),
-    }
-    return specs | {name: value for name, value in chosen.items() if value}
+    specs["embedder"] = flags.embedder or str(parse_spec(request.embedder))
+    if request.protocol != "turn":
+        specs["protocol"] = request.protocol
+    if request.steps:
+        specs["steps"] = ", ".join(sorted(set(request.steps)))
+    return specs
 
 
 def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str]:
-    """What a result depends on, apart from Turnmark."""
+    """The packages whose versions may change a result, besides Turnmark."""
     embeds = not request.scoring and bool(flags.embedder or not task.retrieves)
-    return [
-        "pytrec_eval-terrier" if task.retrieves else "rapidfuzz",
-        "numpy",
-        *(("sentence-transformers", "torch") if embeds else ()),
-        *(("bm25s", "PyStemmer") if task.searched else ()),
-        *(("chromadb",) if task.searched and embeds else ()),
-    ]
+    packages = ["pytrec_eval-terrier" if task.retrieves else "rapidfuzz", "numpy"]
+    if embeds:
+        packages += ["sentence-transformers", "torch"]
+    if task.searched:
+        packages += ["bm25s", "PyStemmer"]
+    if task.searched and embeds:
+        packages.append("chromadb")
+    return packages
 
 
 # --- specs and budgets -----------------------------------------------------------------------------------------------
 
 
 def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
-    """Check the specs of a request and how its model is asked, whatever the benchmark."""
+    """Check the specs, prompts, steps and budget of a request; these checks do not depend on the benchmark."""
     from turnmark.assistant.generators import open_generator
     from turnmark.evaluation.prompts import own_prompts
     from turnmark.evaluation.runs.budget import open_ledger
@@ -389,7 +406,7 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
 
 
 def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: ErrorCollector) -> None:
-    """Check a budget that judges spend from."""
+    """Check that the judges have prices in the currency of the budget."""
     from turnmark.assistant.settings import load_prices, parse_budget
     from turnmark.evaluation.judging.judge import open_judges
     from turnmark.evaluation.runs.budget import price_in
@@ -404,7 +421,7 @@ def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: Er
 
 
 def _retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
-    """Both specs in normal form; the embedder's is empty if none takes part."""
+    """Both specs in normal form; the embedder's is empty if the retriever needs no embedder."""
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import RETRIEVERS, build_settings
 

@@ -1,20 +1,20 @@
-"""Files of predictions of any system: answers, a line a sample in the official form or in ours, and lists of passages.
+"""Read files of predictions of any system: answers as JSON lines in the official form or in ours, and ranked lists.
 
-The official form of answers is that of MTRAG's generation tasks and of SemEval-2026 task 8, shortened:
+The official form of answers is that of MTRAG's generation tasks and of SemEval-2026 task 8, here shortened:
 
     {"task_id": "18ef…<::>7", "Collection": "fiqa", "input": [{"speaker": "user", "text": "…"}],
      "contexts": [{"document_id": "162428-0-349", "text": "…", "title": "…", "score": 18.7}],
      "predictions": [{"text": "…"}]}
 
-Source: https://github.com/IBM/mt-rag-benchmark, scripts/evaluation (the format checker and its readme). Of several
-predictions in a line the first counts, as in the official scripts. Ours is a line of `predictions.jsonl`, or as little
-of one as `id` and `prediction`. A run's folder means the file in it. Of a run's file the last line of a sample holds,
-and a torn last line is left out, since the run may be going on; in a file from elsewhere both are mistakes.
+Source: https://github.com/IBM/mt-rag-benchmark, scripts/evaluation (the format checker and its readme). If a line has
+several predictions, the first counts, as in the official scripts. Our form is a line of `predictions.jsonl`, of which
+`id` and `prediction` are enough. The folder of a run stands for the file in it. In a run's file, the last line of a
+sample counts and an incomplete last line is ignored, because the run may be going on; in other files both are mistakes.
 
-Lists of passages are TREC runs (`query Q0 document rank score tag` a line), official tasks (as above, without
-predictions: what submissions to task A are written in), or samples of a run. TREC runs are read and written the way
-trec_eval understands them: the order is by score, ties by document id descending; the rank column is not read.
-trec_eval keeps scores in single precision, so two scores that are equal there are a tie here too.
+Ranked lists are TREC runs (lines `query Q0 document rank score tag`), official tasks (as above, without predictions;
+the form of submissions to task A), or samples of a run. TREC runs are read and written as trec_eval does: sorted by
+score, ties by document id descending; the rank column is not read. trec_eval keeps scores in single precision, so
+scores that are equal in single precision are ties here too.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
 
 MTRAG_FAMILY: tuple[str, ...] = get_args(Benchmark)
 MOST = 40
-"""Mistakes of a file that are listed; the others are counted."""
+"""Largest number of mistakes that are listed; the others are counted."""
 Run = dict[str, tuple[ContextRef, ...]]
-"""The list of each query, best first."""
+"""Query id -> retrieved passages, best first."""
 BLANK = re.compile(r"\s")
-"""What no id in a TREC run may hold."""
+"""White space, which ids in a TREC run must not hold."""
 _FIELDS = re.compile(r"[^ \t\r\f\v]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-_TASKS = re.compile(rb"\s*\{(?!\S*\s+Q0\s)")  # an object, and no query that begins with a brace
+_TASKS = re.compile(rb"\s*\{(?!\S*\s+Q0\s)")  # a JSON object, and not a query id that begins with a brace
 _LARGEST = 3.4e38
 _CONTEXTS: TypeAdapter[tuple[ContextRef, ...]] = TypeAdapter(tuple[ContextRef, ...])
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers that are written already, checked, in the order of the files."""
+    """The checked answers of prediction files, in the order of the files."""
 
     samples: tuple[Sample, ...]
     paths: tuple[Path, ...]
 
 
 class _Answer(Sample):
-    """A sample as it may be written, with what its fields may hold."""
+    """A sample in a prediction file, with the allowed values of its fields."""
 
     id: str = Field(pattern=r"\S")
     repeat: int = Field(default=0, ge=0)
@@ -75,8 +75,11 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
     """Read files of answers, and check every line.
 
     Args:
-        paths: files, or folders of runs; several if a system wrote one for each domain.
-        benchmark: its name as on the command line.
+        paths: files or folders of runs; a system may have one for each domain.
+        benchmark: the benchmark's name as on the command line.
+
+    Raises:
+        RequestError: all mistakes.
     """
     errors, reader = ErrorCollector(), _Reader(benchmark)
     files: list[Path] = []
@@ -103,14 +106,16 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
 
 
 def list_mistakes(mistakes: Sequence[str]) -> list[str]:
-    """The first mistakes, and how many more there are."""
+    """The first mistakes, and the number of the others."""
+    listed = list(mistakes[:MOST])
     more = len(mistakes) - MOST
-    last = [f"{more:,} more mistakes; nothing is scored before they are put right"] if more > 0 else []
-    return [*mistakes[:MOST], *last]
+    if more > 0:
+        listed.append(f"{more:,} more mistakes; nothing is scored before they are put right")
+    return listed
 
 
 class _Reader:
-    """What the files answer, and what is wrong with them."""
+    """Collects samples and mistakes from several files."""
 
     def __init__(self, benchmark: str) -> None:
         self.samples: dict[tuple[str, int], Sample] = {}
@@ -119,37 +124,46 @@ class _Reader:
         self._lines: dict[tuple[str, int], tuple[str, int]] = {}
 
     def read(self, file: Path, name: str) -> None:
-        """Check one more file."""
-        run, torn, number = file.name == "predictions.jsonl" and (file.parent / "manifest.json").is_file(), "", 0
+        """Read one more file.
+
+        Args:
+            name: the file's name in messages.
+        """
+        is_run = file.name == "predictions.jsonl" and (file.parent / "manifest.json").is_file()
+        problem, number = "", 0  # problem: that of the previous line
         for number, row in json_lines(file, name):
-            self.mistakes += [torn] if torn else []
-            torn = str(row) if isinstance(row, Problem) else ""
+            if problem:
+                self.mistakes.append(problem)
+            problem = str(row) if isinstance(row, Problem) else ""
             if not isinstance(row, Problem):
-                self._take(row, name, number, run)
-        if torn and not (run and not _ends_a_line(file)):
-            self.mistakes.append(torn)
+                self._add(row, name, number, is_run)
+        # The last line of a run may be incomplete.
+        if problem and (not is_run or _ends_a_line(file)):
+            self.mistakes.append(problem)
         if not number:
             self.mistakes.append(f"{name}: no line in it; a line for each answer was expected")
 
-    def _take(self, row: Row, name: str, number: int, run: bool) -> None:
+    def _add(self, row: Row, name: str, number: int, is_run: bool) -> None:
         mistakes: list[str] = []
         sample = _read_line(row, self._benchmark, mistakes)
         self.mistakes += [f"{name}:{number}: {mistake}" for mistake in mistakes]
         if sample is None:
             return
         earlier = self._lines.get(sample.key)
-        if earlier and not (run and earlier[0] == name):
-            who = _quoted(sample.id) + (f", repeat {sample.repeat}" if sample.repeat else "")
-            self.mistakes.append(f"{name}:{number}: {who} is answered already in {earlier[0]}:{earlier[1]}")
+        if earlier and not (is_run and earlier[0] == name):
+            repeat = f", repeat {sample.repeat}" if sample.repeat else ""
+            earlier_line = f"{earlier[0]}:{earlier[1]}"
+            self.mistakes.append(f"{name}:{number}: {_quoted(sample.id)}{repeat} is answered already in {earlier_line}")
             return
-        self.samples.pop(sample.key, None)
-        if sample.contexts and not run:  # a run's are in the order in which they were shown
+        self.samples.pop(sample.key, None)  # the order is that of the last lines
+        if sample.contexts and not is_run:  # a run has its passages in the order shown
             sample = sample.model_copy(update={"contexts": ranked(sample.contexts)})
-        self._lines[sample.key], self.samples[sample.key] = (name, number), sample
+        self._lines[sample.key] = (name, number)
+        self.samples[sample.key] = sample
 
 
 def _read_line(row: Row, benchmark: str, mistakes: list[str]) -> Sample | None:
-    """The sample of a line in either form; None if there are mistakes, which are added. `row` is used up."""
+    """Parse a line in either form; None: there are mistakes, which are added to the list. Changes `row`."""
     mtrag = benchmark in MTRAG_FAMILY
     if mtrag and row.get("id") is None and row.get("task_id") is not None:
         row["id"] = row.pop("task_id")
@@ -163,14 +177,16 @@ def _read_line(row: Row, benchmark: str, mistakes: list[str]) -> Sample | None:
         _from_official(row, mistakes)
     elif (row.get("status") or "done") == "done" and row.get("prediction") is None:
         mistakes.append("prediction: missing: the answer is expected, or the status failed with a reason")
-    # Fields that a sample lacks mean nothing; one that is null is as if it were not there.
+    # Unknown fields are ignored, and null fields count as missing.
     fields = {name: value for name, value in row.items() if value is not None and name in _Answer.model_fields}
     mistakes += _check_contexts(fields)
     try:
         answer = _Answer.model_validate_json(json.dumps(fields, allow_nan=False), strict=True)
     except ValidationError as error:
-        known = {mistake.partition(":")[0] for mistake in mistakes}
-        mistakes += [mistake for mistake in map(_in_words, error.errors()) if mistake.partition(":")[0] not in known]
+        fields_with_mistakes = {mistake.partition(":")[0] for mistake in mistakes}
+        for mistake in map(_in_words, error.errors()):
+            if mistake.partition(":")[0] not in fields_with_mistakes:
+                mistakes.append(mistake)
     except ValueError:
         mistakes.append("a number that is NaN or infinity")
     if mistakes:
@@ -180,14 +196,14 @@ def _read_line(row: Row, benchmark: str, mistakes: list[str]) -> Sample | None:
 
 
 def _from_official(row: Row, mistakes: list[str]) -> None:
-    """Give a row of the official form the fields of ours."""
-    texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _listed(row.pop("predictions"))]
+    """Change a row of the official form to ours."""
+    texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _as_list(row.pop("predictions"))]
     if not texts or not all(isinstance(text, str) for text in texts):
         mistakes.append('predictions: a list of {"text": "…"} was expected')
     for name in row.keys() - {"id", "contexts", "input", "Collection"}:
-        del row[name]  # a `turn` of the official form, for one, is not ours
-    row["prediction"] = next(iter(texts), None)
-    turns = [turn for turn in _listed(row.get("input")) if isinstance(turn, dict)]
+        del row[name]  # the same name may mean another thing in our form, such as `turn`
+    row["prediction"] = texts[0] if texts else None
+    turns = [turn for turn in _as_list(row.get("input")) if isinstance(turn, dict)]
     row["query"] = turns[-1].get("text") if turns and turns[-1].get("speaker") == "user" else None
     collection = row.get("Collection")
     try:
@@ -196,48 +212,63 @@ def _from_official(row: Row, mistakes: list[str]) -> None:
         mistakes.append(f"Collection: names no domain ({_quoted(collection)})")
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
+    """The value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
-def _in_words(fault: Any) -> str:
-    """A mistake that pydantic found, with its field as `contexts[2].score`."""
-    field = ""
-    for step in fault["loc"]:
-        name = step if isinstance(step, str) and step.isidentifier() and len(step) <= 40 else _quoted(step, 40)
-        field += f"[{step}]" if isinstance(step, int) else f".{name}" if field else name
-    message = fault["msg"].removeprefix("Value error, ").replace(r"match pattern '\S'", "not be blank")
-    value = fault["input"]
-    shown = isinstance(value, str | int | float) and not isinstance(value, bool)
-    return f"{field + ': ' if field else ''}{message}{f' ({_quoted(value)})' if shown else ''}"
+def _in_words(error: Any) -> str:
+    """The message of a pydantic error, with the field's path such as `contexts[2].score`."""
+    path = ""
+    for key in error["loc"]:
+        if isinstance(key, int):
+            path += f"[{key}]"
+            continue
+        is_plain_name = isinstance(key, str) and key.isidentifier() and len(key) <= 40
+        name = key if is_plain_name else _quoted(key, 40)
+        path += f".{name}" if path else name
+    message: str = error["msg"].removeprefix("Value error, ").replace(r"match pattern '\S'", "not be blank")
+    if path:
+        message = f"{path}: {message}"
+    value = error["input"]
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        message += f" ({_quoted(value)})"
+    return message
 
 
 def _quoted(value: object, longest: int = 80) -> str:
-    """A value from a file as a message may show it: one line without control characters, cut."""
+    """A value from a file for a message: on one line, without control characters, cut at `longest` characters."""
     text = inert(repr(value))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _ends_a_line(path: Path) -> bool:
-    """Whether the last line of a file is complete; the file is not empty."""
+    """Whether the last line of a file, which must not be empty, is complete."""
     with open(path, "rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
 
 
-# --- lists of passages -----------------------------------------------------------------------------------------------
+# --- ranked lists ----------------------------------------------------------------------------------------------------
 
 
 def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
-    """The contexts in trec_eval's order: by score, ties by document id descending."""
-    return tuple(sorted(contexts, key=lambda c: (ctypes.c_float(c.score).value, c.document_id), reverse=True))
+    """Sort passages in trec_eval's order: by score, ties by document id descending."""
+
+    def sort_key(context: ContextRef) -> tuple[float, str]:
+        return ctypes.c_float(context.score).value, context.document_id
+
+    return tuple(sorted(contexts, key=sort_key, reverse=True))
 
 
 def parse_run(content: bytes, name: str) -> Run:
     """Parse one TREC run.
 
     Args:
-        name: what the file is called in messages.
+        name: the file's name in messages.
+
+    Raises:
+        RequestError: all mistakes.
     """
     lists: dict[str, dict[str, float]] = {}
     problems: list[str] = []
@@ -272,25 +303,28 @@ def _add_row(lists: dict[str, dict[str, float]], line: str) -> None:
 
 
 def read_lists(path: Path, name: str) -> Run:
-    """The lists of official tasks or of a run's samples, in the file's order, with the texts that it gives.
+    """Read the lists of official tasks or of a run's samples, in the file's order, with texts if the file has them.
 
-    Of a run the samples count that are done, at the first repeat. A torn last line is left out.
+    Of a run, only finished samples of the first repeat count. An incomplete last line is ignored.
 
     Args:
-        name: what the file is called in messages.
+        name: the file's name in messages.
+
+    Raises:
+        RequestError: all mistakes.
     """
     lists: Run = {}
     problems: list[str] = []
-    torn = False
+    last_is_problem = False
     for number, row in json_lines(path, name):
-        torn = isinstance(row, Problem)
+        last_is_problem = isinstance(row, Problem)
         try:
             if isinstance(row, Problem):
                 raise ValueError(row.what)
             _add_list(lists, row)
         except ValueError as error:
             problems.append(f"{name}:{number}: {error}")
-    if torn and not _ends_a_line(path):
+    if last_is_problem and not _ends_a_line(path):
         problems.pop()
     if not lists and not problems:
         problems.append(f"{name}: no list of passages in it; no sample in it is done")
@@ -300,11 +334,11 @@ def read_lists(path: Path, name: str) -> Run:
 
 
 def _add_list(lists: Run, row: dict[str, Any]) -> None:
-    task = "task_id" in row
-    query = canonical_id(non_blank(row, "task_id" if task else "id"))
-    if not task and (row.get("status") != "done" or row.get("repeat", 0)):
+    is_task = "task_id" in row
+    query = canonical_id(non_blank(row, "task_id" if is_task else "id"))
+    if not is_task and (row.get("status") != "done" or row.get("repeat", 0)):
         return
-    if task and query in lists:
+    if is_task and query in lists:
         raise ValueError(f"the task {query!r} has a list already")
     fields = {"contexts": row.get("contexts")}
     mistakes = list(_check_contexts(fields))
@@ -318,32 +352,39 @@ def _add_list(lists: Run, row: dict[str, Any]) -> None:
 
 
 def _check_contexts(row: dict[str, Any]) -> Iterator[str]:
-    """Mistakes in the contexts of a row that no type tells: blank and repeated ids.
+    """Yield mistakes in the contexts of a row that the types do not exclude: blank and repeated ids.
 
-    The contexts are reduced to the fields of a `ContextRef`, and get the scores of their ranks if none has a score.
+    Reduces the contexts to the fields of a `ContextRef`; if none has a score, they get 1 / rank.
     """
     contexts = row.get("contexts")
     if not isinstance(contexts, list) or not all(isinstance(entry, dict) for entry in contexts):
         return
-    known = [
-        {name: value for name, value in entry.items() if value is not None and name in ContextRef.model_fields}
-        for entry in contexts
-    ]
-    if not any("score" in entry for entry in known):
-        known = [{**entry, "score": 1 / rank} for rank, entry in enumerate(known, 1)]
-    row["contexts"] = known
+    entries: list[dict[str, Any]] = []
+    for context in contexts:
+        known_fields = ((name, value) for name, value in context.items() if name in ContextRef.model_fields)
+        entries.append({name: value for name, value in known_fields if value is not None})
+    if not any("score" in entry for entry in entries):
+        for rank, entry in enumerate(entries, 1):
+            entry["score"] = 1 / rank
+    row["contexts"] = entries
     ids: set[str] = set()
-    for index, entry in enumerate(known):
-        name = entry.get("document_id")
-        if isinstance(name, str) and not name.strip():
+    for index, entry in enumerate(entries):
+        document_id = entry.get("document_id")
+        if not isinstance(document_id, str):
+            continue
+        if not document_id.strip():
             yield f"contexts[{index}].document_id: a text that is not blank was expected"
-        elif isinstance(name, str) and name in ids:
-            yield f"contexts[{index}].document_id: the passage {name[:80]!r} is in the list already"
-        ids |= {name} if isinstance(name, str) else set()
+        elif document_id in ids:
+            yield f"contexts[{index}].document_id: the passage {document_id[:80]!r} is in the list already"
+        ids.add(document_id)
 
 
 def read_runs(paths: Sequence[Path]) -> Run:
-    """Read one or several run files as one run."""
+    """Read one or several files of ranked lists as one run.
+
+    Raises:
+        RequestError: all mistakes, and queries that are in several files.
+    """
     problems: list[str] = []
     lists: Run = {}
     for path in paths:
@@ -359,9 +400,11 @@ def read_runs(paths: Sequence[Path]) -> Run:
         except RequestError as error:
             problems.extend(error.problems)
             continue
-        twice = [query for query in run if query in lists]
-        if twice:
-            problems.append(f"{path.name}: {len(twice)} of its queries are in an earlier file, {twice[0]!r} first")
+        repeated = [query for query in run if query in lists]
+        if repeated:
+            problems.append(
+                f"{path.name}: {len(repeated)} of its queries are in an earlier file, {repeated[0]!r} first"
+            )
         lists.update(run)
     if problems:
         raise RequestError(problems)
@@ -369,7 +412,11 @@ def read_runs(paths: Sequence[Path]) -> Run:
 
 
 def format_trec(lists: Mapping[str, Sequence[ContextRef]], tag: str) -> str:
-    """Write lists as a run, in their order, ranks from 1, scores to the last digit."""
+    """Format lists as a TREC run, in their order, with ranks from 1 and scores in full precision.
+
+    Raises:
+        ValueError: an id is empty or holds white space.
+    """
     lines: list[str] = []
     for query, contexts in lists.items():
         for rank, context in enumerate(contexts, 1):

@@ -1,8 +1,8 @@
-"""The samples of a run over the workers of a Ray cluster: `--engine ray` of `eval`.
+"""`eval --engine ray`: make the samples of a run on the workers of a Ray cluster.
 
-The engine (`turnmark.evaluation.runs.engine`) is the same, with its pace, budget, deadlines and files. Only `answer` is
-another: a call of a worker, which has planned the same request and opened the same benchmark. The process that the
-user started computes scores and asks judges.
+The engine (`turnmark.evaluation.runs.engine`) with its concurrency, budget, deadlines and files stays in the process
+that the user started, which also scores and asks judges. Only `answer` calls a worker, which has planned the same
+request and opened the same benchmark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
 
 @dataclass(frozen=True)
 class WorkerReply:
-    """What a worker sends back: the sample, done or failed, what its calls used, and the 429s that they met."""
+    """A worker's reply: the sample (done or failed), its usage, and the number of rate-limit responses (429)."""
 
     sample: Sample
     usage: Usage
@@ -38,8 +38,10 @@ class WorkerReply:
 
 
 def use_workers(plan: Plan) -> Plan:
-    """The plan, its samples answered by workers if its request names another engine than this process."""
-    return plan if plan.request.engine == LOCAL else replace(plan, answering=partial(_answering, plan))
+    """Let Ray workers answer the samples of a plan, if its request says so."""
+    if plan.request.engine == LOCAL:
+        return plan
+    return replace(plan, answering=partial(_answering, plan))
 
 
 @contextmanager
@@ -54,7 +56,11 @@ def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
 
 
 def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
-    """`Task.answer` by a worker; `deadline` is for a sample that asks no model, one that does brings its own."""
+    """`Task.answer` on a worker.
+
+    Args:
+        deadline: seconds for a sample that asks no model; the generator of the others has the deadline.
+    """
 
     def answer(item: Item, generator: Generator | None) -> Sample:
         bounded = generator if isinstance(generator, Bounded) else None
@@ -67,7 +73,8 @@ def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
             raise GeneratorError("unavailable", str(error)) from error
         if bounded:
             bounded.count(reply.usage)
-        if reply.complaints and (slow_down := ON_RATE_LIMIT.get()) is not None:
+        slow_down = ON_RATE_LIMIT.get()
+        if reply.complaints and slow_down is not None:
             slow_down()
         return reply.sample
 
@@ -75,7 +82,11 @@ def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
 
 
 def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], WorkerReply], str]:
-    """What answers an item on a worker (its repeat, seconds that it has left), and the digest of what is run."""
+    """Open the benchmark on a worker.
+
+    Returns:
+        A function that answers an item (arguments: item, repeat, seconds left), and the digest of the run.
+    """
     planned = plan(request)
     benchmark = planned.task.using(planned.assistant(), open_retrievers(planned, None))
     warm(planned, benchmark)
@@ -87,7 +98,7 @@ def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], W
 
 
 def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator | None, seconds: float) -> WorkerReply:
-    """An item's sample, or the failed one that the engine would make of the same error."""
+    """Answer an item on a worker; an error makes the same failed sample as in the engine."""
     complaints: list[None] = []
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
     if repeat and isinstance(generator, Cached):
@@ -103,12 +114,12 @@ def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator |
 
 
 def portable(request: EvalRequest) -> EvalRequest:
-    """The request as a worker carries it out in any folder: it writes and judges nothing, and knows no budget."""
+    """The request for a worker: absolute paths, and no output folder, judges or budget."""
     changed: dict[str, Any] = {name: value.resolve() for name, value in request if isinstance(value, Path)}
     return request.model_copy(update=changed | {"engine": LOCAL, "out": None, "judge": (), "budget": None})
 
 
 def _digest(manifest: RunManifest) -> str:
-    """A line for each thing that decides about a sample: data, specs, prompts, versions."""
+    """The fields of a manifest that a sample depends on (data, specs, prompts, versions …), one a line."""
     fields = manifest.model_dump(mode="json", exclude={"started", "command", "version"})
     return "\n".join(f"{name} {value}" for name, value in fields.items())

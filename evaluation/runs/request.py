@@ -1,4 +1,4 @@
-"""What `eval`, `score` and `synth` are asked for: every option of theirs is declared here, once."""
+"""The requests of `eval`, `score` and `synth`: declarations of all their options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from turnmark.evaluation.benchmarks.base import Item
 
 MOST_AT_ONCE = 1000
-"""Samples at once, each of which has a thread."""
+"""Upper limit of `--concurrency`; each concurrent sample has a thread."""
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
 
 
@@ -35,9 +35,15 @@ def _check_max_failures(text: Any) -> Any:
 
 
 def allowed_failures(max_failures: str | None, samples: int) -> int | None:
-    """`--max-failures` as a number of samples; None: any number."""
-    if max_failures is None or max_failures.strip().isdecimal():
-        return None if max_failures is None else int(max_failures)
+    """Convert `--max-failures` to a number of samples; None: no limit.
+
+    Args:
+        samples: number of samples, of which a percentage is taken.
+    """
+    if max_failures is None:
+        return None
+    if max_failures.strip().isdecimal():
+        return int(max_failures)
     return int(samples * float(max_failures.strip(" %")) / 100)
 
 
@@ -48,28 +54,28 @@ def _default_retriever() -> str:
 
 
 def command_line() -> str:
-    """What was typed, for the manifest."""
+    """The command line, for the manifest."""
     return shlex.join(["turnmark", *sys.argv[1:]])
 
 
 # Options that `synth` has too.
-Budget = Annotated[str | None, typer.Option(metavar="N", help="At most: tokens (200k) or money ($5).")]
+Budget = Annotated[str | None, typer.Option(metavar="N", help="Most to spend: tokens (200k) or money ($5).")]
 Concurrency = Annotated[int, Field(ge=1, le=MOST_AT_ONCE), typer.Option(metavar="N", help="Samples at once.")]
 MaxFailures = Annotated[
     str | None,
     BeforeValidator(_check_max_failures),
-    typer.Option(metavar="N|P%", help="Give up beyond so many; of 'all', each run.", hidden=True),
+    typer.Option(metavar="N|P%", help="Stop after more failed samples than this, in each run of all.", hidden=True),
 ]
 Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
-Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Of intervals and random choices.", hidden=True)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")]
+Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and do nothing.")]
 
 
 class EvalRequest(Request):
-    """`turnmark eval BENCHMARK …` or, with `predictions`, `turnmark score BENCHMARK …`.
+    """The options of `turnmark eval BENCHMARK …` and, with `predictions`, of `turnmark score BENCHMARK …`.
 
-    None, or an empty tuple, is the default that the help names; `turnmark.evaluation.commands` leaves out what a task
-    has no use for.
+    None, or an empty tuple, stands for the default in the help text. `turnmark.evaluation.commands` resets options that
+    a task does not use.
     """
 
     benchmark: Annotated[
@@ -83,7 +89,7 @@ class EvalRequest(Request):
         tuple[Path, ...],
         typer.Option(
             metavar="FILE",
-            help="Official prediction files, an official evaluation (.json, several systems), a run of ours; for "
+            help="Official prediction files, an official evaluation (.json, several systems), or a run folder; for "
             "--task retrieval, TREC runs. Repeatable.",
         ),
     ] = ()
@@ -93,19 +99,23 @@ class EvalRequest(Request):
     domains: Annotated[
         tuple[str, ...],
         BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Domains or capabilities; default: all, or those that a scored file answers."),
+        typer.Option(metavar="A,B", help="Domains or capabilities; default: all; for score, those with answers."),
     ] = ()
     generator: Annotated[
         str,
-        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", show_envvar=False, help="Answers and rewrites."),
+        typer.Option(
+            metavar="SPEC", envvar="TURNMARK_GENERATOR", show_envvar=False, help="Model that answers and rewrites."
+        ),
     ] = "extractive"
-    retriever: Annotated[str, typer.Option(metavar="SPEC", help="Such as bm25; default: conversational.")] = Field(
-        default_factory=_default_retriever
-    )
+    retriever: Annotated[
+        str, typer.Option(metavar="SPEC", help="Retriever, such as bm25; default: conversational.")
+    ] = Field(default_factory=_default_retriever)
     embedder: Annotated[
-        str, typer.Option(metavar="SPEC", help="Makes the vectors of retrievers and metrics.", hidden=True)
+        str, typer.Option(metavar="SPEC", help="Embedding model of retrievers and metrics.", hidden=True)
     ] = "minilm"
-    query: Annotated[str | None, typer.Option(metavar="MODE", help="Such as last-turn; default: assistant.")] = None
+    query: Annotated[
+        str | None, typer.Option(metavar="MODE", help="Query mode, such as last-turn; default: assistant.")
+    ] = None
     queries: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', hidden=True),
@@ -113,20 +123,26 @@ class EvalRequest(Request):
     passages: Annotated[Path | None, typer.Option(metavar="RUN|FILE", help="Answer from recorded passages.")] = None
     counterfactual: Annotated[
         bool,
-        typer.Option("--counterfactual", help="Each answerable task again, its passages hidden (rag).", hidden=True),
+        typer.Option(
+            "--counterfactual",
+            help="mtrag*, setting rag: repeat each answerable task with its relevant passages hidden.",
+            hidden=True,
+        ),
     ] = False
     live: Annotated[
         bool,
         typer.Option(
             "--live",
-            help="mtrag*: as --setting rag, but conversations go on from the assistant's own replies.",
+            help="mtrag*: as --setting rag, but the earlier turns hold the assistant's own replies.",
             hidden=True,
         ),
     ] = False
     references: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="compound-qa: a run in the setting dialogue, to compare each part with.", hidden=True
+            metavar="RUN",
+            help="compound-qa: a run in the setting dialogue, whose answers to the sub-questions are the references.",
+            hidden=True,
         ),
     ] = None
     types: Annotated[
@@ -138,71 +154,75 @@ class EvalRequest(Request):
         Literal["turn", "paper"],
         typer.Option(
             metavar="turn|paper",
-            help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model).",
+            help="mtrag*, kiwi: ask by the assistant's turn or by the paper's prompts (which need a model).",
             hidden=True,
         ),
     ] = "turn"
     chain: Annotated[
         bool,
-        typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.", hidden=True),
+        typer.Option("--chain", help="kiwi: start each turn from our previous revision.", hidden=True),
     ] = False
     suite: Annotated[
         Literal["smoke", "full"] | None,
-        typer.Option(metavar="smoke|full", help="all: a few samples of each, or every task and setting.", hidden=True),
+        typer.Option(
+            metavar="smoke|full", help="all: a few samples of each benchmark, or every task and setting.", hidden=True
+        ),
     ] = None
     prompts: Prompts = None
     steps: Annotated[
         tuple[str, ...],
-        typer.Option("--step", metavar="NAME=FORM", help="A step in another form.", hidden=True),
+        typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
     ] = ()
     top_k: Annotated[
         int | None,
         Field(ge=1),
-        typer.Option(metavar="N", help="Passages found for a question; default: 6, a large model 10.", hidden=True),
+        typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
     ] = None
     tokens: Annotated[
-        int, Field(ge=1), typer.Option(metavar="N", help="Of sections that a large model reads, about.", hidden=True)
+        int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
     ] = TOKENS
-    limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N.")] = None
-    sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N at random, by --seed.")] = None
+    limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items.")] = None
+    sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N random items, by --seed.")] = None
     only: Annotated[
         tuple[str, ...],
-        typer.Option(metavar="ID", help="Only this one; repeatable."),
+        typer.Option(metavar="ID", help="Only this item; repeatable."),
     ] = ()
-    judge: Annotated[tuple[str, ...], typer.Option(metavar="SPEC", help="Judges the answers; repeatable.")] = ()
+    judge: Annotated[
+        tuple[str, ...], typer.Option(metavar="SPEC", help="Judge that grades the answers; repeatable.")
+    ] = ()
     seed: Seed = 0
-    repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Answer each N times.")] = 1
+    repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Answer each item N times.")] = 1
     concurrency: Concurrency = 16
     deadline: Annotated[
         float | None,
         Field(gt=0, allow_inf_nan=False),
-        typer.Option(metavar="SECONDS", help="For one sample, all its calls; default: 300, rewrites 20.", hidden=True),
+        typer.Option(metavar="SECONDS", help="Time for one sample; default: 300, for a rewrite 20.", hidden=True),
     ] = None
     max_failures: MaxFailures = None
     budget: Budget = None
     engine: Annotated[
         str,
-        typer.Option(metavar="local|ray[://HOST]", help="Who answers: this process, or a Ray cluster.", hidden=True),
+        typer.Option(metavar="local|ray[://HOST]", help="Answer in this process or on a Ray cluster.", hidden=True),
     ] = "local"
     out: Annotated[Path | None, typer.Option(metavar="RUN", help="Run folder; the same command resumes it.")] = None
     dry_run: DryRun = False
-    full: Annotated[bool, typer.Option("--full", help="Print breakdowns and all tables too.")] = False
+    full: Annotated[bool, typer.Option("--full", help="Also print breakdowns and all tables.")] = False
     as_json: AsJson = False
     answered_only: bool = Field(default=False, description="score: leave out tasks without an answer")
     command: str = Field(default_factory=command_line)
 
     @property
     def scoring(self) -> bool:
-        """Whether answers are there already: corpora are only read to look passages up, and may be missing."""
+        """Whether existing answers are scored; then corpora are only used to look up passages, and may be missing."""
         return bool(self.predictions)
 
     @property
     def asks_model(self) -> bool:
-        """Whether a language model is to answer."""
+        """Whether a language model answers."""
         return not self.scoring and not self.generator.startswith("extractive")
 
     def config(self) -> AssistantConfig:
-        """The configuration of the assistant that is measured; a benchmark brings its documents."""
+        """The configuration of the assistant under test."""
         return AssistantConfig(
             generator=self.generator,
             retriever=self.retriever,
@@ -214,7 +234,7 @@ class EvalRequest(Request):
         )
 
     def reset(self, names: Iterable[str]) -> EvalRequest:
-        """The request with the defaults of some fields."""
+        """Reset some fields to their defaults."""
         fields = type(self).model_fields
         return self.model_copy(update={name: fields[name].get_default(call_default_factory=True) for name in names})
 
@@ -222,10 +242,11 @@ class EvalRequest(Request):
 def select(
     request: EvalRequest, ids: Sequence[str], errors: ErrorCollector, stratum: Callable[[str], str] | None = None
 ) -> list[str]:
-    """The ids that a request asks for, in the order of the data; unknown ones are added to `errors`.
+    """Select ids by `--only`, `--sample` and `--limit`, in the order of the data; unknown ids are added to `errors`.
 
     Args:
-        stratum: of an id; a sample has of each its share of all ids, to within one. None: all are alike.
+        stratum: function from an id to its sampling stratum. Each stratum has the same share of the sample as of all
+            ids, to within one. None: there is one stratum.
     """
     from turnmark.corpora.mtrag import canonical_id
 
@@ -241,6 +262,7 @@ def select(
 
 
 def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], str]) -> list[str]:
+    """Draw a stratified random sample of ids, in the order of the data."""
     strata: dict[str, list[int]] = {}
     for position, name in enumerate(ids):
         strata.setdefault(stratum(name), []).append(position)
@@ -255,22 +277,27 @@ def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], s
 
 
 def selected(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Iterator[Item]:
-    """The items that take part; None: all of them."""
+    """Yield the items with these ids; None: all items."""
     for item in items:
         if not isinstance(item, Problem) and (ids is None or item.id in ids):
             yield item
 
 
 class SynthRequest(Request):
-    """`turnmark synth`: the options of every kind of data."""
+    """The options that all kinds of `turnmark synth` share."""
 
     index: Annotated[
-        str | None, typer.Option(metavar="NAME", envvar="TURNMARK_INDEX", help="The documents to make data from.")
+        str | None,
+        typer.Option(metavar="NAME", envvar="TURNMARK_INDEX", help="Index with the documents to make data from."),
     ] = None
-    n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Items wanted; more later goes on.")] = 10
+    n: Annotated[
+        int,
+        Field(ge=1),
+        typer.Option("--n", metavar="N", help="Number of items; a larger number continues the folder."),
+    ] = 10
     generator: Annotated[
         str | None,
-        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named."),
+        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="Model that writes the items; required."),
     ] = None
     judge: str | None = None
     prompts: Prompts = None
@@ -282,35 +309,36 @@ class SynthRequest(Request):
     review: Annotated[
         tuple[Path, ...],
         typer.Option(
-            metavar="FILE", help="Saved on a page of `report DIR --rate`: what was rejected goes; repeatable."
+            metavar="FILE",
+            help="Remove the items rejected in a file that a `report DIR --rate` page saved; repeatable.",
         ),
     ] = ()
     as_json: AsJson = False
 
 
 class MtragRequest(SynthRequest):
-    """`synth mtrag`."""
+    """The options of `synth mtrag`."""
 
-    turns: Annotated[int, typer.Option(metavar="N", help="The most turns of a conversation, up to 8.")] = 8
+    turns: Annotated[int, typer.Option(metavar="N", help="Largest number of turns in a conversation, up to 8.")] = 8
 
 
 class InscoqaRequest(SynthRequest):
-    """`synth inscoqa`."""
+    """The options of `synth inscoqa`."""
 
-    documents: Annotated[int, typer.Option(metavar="N", help="The most documents of a sample.")] = 6
+    documents: Annotated[int, typer.Option(metavar="N", help="Largest number of documents for an item.")] = 6
 
 
 class CompoundRequest(SynthRequest):
-    """`synth compound-qa`."""
+    """The options of `synth compound-qa`."""
 
     types: Annotated[
         tuple[str, ...],
         BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …; default: all five, in turn."),
+        typer.Option(metavar="A,B", help="Question types, such as Factual-Statement; default: all five in turn."),
     ] = ()
     capability: Annotated[
         str, typer.Option(metavar="NAME", help="What the questions test: Understanding, Reasoning or Knowledge.")
     ] = "Understanding"
     judge: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="The model that filters; default: the one that writes.")
+        str | None, typer.Option(metavar="SPEC", help="Model that filters the items; default: the generator.")
     ] = None

@@ -1,11 +1,11 @@
-"""Folders with a manifest, made or resumed by one process at a time; and the folder of a run.
+"""Output folders with a manifest, created or resumed by one process at a time; and the folder of a run.
 
-    RUN/manifest.json       what was asked for; a folder whose manifest differs is refused
-    RUN/predictions.jsonl   one line a sample, flushed as it ends; a torn last line is dropped on resuming
+    RUN/manifest.json       the request; a folder with another manifest is refused
+    RUN/predictions.jsonl   one line a sample, written when it ends; an incomplete last line is dropped on resuming
     RUN/scores.jsonl        one line a sample and metric
     RUN/summary.json        written last
 
-Nothing here knows a benchmark: samples, scores and summaries are the records of `turnmark.evaluation.records`.
+This module does not depend on benchmarks: samples, scores and summaries are records of `turnmark.evaluation.records`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def version_of(package: str) -> str:
-    """The installed version of a distribution; `unknown` if it runs from a bare checkout."""
+    """The installed version of a distribution; `unknown` if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -41,28 +41,31 @@ def version_of(package: str) -> str:
 
 
 def package_versions(packages: Sequence[str]) -> dict[str, str]:
-    """Of Python and these packages, and the commit of Turnmark if it runs from a checkout."""
-    by_package = {"python": platform.python_version()} | {name: version_of(name) for name in packages}
-    # Without this check, an environment inside some other repository would lend us that repository's commit.
+    """Versions of Python and these packages, and the commit of Turnmark if it runs from a checkout."""
+    version_of_package = {"python": platform.python_version()}
+    for name in packages:
+        version_of_package[name] = version_of(name)
+    # An installed Turnmark may lie inside another repository, whose commit would be wrong.
     if (_ROOT / ".git").exists():
         try:
             # `describe --dirty` would lock the index, and leave the lock behind if it is killed.
-            commit, changes = (
-                subprocess.run(
-                    ["git", "--no-optional-locks", "-C", str(_ROOT), *words],
-                    capture_output=True, text=True, timeout=10, check=True,
-                ).stdout.strip()
-                for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
-            )  # fmt: skip
-            by_package["git"] = f"{commit}-dirty" if changes else commit
+            commit = _git("rev-parse", "--short", "HEAD")
+            changes = _git("status", "--porcelain", "--untracked-files=no")
+            version_of_package["git"] = f"{commit}-dirty" if changes else commit
         except (OSError, subprocess.SubprocessError):
-            by_package["git"] = "unknown"
-    return by_package
+            version_of_package["git"] = "unknown"
+    return version_of_package
+
+
+def _git(*arguments: str) -> str:
+    """The output of a git command in the checkout."""
+    command = ["git", "--no-optional-locks", "-C", str(_ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
 
 
 M = TypeVar("M", bound=FolderManifest)
 _LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
-"""What a process leaves that was killed before its manifest was written."""
+"""Files of a process that was killed before it had written its manifest."""
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -70,7 +73,11 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
 
 def stored_manifest(path: Path, kind: type[M]) -> M | None:
-    """The manifest that is in `path` already, if there is one. Writes nothing."""
+    """Read the manifest in `path`; None: there is no folder or no manifest yet. Writes nothing.
+
+    Raises:
+        RequestError: `path` is a file, holds other files, or its manifest cannot be read.
+    """
     if path.exists() and not path.is_dir():
         raise RequestError(f"--out {str(path)!r} is a file; name a folder")
     if not path.is_dir():
@@ -87,25 +94,32 @@ def stored_manifest(path: Path, kind: type[M]) -> M | None:
 
 
 def check_folder(path: Path, manifest: M) -> M | None:
-    """The manifest that is in `path` already, if it asks for the same as `manifest`. Writes nothing."""
+    """Read the manifest in `path`, if any, and check that its identity is that of `manifest`. Writes nothing.
+
+    Raises:
+        RequestError: the folder holds another run; see also `stored_manifest`.
+    """
     stored = stored_manifest(path, type(manifest))
-    if stored is not None and (lines := _disagreements(stored.identity, manifest.identity)):
+    if stored is None:
+        return None
+    differences = _differences(stored.identity, manifest.identity)
+    if differences:
         first = f"--out {str(path)!r} holds another {manifest.noun}; name another folder, or ask for the same:"
-        raise RequestError([first, *(f"  {line}" for line in lines)])
+        raise RequestError([first, *(f"  {line}" for line in differences)])
     return stored
 
 
-def _disagreements(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    """What two identities disagree on, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
+def _differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+    """The differences of two identities, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
 
-    def flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    def flatten(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             for key, inner in value.items():
-                yield from flat(inner, f"{prefix}.{key}" if prefix else key)
+                yield from flatten(inner, f"{prefix}.{key}" if prefix else key)
         else:
             yield prefix, value
 
-    there, here = dict(flat(stored, "")), dict(flat(asked, ""))
+    there, here = dict(flatten(stored, "")), dict(flatten(requested, ""))
     return [
         f"{key}: {there.get(key)!r} there, {here.get(key)!r} here"
         for key in sorted(there.keys() | here.keys())
@@ -114,14 +128,19 @@ def _disagreements(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[
 
 
 def default_folder(manifest: FolderManifest) -> Path:
-    """`<parent>/<title>-<hash of everything that can change a result>`, under the working directory."""
+    """`<parent>/<title>-<hash of the identity>`, relative to the working directory."""
     digest = hashlib.sha256(json.dumps(manifest.identity, sort_keys=True).encode()).hexdigest()
     return Path(manifest.parent) / f"{_NOT_IN_A_NAME.sub('-', manifest.title)}-{digest[:12]}"
 
 
 @contextmanager
 def open_folder(path: Path, manifest: M) -> Iterator[M]:
-    """Make the folder or resume what is in it, and keep other processes out; yields the manifest to continue with."""
+    """Create or resume a folder and lock it against other processes; yield the manifest to continue with.
+
+    Raises:
+        RequestError: the folder cannot be written, or holds something else.
+        TurnmarkError: another process is writing it.
+    """
     from filelock import FileLock, Timeout
 
     check_folder(path, manifest)
@@ -136,7 +155,7 @@ def open_folder(path: Path, manifest: M) -> Iterator[M]:
         raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
     try:
         stored = check_folder(path, manifest)
-        for part in path.glob(".*.part"):  # what a process that was killed had begun to write
+        for part in path.glob(".*.part"):  # incomplete files of a killed process
             part.unlink(missing_ok=True)
         yield manifest if stored is None else manifest.resume(stored)
     finally:
@@ -150,7 +169,7 @@ class OutputFolder(Generic[M]):
         self.path, self.manifest = path, manifest
 
     def update_manifest(self, **fields: Any) -> None:
-        """Change what is not part of the identity (when it ended, which indexes were searched) and write it."""
+        """Change fields that are not part of the identity, such as `ended`, and write the manifest."""
         self.manifest = self.manifest.model_copy(update=fields)
         write_json(self.path / "manifest.json", self.manifest.model_dump(mode="json"))
 
@@ -159,7 +178,7 @@ class OutputFolder(Generic[M]):
 
 
 def fingerprint(files: Mapping[str, Path]) -> str:
-    """SHA-256 over the names and contents of files; the names are the caller's, so a moved folder stays the same."""
+    """SHA-256 over the roles and contents of files; their paths do not count, so a folder may move."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         digest.update(f"{name}\0{file_sha256(path)}\0".encode())
@@ -167,25 +186,35 @@ def fingerprint(files: Mapping[str, Path]) -> str:
 
 
 class RunFolder(OutputFolder[RunManifest]):
-    """An open run. Use `open_run`; only one process has a run open at a time.
+    """An open run. Use `open_run`, which locks the folder.
 
     Attributes:
-        resumed: a line for each set of other versions that samples here were made with.
+        samples: the journal of `predictions.jsonl`.
+        resumed: a note for each set of other package versions that made samples of this run.
     """
 
     def __init__(self, path: Path, manifest: RunManifest) -> None:
         super().__init__(path, manifest)
         self.samples = open_samples(path / "predictions.jsonl")
         makers = Counter(sample.maker for sample in self.samples.records() if sample.status == "done")
-        self.resumed = tuple(self._made_otherwise(makers))
+        self.resumed = tuple(self._version_notes(makers))
 
     def reopen(self, pending: int) -> None:
-        """Get ready for more samples: if any are `pending`, what follows from the present ones goes."""
+        """Delete scores, summary and report if more samples are to come.
+
+        Args:
+            pending: number of samples to come.
+        """
         if pending or self.samples.damaged:
             for name in ("summary.json", "scores.jsonl", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
 
-    def _made_otherwise(self, makers: Mapping[int, int]) -> Iterator[str]:
+    def _version_notes(self, makers: Mapping[int, int]) -> Iterator[str]:
+        """Yield a note for each entry of `manifest.makers` with other versions than now.
+
+        Args:
+            makers: index in `manifest.makers` -> number of its samples.
+        """
         versions_now = self.manifest.maker
         for maker, count in sorted(makers.items()):
             versions_then = self.manifest.makers[maker] if maker < len(self.manifest.makers) else {}
@@ -199,20 +228,20 @@ class RunFolder(OutputFolder[RunManifest]):
                 yield f"resumed: {samples} made with {', '.join(changed)}; a new --out makes all of them anew"
 
     def append(self, sample: Sample) -> None:
-        """Write a sample to the file; it is with the operating system when this returns."""
+        """Write a sample to the file, with the versions that made it; see `Journal.append`."""
         maker = self.manifest.maker
         if maker not in self.manifest.makers:
             self.update_manifest(makers=(*self.manifest.makers, maker))
         self.samples.append(sample.model_copy(update={"maker": self.manifest.makers.index(maker)}))
 
     def write_scores(self, scores: Iterable[Score]) -> None:
-        """Write `scores.jsonl` as the scores come; it appears when all of them are written."""
+        """Write `scores.jsonl`, which is replaced atomically when all scores are written."""
         with open_atomic(self.path / "scores.jsonl") as file:
             for score in scores:
                 file.write(json_line(score))
 
     def finish(self, summary: Summary, ended: str) -> None:
-        """Write the manifest's end, and last the summary."""
+        """Write the end time to the manifest, and then the summary."""
         (self.path / "predictions.jsonl").touch()
         self.update_manifest(ended=ended)
         write_json(self.path / "summary.json", summary.model_dump(mode="json"))
@@ -220,7 +249,7 @@ class RunFolder(OutputFolder[RunManifest]):
 
 @contextmanager
 def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
-    """Make the folder of a run, or resume the run that is in it; see `open_folder`."""
+    """Create or resume the folder of a run; see `open_folder`."""
     with open_folder(path, manifest) as resumed:
         run = RunFolder(path, resumed)
         try:

@@ -1,13 +1,11 @@
-"""A plan of `turnmark eval` or `score` carried out: items answered, queries searched, or answers taken over; then
-everything scored, and the run written.
-"""
+"""Carry out a plan of `turnmark eval` or `score`: answer items, search, or take over answers; then score the run."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -31,15 +29,15 @@ from turnmark.retrieval.types import Retriever
 
 
 def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
-    """Make the samples that are not there yet, score everything, write the run.
+    """Make the missing samples, score all samples, and write the run.
 
     Returns:
-        The summary, the folder it is in, and whether the work was given up because of failures.
+        The summary, the run folder, and whether failures stopped the run.
     """
     seconds: dict[str, float] = {}
     judging, judge_notes = open_judging(plan)
     with open_run(plan.folder, plan.manifest) as folder:
-        for line in folder.resumed:  # at once; the notes repeat it
+        for line in folder.resumed:  # before the work begins; the notes repeat these lines
             sys.stderr.write(f"turnmark: {inert(line)}\n")
         finished = len(folder.samples) - folder.samples.unfinished
         pending = plan.samples - finished
@@ -48,7 +46,8 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
             benchmark, outcome = _take_over(plan, folder), RunOutcome()
         elif plan.task.batched:
             benchmark, outcome = plan.task, RunOutcome()
-            seconds |= benchmark.search(folder, partial(_open_corpus, plan, folder)) if pending else {}
+            if pending:
+                seconds |= benchmark.search(folder, partial(_open_corpus, plan, folder))
         else:
             benchmark, outcome = _answer(plan, folder, pending, seconds)
         notes = [*plan.notes, *judge_notes, *folder.resumed, *problem_notes(folder.samples.problems)]
@@ -58,8 +57,9 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
             verb = "queries were searched" if plan.task.retrieves else "samples were answered"
             notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; seconds are of this call")
         notes += plan.task.finish(folder)
-        # Scoring lists takes no time that one would want to see pass.
-        with nullcontext(NoProgress()) if plan.task.retrieves else shown_progress() as progress:
+        # Scoring ranked lists is too fast for a progress bar.
+        shown = nullcontext(NoProgress()) if plan.task.retrieves else shown_progress()
+        with shown as progress:
             progress.start(f"scoring {inert(plan.manifest.benchmark)}", plan.items)
             summary = score_run(
                 folder,
@@ -75,31 +75,33 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
     return summary, plan.folder, outcome.gave_up
 
 
-# --- answers that are written already, and searches ------------------------------------------------------------------
+# --- existing answers, and searches ----------------------------------------------------------------------------------
 
 
 def _take_over(plan: Plan, folder: RunFolder) -> Task:
-    """Write down the answers that are there; what has none is a failed sample, or of a retrieval an empty list."""
+    """Write the existing answers to the run; an item without one gets a failed sample or an empty ranked list."""
     assert plan.answers is not None, "a plan of `score` has answers"
     benchmark = plan.task.using(plan.assistant())
+    selected_ids = plan.domain_of_id if plan.chosen is None else plan.chosen
     for sample in plan.answers.samples:
-        takes_part = sample.id in (plan.domain_of_id if plan.chosen is None else plan.chosen)
-        if takes_part and not folder.samples.finished(sample.key):
+        if sample.id in selected_ids and not folder.samples.finished(sample.key):
             folder.append(sample.model_copy(update={"domain": plan.domain_of_id[sample.id]}))
     for item in selected(benchmark.items(), plan.chosen):
         for repeat in range(plan.manifest.repeat):
-            if (item.id, repeat) not in folder.samples:
-                empty = Sample(id=item.id, status="done", domain=item.domain)
-                absent = missing(item, "the predictions have no answer to it", repeat)
-                folder.append(empty if plan.task.retrieves else absent)
+            if (item.id, repeat) in folder.samples:
+                continue
+            if plan.task.retrieves:
+                folder.append(Sample(id=item.id, status="done", domain=item.domain))
+            else:
+                folder.append(missing(item, "the predictions have no answer to it", repeat))
     return benchmark
 
 
 def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
-    """What searches a corpus; its index is built where it is not there yet, and written down.
+    """Open the retriever of a corpus, and build its index if it is missing; record the index in the manifest.
 
     Args:
-        folder: None: on a worker, which writes nothing down.
+        folder: the run; None: a worker, which records nothing.
     """
     spec = plan.manifest.specs["retriever"]
     retriever, index = passages.open_corpus(plan.task.corpora[name], spec, plan.request.embedder)
@@ -112,7 +114,11 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
 
 
 def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]) -> tuple[Task, RunOutcome]:
-    """Answer what is not answered yet."""
+    """Answer the items without a finished sample.
+
+    Args:
+        seconds: gets the seconds of each phase.
+    """
     load, work = ("index", "search") if plan.task.retrieves else ("load", "generate")
     began = time.perf_counter()
     retrievers = open_retrievers(plan, folder) if pending else {}
@@ -127,10 +133,10 @@ def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, floa
 
 
 def open_retrievers(plan: Plan, folder: RunFolder | None) -> Mapping[str, Retriever]:
-    """What searches the corpora of a run that searches, safe for many threads.
+    """Open the retrievers of a run: corpus -> retriever, safe for many threads; empty if the run does not search.
 
     Args:
-        folder: where the indexes are written down; None: on a worker, which writes nothing.
+        folder: the run, whose manifest records the indexes; None: a worker, which records nothing.
     """
     if not plan.task.searched:
         return {}
@@ -142,27 +148,31 @@ def open_retrievers(plan: Plan, folder: RunFolder | None) -> Mapping[str, Retrie
 
 
 def warm(plan: Plan, benchmark: Task) -> None:
-    """Load the models before any sample's time begins: it takes longer than most samples do, and a server may have to
-    be started."""
+    """Load the models before the deadline of the first sample begins: loading is slow, and may start a server."""
     if plan.generator is not None:
         make_ready(plan.generator)
-    embeds = not (benchmark.retrieves or benchmark.measures_judges) and (
-        plan.generator is None or plan.request.passages is not None
-    )
+    if benchmark.retrieves or benchmark.measures_judges:
+        return
+    embeds = plan.generator is None or plan.request.passages is not None
     if embeds and benchmark.assistant.embed is not None:
         benchmark.assistant.embed(["load the model"])
 
 
 def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> RunOutcome:
     guess = plan.mean_sample() if plan.request.budget is not None else None
-    budget = plan.request.budget if plan.generator is not None else None  # what needs no model costs nothing
+    budget = plan.request.budget if plan.generator is not None else None  # without a model, samples cost nothing
     spent = spent_on_judges(folder.path)
     if plan.elsewhere is not None:
         spent += plan.elsewhere
     ledger = open_ledger(plan.request.generator, budget, folder.samples, guess, spent)
-    targets = isinstance(plan.generator, ReferenceGenerator)
-    in_process = nullcontext(_answering_with_targets(benchmark, plan.task.searched) if targets else benchmark.answer)
-    with plan.answering(benchmark) if plan.answering else in_process as answer, shown_progress() as progress:
+    answering: AbstractContextManager[Answer]
+    if plan.answering:
+        answering = plan.answering(benchmark)
+    elif isinstance(plan.generator, ReferenceGenerator):
+        answering = nullcontext(_answering_with_targets(benchmark, plan.task.searched))
+    else:
+        answering = nullcontext(benchmark.answer)
+    with answering as answer, shown_progress() as progress:
         name = inert(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
         verb = "rewording and searching" if plan.task.retrieves else "answering"
         progress.start(f"{verb} {name}", pending)
@@ -173,11 +183,12 @@ NO_TARGET = "the data has no reference answer"
 
 
 def _answering_with_targets(benchmark: Task, searched: bool) -> Answer:
-    """What gives the reference of each item, as the Reference rows of the papers' tables do; one without is skipped.
+    """An `Answer` that returns each item's reference, for the Reference rows of the papers' tables.
+
+    Items without a reference are skipped.
 
     Args:
-        searched: the setting searches, so that a sample has the passages that were found; recorded ones are the
-            target's own.
+        searched: whether the setting searches, so that samples have the retrieved passages.
     """
 
     def answer(item: Item, generator: Generator | None) -> Sample:  # noqa: ARG001
@@ -195,21 +206,23 @@ def _answering_with_targets(benchmark: Task, searched: bool) -> Answer:
 
 
 def _jobs(plan: Plan, folder: RunFolder, benchmark: Task) -> Iterator[SampleJob]:
-    """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
-    items = selected(benchmark.items(), plan.chosen)
-    for item in in_turns(items) if plan.request.chain or plan.request.live else items:
+    """Yield the unfinished samples in the order of the data, the repeats of an item one after the other."""
+    items: Iterable[Item] = selected(benchmark.items(), plan.chosen)
+    if plan.request.chain or plan.request.live:
+        items = by_depth(items)
+    for item in items:
         for repeat in range(plan.manifest.repeat):
             if not folder.samples.finished((item.id, repeat)):
                 yield SampleJob(item, repeat)
 
 
-def in_turns(items: Iterable[Item]) -> list[Item]:
-    """The items by how many others they come after: all first ones, then all that go on from these, and so on.
+def by_depth(items: Iterable[Item]) -> list[Item]:
+    """Sort items by the number of items that come before them in their conversation: all first turns come first.
 
-    So many of them can be answered at once, though each waits for the one that it goes on from.
+    So many items can be answered at once, although each one waits for the previous turn.
     """
     depth: dict[str, int] = {}
     in_order = list(items)
     for item in in_order:
-        depth[item.id] = depth.get(item.after, -1) + 1 if item.after is not None else 0
+        depth[item.id] = 0 if item.after is None else depth.get(item.after, -1) + 1
     return sorted(in_order, key=lambda item: depth[item.id])

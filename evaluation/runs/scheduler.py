@@ -1,8 +1,8 @@
-"""Runs jobs in threads, many at once, and hands over each result as it ends: samples, judgements, synthesis.
+"""Runs jobs (samples, judgements, attempts of a synthesis) concurrently in threads, and passes on each result.
 
-Workers run the jobs; one thread, the caller's, starts them and takes their results. A worker that outlasts its job's
-patience is left behind (a daemon whose later result is dropped) and another replaces it, so that nothing that hangs
-holds up the rest.
+Worker threads run the jobs; the caller's thread starts them and takes their results. A job that exceeds its patience is
+abandoned with its worker, a daemon thread whose later result is dropped. Another worker replaces it, so that a hanging
+job does not hold up the others.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from typing import Generic, TypeVar
 from turnmark.assistant.generators.base import ON_RATE_LIMIT
 
 CONCURRENCY = 16
+"""Default number of concurrent jobs."""
 SETTLE = 1.0
-"""Seconds in which further 429s belong to the same burst."""
+"""Seconds after a 429 in which further ones belong to the same burst."""
 HOPELESS = frozenset(("auth",))
-"""Failures that, met by one call after the other, every further call would meet as well."""
+"""Kinds of failure that will not go away: after several in a row, no more calls are made."""
 IN_A_ROW = 3
-"""Such failures in a row after which no more calls are made."""
+"""Number of such failures in a row after which no more calls are made."""
 
 J = TypeVar("J")
 R = TypeVar("R")
 
 
 class Overdue(Exception):
-    """A job outlasted its patience and was left behind."""
+    """A job exceeded its patience and was abandoned."""
 
 
 class AdaptiveConcurrency:
-    """Additive increase, multiplicative decrease, as in TCP: halved at a 429, one more after a round without.
+    """The number of concurrent jobs, adapted as in TCP: halved at a 429, increased by one after a round without.
 
     Args:
-        limit: jobs at once while nobody complains.
+        limit: the largest number of concurrent jobs.
     """
 
     def __init__(self, limit: int) -> None:
@@ -47,11 +48,11 @@ class AdaptiveConcurrency:
 
     @property
     def limit(self) -> int:
-        """Jobs that may run at once, 1 at least."""
+        """Number of jobs that may run at once, at least 1."""
         return max(1, int(self._limit))
 
     def slow_down(self) -> None:
-        """An endpoint answered 429. Those of one burst halve the limit once."""
+        """Halve the limit after a 429; several 429s of one burst halve it once."""
         with self._lock:
             time_now = time.monotonic()
             if time_now - self._slowed >= SETTLE:
@@ -59,14 +60,14 @@ class AdaptiveConcurrency:
                 self._limit = max(1.0, self._limit / 2)
 
     def went_well(self) -> None:
-        """A job ended without a complaint since the last slowing down."""
+        """Raise the limit a little after a job without errors."""
         with self._lock:
             if time.monotonic() - self._slowed >= SETTLE:
                 self._limit = min(self._most, self._limit + 1.0 / max(1.0, self._limit))
 
 
 class _Worker(threading.Thread, Generic[R]):
-    """Makes one call after another."""
+    """A worker thread, which makes one call after another."""
 
     def __init__(self, ended: queue.SimpleQueue[tuple[int, R | BaseException]], slow_down: Callable[[], None]) -> None:
         super().__init__(daemon=True, name="worker")
@@ -75,11 +76,14 @@ class _Worker(threading.Thread, Generic[R]):
 
     def run(self) -> None:
         ON_RATE_LIMIT.set(self._slow_down)
-        while (task := self.calls.get()) is not None:
+        while True:
+            task = self.calls.get()
+            if task is None:
+                return
             ticket, call = task
             try:
                 result: R | BaseException = call()
-            except BaseException as error:  # also a SystemExit: nobody's generator ends the command
+            except BaseException as error:  # even SystemExit: third-party code must not end the command
                 result = error
             self._ended.put((ticket, result))
 
@@ -92,17 +96,15 @@ class _Running(Generic[J, R]):
 
 
 class Scheduler(Generic[J, R]):
-    """Runs jobs.
-
-    All arguments are called by the thread that calls `run`.
+    """Runs jobs concurrently. The thread that calls `run` calls all the functions below.
 
     Args:
-        begin: makes of a job, just before it starts, the call for a worker.
+        begin: makes the worker's call for a job, just before it starts.
         take: receives a job and its result, or the exception that it raised, or `Overdue`.
-        admit: whether a job may start next to those that run; asked again whenever one of them has ended.
-        refuse: receives a job that is not admitted though nothing else runs; it is left out.
-        concurrency: jobs at once; fewer while an endpoint answers 429.
-        patience: seconds until a job is left behind; None: never.
+        admit: tells whether a job may start beside the running ones; called again when one of these has ended.
+        refuse: receives a job that is not admitted although no other job runs; the job is dropped.
+        concurrency: number of concurrent jobs; fewer while an endpoint answers 429.
+        patience: seconds until a job is abandoned; None: never.
     """
 
     def __init__(
@@ -127,14 +129,15 @@ class Scheduler(Generic[J, R]):
 
     @property
     def left_behind(self) -> int:
-        """Workers that still hang."""
+        """Number of abandoned workers that still hang."""
         return len(self._overdue)
 
     def run(self, jobs: Iterator[J | None]) -> None:
         """Run all jobs.
 
         Args:
-            jobs: one may be None, which means none for now: the next is asked for when one of those that run has ended.
+            jobs: the jobs; None means that there is no job now, and the iterator is asked again when a running job has
+                ended.
         """
         try:
             self._fill(jobs)
@@ -142,7 +145,7 @@ class Scheduler(Generic[J, R]):
                 self._wait()
                 self._fill(jobs)
         except KeyboardInterrupt:
-            while not self._ended.empty():  # what had ended just then
+            while not self._ended.empty():  # take the results that have just come
                 self._end(*self._ended.get())
             raise
         finally:
@@ -152,7 +155,7 @@ class Scheduler(Generic[J, R]):
             raise self._broken
 
     def _fill(self, jobs: Iterator[J | None]) -> None:
-        """Start as many jobs as pace and `admit` allow."""
+        """Start as many jobs as the adaptive concurrency and `admit` allow."""
         while self._broken is None and len(self._running) < self._pace.limit:
             try:
                 job = self._next if self._next is not None else next(jobs, None)
@@ -182,7 +185,7 @@ class Scheduler(Generic[J, R]):
         worker.calls.put((self._ticket, call))
 
     def _wait(self) -> None:
-        """Take the next result; if none comes, give up the jobs whose time is over."""
+        """Take the next result; if none comes in time, abandon overdue jobs."""
         timeout = None
         if self._patience is not None:
             oldest = next(iter(self._running.values())).began
@@ -190,13 +193,13 @@ class Scheduler(Generic[J, R]):
         try:
             ended = self._ended.get(timeout=timeout)
         except queue.Empty:
-            self._give_up_overdue()
+            self._abandon_overdue()
         else:
             self._end(*ended)
 
     def _end(self, ticket: int, result: R | BaseException) -> None:
         running = self._running.pop(ticket, None)
-        if running is None:  # given up before
+        if running is None:  # the job was abandoned before
             self._overdue.discard(ticket)
             return
         self._idle.append(running.worker)
@@ -204,7 +207,7 @@ class Scheduler(Generic[J, R]):
             self._pace.went_well()
         self._take(running.job, result)
 
-    def _give_up_overdue(self) -> None:
+    def _abandon_overdue(self) -> None:
         time_now = time.monotonic()
         for ticket, running in list(self._running.items()):
             if self._patience is None or time_now - running.began < self._patience:

@@ -1,5 +1,8 @@
-"""Several runs in one folder with one summary: `turnmark eval all`, the four benchmarks or a suite of more, and the
-systems of one official evaluation file, each scored again by any judge: how good is the judge?"""
+"""Several runs in one folder with one summary: `turnmark eval all`, and `score` for an official evaluation file.
+
+`eval all` runs the four benchmarks, or more tasks and settings with `--suite`. An evaluation file holds the answers of
+several systems with human ratings; each system becomes a run, so that any judge can be compared with the ratings.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from turnmark.evaluation.runs.request import EvalRequest
 from turnmark.evaluation.runs.rundir import check_folder, default_folder
 
 SMOKE = 8
-"""Samples of each benchmark in the suite `smoke`."""
+"""Number of samples of each benchmark in the suite `smoke`."""
 
 
 FOUR = {name: (name, None, None) for name in ("mtrag", "inscoqa", "compound-qa", "kiwi")}
@@ -46,31 +49,39 @@ SUITES: Mapping[str, Mapping[str, tuple[str, str | None, str | None]]] = {
         "kiwi-analyse": ("kiwi", "analyse", None),
     },
 }
-"""Suite -> its runs: name of the folder and entry -> benchmark, task and setting (None: the first); the four first."""
+"""Suite -> its runs, the four benchmarks first: name (of folder and entry) -> benchmark, task and setting (None: the
+default)."""
 
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """Runs in one folder: a plan for each part, or why it is left out."""
+    """Runs in one folder.
+
+    Attributes:
+        plans: name of the run -> its plan, or the reason why it is left out.
+    """
 
     plans: Mapping[str, Plan | str]
     folder: Path
     notes: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """What `--dry-run` says."""
+        """The output of `--dry-run`."""
         from turnmark.evaluation.judging.mounting import described
 
-        parts = {
-            name: {"skipped": part} if isinstance(part, str) else described(part) for name, part in self.plans.items()
-        }
-        return {"dry_run": True, "benchmark": "all", "benchmarks": parts, "run": str(self.folder)}
+        runs: dict[str, Any] = {}
+        for name, run in self.plans.items():
+            runs[name] = {"skipped": run} if isinstance(run, str) else described(run)
+        return {"dry_run": True, "benchmark": "all", "benchmarks": runs, "run": str(self.folder)}
 
 
 def plan_suite(request: EvalRequest) -> SuitePlan:
-    """Check the request for each part.
+    """Check the request for each run of a suite.
 
-    One whose data is not in the folder that was named is left out, with the reason; demo data never replaces it.
+    A run whose data are not in the folder of `--data` is left out, with the reason; demo data never replace them.
+
+    Raises:
+        RequestError: all mistakes.
     """
     errors = ErrorCollector()
     for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
@@ -84,49 +95,52 @@ def plan_suite(request: EvalRequest) -> SuitePlan:
     errors.raise_all()
     if request.suite == "smoke" and request.sample is None and request.limit is None:
         request = request.model_copy(update={"sample": SMOKE})
-    plans = _planned(request.suite, request)
-    runnable = [part for part in plans.values() if not isinstance(part, str)]
+    plans = _plan_runs(request.suite, request)
+    runnable = [run for run in plans.values() if not isinstance(run, str)]
     if not runnable:
         raise RequestError([reason for reason in plans.values() if isinstance(reason, str)])
-    names = "".join(default_folder(part.manifest).name for part in runnable)
+    names = "".join(default_folder(run.manifest).name for run in runnable)
     folder = request.out or Path("runs") / f"all-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
-    for name, part in plans.items():
-        if not isinstance(part, str):
-            check_folder(folder / name, part.manifest)
-            plans[name] = replace(part, folder=folder / name)
+    for name, run in plans.items():
+        if not isinstance(run, str):
+            check_folder(folder / name, run.manifest)
+            plans[name] = replace(run, folder=folder / name)
     return SuitePlan(plans, folder)
 
 
-def _planned(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]:
-    """Each part checked; a mistake that several have is reported once."""
+def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]:
+    """Plan each run of a suite; a mistake that several runs have is reported once."""
     plans: dict[str, Plan | str] = {}
-    parts_of_problem: dict[str, list[str]] = {}
+    runs_of_problem: dict[str, list[str]] = {}
     for name, (benchmark, task, setting) in SUITES[suite or "smoke"].items():
-        if missing := _missing(benchmark, request.data):
+        missing = _missing_data(benchmark, request.data)
+        if missing:
             plans[name] = missing
             continue
         changed: dict[str, Any] = {"benchmark": benchmark, "task": task, "setting": setting}
-        changed |= {"out": request.out / name} if request.out else {}
-        if task == RETRIEVAL:  # no model is asked, and nothing of a budget is taken
+        if request.out:
+            changed["out"] = request.out / name
+        if task == RETRIEVAL:  # no model is asked, and the budget is not used
             changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None}
             changed["prompts"] = None
         try:
             plans[name] = plan(request.model_copy(update=changed))
         except RequestError as error:
-            if name not in FOUR:  # what the data at hand do not allow keeps the four from nothing
+            if name not in FOUR:  # problems of the further runs do not stop the four benchmarks
                 plans[name] = str(error)
                 continue
             for problem in error.problems:
-                parts_of_problem.setdefault(problem, []).append(name)
-    if parts_of_problem:
-        raise RequestError([
-            problem if len(names) > 1 else f"{names[0]}: {problem}" for problem, names in parts_of_problem.items()
-        ])  # fmt: skip
+                runs_of_problem.setdefault(problem, []).append(name)
+    problems: list[str] = []
+    for problem, names in runs_of_problem.items():
+        problems.append(problem if len(names) > 1 else f"{names[0]}: {problem}")
+    if problems:
+        raise RequestError(problems)
     return plans
 
 
-def _missing(name: str, data: Path | None) -> str:
-    """Why there is no data for a benchmark; empty if there is."""
+def _missing_data(name: str, data: Path | None) -> str:
+    """Why a benchmark has no data; empty: it has."""
     from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 
     locate = {"inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate}
@@ -138,29 +152,31 @@ def _missing(name: str, data: Path | None) -> str:
 
 
 def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
-    """Run the parts; one that fails does not keep the others from running.
+    """Carry out the runs; if one fails, the others still run.
 
     Returns:
-        Benchmark -> its summary, or why there is none; the folder; whether any failed.
+        Name of the run -> its summary, or the reason why it has none; the folder; whether a run failed.
     """
     from turnmark.evaluation.runs.ray_engine import use_workers
 
-    entries: dict[str, Summary | str] = {name: part for name, part in plan.plans.items() if isinstance(part, str)}
+    entries: dict[str, Summary | str] = {name: run for name, run in plan.plans.items() if isinstance(run, str)}
     failed = False
-    for name, part in plan.plans.items():
-        if isinstance(part, str):
+    for name, run in plan.plans.items():
+        if isinstance(run, str):
             continue
         try:
-            # `--budget` is one for all parts: what the others have used, in this call and in earlier ones.
-            others = (plan.folder / key for key, other in plan.plans.items() if key != name and isinstance(other, Plan))
-            elsewhere = sum(map(spent_in, others), Usage())
-            ready = replace(part, began=time.perf_counter(), elsewhere=elsewhere)
+            # The runs share one budget, so the usage of the others counts, from this call and earlier ones.
+            elsewhere = Usage()
+            for other_name, other in plan.plans.items():
+                if other_name != name and isinstance(other, Plan):
+                    elsewhere += spent_in(plan.folder / other_name)
+            ready = replace(run, began=time.perf_counter(), elsewhere=elsewhere)
             entries[name], _, gave_up = running.run_plan(use_workers(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"
             failed = True
-        # After each, so that what has ended can be reported whatever becomes of the rest.
+        # Write the summary after each run, so that finished runs can be reported even if the command is stopped.
         entries = {key: entries[key] for key in plan.plans if key in entries}
         plan.folder.mkdir(parents=True, exist_ok=True)
         write_json(plan.folder / "summary.json", as_json(entries))
@@ -169,7 +185,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
 
 
 def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:
-    """The entries as `summary.json` holds them."""
+    """The entries in the form of `summary.json`."""
     return {
         name: {"skipped": entry} if isinstance(entry, str) else entry.model_dump(mode="json")
         for name, entry in entries.items()
@@ -179,20 +195,23 @@ def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:
 # --- the systems of an evaluation file
 
 ANSWERS = "answers"
-"""Folder of a rescoring that holds each system's answers as official predictions."""
+"""Name of the folder with each system's answers as official predictions."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def is_evaluation(predictions: Sequence[Path]) -> bool:
-    """Whether what is to be scored is an evaluation file: one JSON object, in a file that ends in `.json`."""
+    """Whether `--predictions` names an evaluation file, whose name ends in `.json`."""
     return any(path.suffix == ".json" and path.is_file() for path in predictions)
 
 
 def plan_systems(request: EvalRequest) -> SuitePlan:
-    """Check an evaluation file, write each system's answers as a file of predictions, and plan a run of each.
+    """Check an evaluation file, write each system's answers to a prediction file, and plan a run for each system.
 
-    `mtrag-human/evaluations` and `mtrag-synthetic/evaluations` of MTRAG's repository hold answers with the ratings of
-    people, which `turnmark agreement FILE RUN` holds against the runs' scores.
+    `mtrag-human/evaluations` and `mtrag-synthetic/evaluations` of MTRAG's repository hold answers with human ratings;
+    `turnmark agreement FILE RUN` compares them with the runs' scores.
+
+    Raises:
+        RequestError: all mistakes.
     """
     errors = ErrorCollector()
     if len(request.predictions) > 1:
@@ -203,48 +222,56 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
     content = errors.collect(read_evaluation, path)
     errors.raise_all()
     assert content is not None, "errors.raise_all() raised otherwise"
-    names = _folders(content)
+    names = _folder_names(content)
     if not names:
         raise RequestError(f"--predictions {str(path)!r}: no system in it has an answer that can be read")
     folder = request.out or Path("runs") / f"{request.benchmark}-{file_sha256(path)[:12]}"
     plans: dict[str, Plan | str] = {}
     for model, name in names.items():
         answers = folder / ANSWERS / f"{name}.jsonl"
-        _write(answers, content, model)
+        _write_answers(answers, content, model)
         changed = {"predictions": (answers,), "out": folder / name, "answered_only": True}
         plans[name] = plan(request.model_copy(update=changed))
     return SuitePlan(plans, folder, tuple(problem_notes(content.problems)))
 
 
-def _folders(content: Evaluation) -> dict[str, str]:
-    """Model id -> a folder name: an id of a file is never a path."""
+def _folder_names(content: Evaluation) -> dict[str, str]:
+    """Model id -> unique folder name. An id from a file is untrusted, so it is not used as a path."""
     names: dict[str, str] = {}
+    used_names = {ANSWERS}
     for model in dict.fromkeys(answer.model for answer in content.answers):
-        plain = _NOT_IN_A_NAME.sub("-", model).strip(".-")[:60] or "system"
-        used = {*names.values(), ANSWERS}
-        names[model] = next(
-            name for name in (plain, *(f"{plain}-{n}" for n in range(2, len(used) + 3))) if name not in used
-        )
+        plain_name = _NOT_IN_A_NAME.sub("-", model).strip(".-")[:60] or "system"
+        name = plain_name
+        number = 1
+        while name in used_names:
+            number += 1
+            name = f"{plain_name}-{number}"
+        used_names.add(name)
+        names[model] = name
     return names
 
 
-def _write(path: Path, content: Evaluation, model: str) -> None:
-    rows = [
-        {"task_id": answer.task, **_shown(content.tasks[answer.task]), "predictions": [{"text": answer.response}]}
-        for answer in content.answers
-        if answer.model == model
-    ]
+def _write_answers(path: Path, content: Evaluation, model: str) -> None:
+    """Write the answers of a model as official predictions; an unchanged file is not written again."""
+    rows: list[dict[str, Any]] = []
+    for answer in content.answers:
+        if answer.model == model:
+            contexts = _contexts(content.tasks[answer.task])
+            rows.append({"task_id": answer.task, **contexts, "predictions": [{"text": answer.response}]})
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
 
-def _shown(task: RatedTask) -> dict[str, list[dict[str, str]]]:
-    """The passages that the systems were shown, in the official form."""
+def _contexts(task: RatedTask) -> dict[str, list[dict[str, str]]]:
+    """The passages that the systems were shown, as the field `contexts` of the official form."""
     if task.contexts is None:
         return {}
-    return {"contexts": [
-        {"document_id": passage.id, "title": passage.title} | ({} if passage.text is None else {"text": passage.text})
-        for passage in task.contexts
-    ]}  # fmt: skip
+    contexts: list[dict[str, str]] = []
+    for passage in task.contexts:
+        context = {"document_id": passage.id, "title": passage.title}
+        if passage.text is not None:
+            context["text"] = passage.text
+        contexts.append(context)
+    return {"contexts": contexts}

@@ -1,1 +1,1 @@
-"""Benchmark data made from a corpus: `turnmark synth`."""
+"""`turnmark synth`: make benchmark data from a corpus."""

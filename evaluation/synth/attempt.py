@@ -1,7 +1,7 @@
-"""One attempt of a synthesis: the calls of the models that write and judge, their time and cost, and what came of it.
+"""One attempt of a synthesis: its calls of the writing model and the judge, and its items and rejects.
 
-A reply that cannot be used (malformed twice, cut twice, refused) rejects what is being made, with what the model wrote.
-A call that fails for outer reasons (no connection, a limit, the time is over) fails the attempt, which is tried again.
+An unusable reply (malformed twice, cut twice, refused) rejects the item, and the reject keeps the model's text. A call
+that fails for other reasons (connection, rate limit, deadline) fails the attempt, which is tried again.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ T = TypeVar("T", bound=BaseModel)
 
 PROMPTS = PromptFolder(Path(__file__).with_name("prompts"), "a synthesis")
 ABOUT_THE_REPLY = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
-"""Kinds of failure that are about what was asked, so that asking again would not help."""
+"""Kinds of failure that depend on the prompt, so that the same call would fail again."""
 EMBEDDER = "minilm"
 WRITER, JUDGE = "generator", "judge"
 RAW = 20_000
-"""Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""
+"""Characters kept of a rejected text; of a longer text the end."""
 
 
 class Rejected(Exception):
-    """What is being made did not pass a filter.
+    """An item did not pass a filter.
 
     Args:
-        stage: the filter, as the report counts it.
-        reason: in words that are the same for all that fail alike.
-        raw: what the model wrote.
+        stage: the filter's name in the report.
+        reason: the same words for all items that fail for the same reason, because the report counts them.
+        raw: the model's text.
     """
 
     def __init__(self, stage: str, reason: str, raw: str = "") -> None:
@@ -52,19 +52,19 @@ class Rejected(Exception):
 
 
 def check(good: bool, stage: str, reason: str, raw: str = "") -> None:
-    """Reject what is being made unless something holds."""
+    """Reject the item unless `good` is true."""
     if not good:
         raise Rejected(stage, reason, raw)
 
 
 @dataclass(frozen=True)
 class Seed:
-    """What one attempt starts from.
+    """The starting point of one attempt.
 
     Attributes:
-        id: in `attempts.jsonl`, and of what it makes; attempts are made in the order of their seeds.
-        start: a document's id, or whatever else the synthesis starts from.
-        domain: shown with the attempt.
+        id: id of the attempt in `attempts.jsonl`; attempts are made in the order of their seeds.
+        start: a document's id, or another starting point of the synthesis.
+        domain: the domain in `attempts.jsonl`.
     """
 
     id: str
@@ -74,7 +74,7 @@ class Seed:
 
 @dataclass(frozen=True)
 class Tools:
-    """What every attempt of a synthesis works with."""
+    """What all attempts of a synthesis share: the corpus, the random seed, the embedder, the folder of prompts."""
 
     source: IndexSource
     seed: int
@@ -86,13 +86,14 @@ class Attempt:
     """One attempt.
 
     Args:
-        generator: writes; its calls end with the attempt's time.
-        judge: another model that filters; None: the one that writes.
+        generator: the writing model, with the attempt's deadline.
+        judge: another model for the filters; None: the writing model filters too.
 
     Attributes:
-        items, rejects: what was made so far, and what did not pass.
-        random: chance that depends on the command's seed and on this attempt alone, whatever else runs.
-        usage: role -> what its calls took.
+        items: the items that passed so far.
+        rejects: the items that did not pass.
+        random: random numbers that depend only on the command's random seed and this attempt.
+        usage: role -> usage of its calls.
     """
 
     def __init__(self, seed: Seed, tools: Tools, generator: Generator, judge: Generator | None = None) -> None:
@@ -104,12 +105,16 @@ class Attempt:
         self._notes: dict[str, None] = {}
 
     def keep(self, name: str, key: str, content: dict[str, Any], domain: str = "") -> None:
-        """Add an item; its notes say what the attempt's prompts did not show of their material."""
+        """Add an item, with notes on material that was cut from the attempt's prompts."""
         notes = tuple(self._notes)
         self.items.append(SynthItem(id=name, seed=self.seed.id, domain=domain, key=key, content=content, notes=notes))
 
     def reject(self, rejected: Rejected, **about: Any) -> None:
-        """Add what did not pass, and what else is known of it."""
+        """Add a reject.
+
+        Args:
+            about: what else is known of it, such as the question.
+        """
         reject = Reject(seed=self.seed.id, stage=rejected.stage, reason=rejected.reason, raw=rejected.raw, about=about)
         self.rejects.append(reject)
 
@@ -126,25 +131,28 @@ class Attempt:
         temperature: float | None = None,
         judge: bool = False,
     ) -> T:
-        """The reply to a prompt.
+        """Ask a model by a prompt and return its reply.
 
         Args:
-            stage: the filter that an unusable reply counts under.
-            name: of the prompt.
-            texts: placeholder -> text from outside or from a model, shown between marks.
-            passages, history: shown if the prompt has placeholders for them, and cut if they do not fit.
-            plain: placeholder -> words of ours.
-            judge: the judge is asked, if there is one.
+            stage: the filter under which an unusable reply counts.
+            name: name of the prompt.
+            texts: placeholder -> untrusted text (of a document or a model), shown between marks.
+            passages: shown if the prompt has a placeholder for them; cut if they do not fit.
+            history: shown if the prompt has a placeholder for it; cut if it does not fit.
+            plain: placeholder -> text of ours.
+            judge: ask the judge, if there is one.
 
         Raises:
             Rejected: no usable reply came.
-            GeneratorError: the call failed for other reasons than what was asked.
+            GeneratorError: the call failed for reasons that do not depend on the prompt.
         """
-        role, generator = (JUDGE, self.judge) if judge and self.judge is not None else (WRITER, self.generator)
+        role, generator = WRITER, self.generator
+        if judge and self.judge is not None:
+            role, generator = JUDGE, self.judge
         limit = generator.reply_tokens
         prompt = PROMPTS.load(name, self.tools.prompts)
-        shown = {key: text or None for key, text in texts.items()}
-        fitted = fit_prompt(prompt, room_for(generator, limit), shown, passages, history, plain)
+        nonempty_texts = {key: text or None for key, text in texts.items()}
+        fitted = fit_prompt(prompt, room_for(generator, limit), nonempty_texts, passages, history, plain)
         if fitted is None:
             raise Rejected(stage, "too long for the model's context")
         self._notes |= dict.fromkeys(f"{name}: {note}" for note in fitted.notes)
@@ -158,14 +166,14 @@ class Attempt:
 
 
 class Synthesis(Protocol):
-    """A way of making data.
+    """A method of making data for one benchmark.
 
     Attributes:
-        name: as on the command line.
-        prompts: names of the prompts that it asks with.
-        each: the most items that an attempt makes.
-        tokens: in and out, what an attempt takes, about; `--budget` expects it of the first ones.
-        options: its settings, by which it is opened again.
+        name: name on the command line.
+        prompts: names of its prompts.
+        each: largest number of items that an attempt makes.
+        tokens: estimated prompt and completion tokens of an attempt, for `--budget` until attempts have ended.
+        options: the arguments of the class.
     """
 
     name: ClassVar[str]
@@ -175,20 +183,20 @@ class Synthesis(Protocol):
     options: Mapping[str, Any]
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """What attempts start from, in order; the same for the same corpus and seed."""
+        """The seeds of the attempts, in order; the same for the same corpus and random seed."""
         ...
 
     def make(self, attempt: Attempt) -> None:
         """Fill an attempt. Called from many threads at once.
 
         Raises:
-            Rejected: nothing came of it; the reason is recorded.
-            GeneratorError: a call failed; the attempt will be tried again.
+            Rejected: the attempt made no item; the reason is recorded.
+            GeneratorError: a call failed; the attempt is tried again later.
         """
         ...
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
-        """Write the benchmark's files; their names under the folder."""
+        """Write the benchmark's files; return their paths relative to the folder."""
         ...
 
 
@@ -200,7 +208,14 @@ SYNTHESES = {
 
 
 def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
-    """The synthesis of this name, with these settings."""
+    """Open a synthesis by its name.
+
+    Args:
+        options: the arguments of its class.
+
+    Raises:
+        RequestError: an option is wrong.
+    """
     module, _, attribute = SYNTHESES[name].partition(":")
     synthesis: Synthesis = getattr(import_module(module), attribute)(**options)
     return synthesis

@@ -1,4 +1,4 @@
-"""`turnmark synth`: benchmark data made from a corpus."""
+"""The command `turnmark synth`."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=SynthRequest)
 
-synth_app = typer.Typer(
-    no_args_is_help=True, help="Benchmark data made from your own documents by the published methods."
-)
+synth_app = typer.Typer(no_args_is_help=True, help="Make benchmark data from your own documents by published methods.")
 
 
 def make_mtrag(request: MtragRequest, errors: ErrorCollector) -> None:
-    """Make conversations as MTRAG-S has them: N of up to eight turns each."""
+    """Make conversations in the form of MTRAG-S, of up to eight turns each."""
     _make("mtrag", {"turns": request.turns}, request, errors)
 
 
 def make_inscoqa(request: InscoqaRequest, errors: ErrorCollector) -> None:
-    """Make conversations over several instructional documents, with answer and procedure, as InsCoQA has them."""
+    """Make conversations over several instructional documents, with answer and procedure, in the form of InsCoQA."""
     _make("inscoqa", {"documents": request.documents}, request, errors)
 
 
 def make_compound_qa(request: CompoundRequest, errors: ErrorCollector) -> None:
-    """Make compound questions with references as Compound-QA has them."""
-    types = {"types": list(request.types)} if request.types else {}
-    _make("compound-qa", {**types, "capability": request.capability}, request, errors)
+    """Make compound questions with reference answers in the form of Compound-QA."""
+    options: dict[str, Any] = {"capability": request.capability}
+    if request.types:
+        options["types"] = list(request.types)
+    _make("compound-qa", options, request, errors)
 
 
 def _mount(name: str, kind: type[R], run: Callable[[R, ErrorCollector], None]) -> None:
@@ -55,11 +55,11 @@ def add_synth_command(app: typer.Typer) -> None:
 
 
 def _make(name: str, options: Mapping[str, Any], request: SynthRequest, errors: ErrorCollector) -> None:
-    """Check a request, all of it, and carry it out."""
+    """Check a request completely, and carry it out."""
     from turnmark.evaluation.synth.attempt import open_synthesis
     from turnmark.evaluation.synth.run import plan_synthesis, synthesize
 
-    # With wrong settings, a synthesis with the usual ones replaces it, so that all else is checked too.
+    # If the options are wrong, the defaults replace them, so that the rest of the request is checked too.
     synthesis = errors.collect(open_synthesis, name, options) or open_synthesis(name, {})
     report, gave_up = synthesize(plan_synthesis(request, synthesis, errors))
     _show(report, request.as_json)
@@ -85,6 +85,8 @@ def _show(report: SynthReport, as_json: bool) -> None:
         cost = f", cost {usage['cost']:.4f}" if usage.get("cost") is not None else ""
         tokens = f"{usage['prompt_tokens']:,.0f} tokens in, {usage['completion_tokens']:,.0f} out"
         lines.append(f"{role}: {usage['calls']:,.0f} calls, {tokens}{cost}")
+    lines += [f"- {note}" for note in report.notes]
+    lines.append(f"in {report.out}: items.jsonl, rejects.jsonl")
     console = Console()
-    for line in (*lines, *(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl"):
+    for line in lines:
         console.print(one_line(line), soft_wrap=True)

@@ -1,8 +1,8 @@
 """`turnmark synth compound-qa`: compound questions by CQ-Syn (Compound-QA section 3.2, appendices B and C).
 
-From a passage a model writes a question of a type; keywords (C.1) and a judge (C.2) say whether it is of that type;
-then the model answers every part of it. People review what was made (C.3) on a page of `turnmark report OUT --rate`.
-Keywords and criteria in `compound_types.json` are the paper's; instructions and examples are ours.
+A model writes a question of a given type from a passage. Keywords (C.1) and a judge (C.2) check the type; then the
+model answers every part. People review the items (C.3) on a page of `turnmark report OUT --rate`. The keywords and
+criteria in `compound_types.json` are the paper's; instructions and examples are ours.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
 LEAST_CONTEXT, MOST_CONTEXT = 60, 600
-"""Words of a context."""
+"""Smallest and largest number of words in a context."""
 FEWEST_PARTS = 2
 LONGEST_QUESTION, LONGEST_ANSWER = 80, 350
-"""Words."""
+"""Largest number of words in a question and in an answer."""
 TYPES: tuple[QuestionType, ...] = get_args(QuestionType)
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 REASONING = "Reasoning"
 
 
 class WritingRules(Record):
-    """How questions of a type are written."""
+    """The rules and examples in the prompt for questions of a type."""
 
     rules: str = Field(description="what the compound question does (Tables 6 to 11)")
     examples: tuple[str, ...] = Field(description="ours")
 
 
 class TypeRules(WritingRules):
-    """How questions of a type are written and judged."""
+    """The rules in the prompts that write and judge questions of a type, and the keywords of the type."""
 
     keywords: tuple[tuple[str, ...], ...] = Field(description="a question has a word of each list (C.1)")
     criteria: tuple[str, ...] = Field(description="what must hold (Tables 12 to 16)")
@@ -58,12 +58,12 @@ def load_type_rules() -> dict[str, TypeRules]:
 
 
 def missing_keywords(question: str, kind: QuestionType) -> int | None:
-    """Which list of keywords a question has no word of, from 1; None: it passes the filter (C.1).
+    """The number (from 1) of the first list of keywords without a word in the question; None: the filter passes (C.1).
 
-    Two lists need two words: the one "what" of a question is not cause and effect at once.
+    Two lists need two different words, so that one "what" does not count as cause and effect.
     """
-    low = " ".join(question.lower().split())
-    offsets = [_offsets(low, keywords) for keywords in load_type_rules()[kind].keywords]
+    lower_case = " ".join(question.lower().split())
+    offsets = [_offsets(lower_case, keywords) for keywords in load_type_rules()[kind].keywords]
     for number, matches in enumerate(offsets, 1):
         if not matches:
             return number
@@ -73,33 +73,32 @@ def missing_keywords(question: str, kind: QuestionType) -> int | None:
 
 
 def _offsets(text: str, keywords: tuple[str, ...]) -> list[int]:
-    """Where keywords begin as words; a plural or an ending counts as the word ("advantages", "differs")."""
-    return [
-        match.start()
-        for word in keywords
-        for match in re.finditer(rf"\b{re.escape(word)}(?:s|es|ed|ent)?\b", text)
-    ]  # fmt: skip
+    """The offsets of keywords in a text; inflected forms count ("advantages", "differs")."""
+    offsets: list[int] = []
+    for word in keywords:
+        offsets += [match.start() for match in re.finditer(rf"\b{re.escape(word)}(?:s|es|ed|ent)?\b", text)]
+    return offsets
 
 
 # --- the synthesis ---------------------------------------------------------------------------------------------------
 
 
 class CompoundQuestionReply(BaseModel):
-    """What the prompt `compound-question` asks for."""
+    """The reply that the prompt `compound-question` asks for."""
 
     original: str
     question: str
 
 
 class TypeVerdictReply(BaseModel):
-    """What the prompt `compound-filter` asks for."""
+    """The reply that the prompt `compound-filter` asks for."""
 
     reason: Annotated[str, short_text()]
     fits: bool
 
 
 class ReferenceReply(BaseModel):
-    """What the prompt `compound-reference` asks for."""
+    """The reply that the prompt `compound-reference` asks for."""
 
     answer: str
 
@@ -108,9 +107,12 @@ class CompoundQuestions:
     """Makes compound questions; see the module.
 
     Args:
-        types: those to make; in turn, a context each.
-        capability: what the questions test. It names the files; Hypothetical-Analysis has other rules for Reasoning
-            (appendix B, Table 11).
+        types: question types to make, in turn.
+        capability: the capability that the questions test; the files are named after it. Hypothetical-Analysis has
+            other rules for Reasoning (appendix B, Table 11).
+
+    Raises:
+        RequestError: a type or the capability does not exist.
     """
 
     name: ClassVar[str] = "compound-qa"
@@ -119,8 +121,9 @@ class CompoundQuestions:
 
     def __init__(self, types: Sequence[str] = TYPES, capability: str = "Understanding") -> None:
         problems = []
-        if wrong := [name for name in types if name not in TYPES]:
-            problems.append(f"--types: no type {', '.join(map(repr, wrong))}; there are: {', '.join(TYPES)}")
+        unknown = [name for name in types if name not in TYPES]
+        if unknown:
+            problems.append(f"--types: no type {', '.join(map(repr, unknown))}; there are: {', '.join(TYPES)}")
         if capability not in CAPABILITIES:
             problems.append(f"--capability: no capability {capability!r}; there are: {', '.join(CAPABILITIES)}")
         if problems:
@@ -131,13 +134,12 @@ class CompoundQuestions:
         self.tokens = (1_200, 370)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """A passage and a type each; the types take turns, so that any number of items has about as many of each."""
-        passages = source.drawn_passages(seed, LEAST_CONTEXT, MOST_CONTEXT)
-        return [
-            Seed(f"{number * len(self.types) + turn:06d}", (passage, name), name)
-            for number, passage in enumerate(passages)
-            for turn, name in enumerate(self.types)
-        ]
+        """Each seed is a passage and a type. The types alternate, so that every number of items is about balanced."""
+        seeds: list[Seed] = []
+        for passage in source.drawn_passages(seed, LEAST_CONTEXT, MOST_CONTEXT):
+            for name in self.types:
+                seeds.append(Seed(f"{len(seeds):06d}", (passage, name), name))
+        return seeds
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
@@ -151,9 +153,15 @@ class CompoundQuestions:
             attempt.keep(f"{self.capability}/{name}/{content['ID']}", content["com_question"], content, name)
 
     def _content(self, name: QuestionType, context: str, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
-        """A question of a type with its reference; `about` gathers what there is of it so far."""
+        """Make a question of a type with its reference.
+
+        Args:
+            about: gets the texts made so far, for a reject.
+        """
         rules = load_type_rules()[name]
-        writing = rules.reasoning if rules.reasoning and self.capability == REASONING else rules
+        writing: WritingRules = rules
+        if rules.reasoning and self.capability == REASONING:
+            writing = rules.reasoning
         plain = {"rules": writing.rules, "examples": "\n".join(f"  - {text}" for text in writing.examples)}
         reply = attempt.ask(
             "question", "compound-question", CompoundQuestionReply, {"context": context}, plain=plain, temperature=0.7
@@ -192,7 +200,8 @@ class CompoundQuestions:
             file = f"data/{self.capability}/{self.capability}_{name.replace('-', '_')}.jsonl"
             rows = [item.content for item in items if item.content["type"] == name]
             if rows:
-                write_rows(folder / file, ({key: row[key] for key in row if key != "type"} for row in rows))
+                rows_without_type = ({key: row[key] for key in row if key != "type"} for row in rows)
+                write_rows(folder / file, rows_without_type)
                 files.append(file)
             else:
                 (folder / file).unlink(missing_ok=True)

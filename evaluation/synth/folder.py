@@ -1,12 +1,13 @@
-"""What a synthesis starts from and where it goes: the documents of an index; a folder, appended to attempt by attempt.
+"""The corpus of a synthesis (the documents of an index) and its output folder.
 
-    OUT/manifest.json     what was asked for; a folder whose manifest differs is refused
-    OUT/attempts.jsonl    one line an attempt, as `predictions.jsonl` of a run: what it cost, why it failed
-    OUT/items.jsonl       what passed every filter, a line each
-    OUT/rejects.jsonl     what did not: the filter, the reason, what the model wrote
+    OUT/manifest.json     the request; a folder with another manifest is refused
+    OUT/attempts.jsonl    one line an attempt, in the form of a run's `predictions.jsonl`: usage, failure
+    OUT/items.jsonl       one line an item that passed every filter
+    OUT/rejects.jsonl     one line an item that did not: the filter, the reason, the model's text
 
-An attempt's line is written last: what a killed attempt left in the other two files is dropped when the folder is
-opened again. A full line of these that cannot be read stays in its file, and the report says so.
+An attempt's own line is written last: items and rejects of an attempt without such a line, left by a killed process,
+are dropped when the folder is opened. A complete line that cannot be read stays in its file, and the report mentions
+it.
 """
 
 from __future__ import annotations
@@ -44,36 +45,36 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Record)
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
 REVIEW = "review"
-"""The stage of what people rejected."""
+"""The stage of items that people rejected."""
 ALIKE = 0.95
-"""Cosine of two keys from which on they say the same."""
+"""Two items are duplicates if the cosine of their keys is at least this."""
 LEAST_WORDS = 40
-"""Words below which a document holds too little to ask about."""
+"""Smallest number of words in a document to start from."""
 
 
 class SynthItem(Record):
-    """One line of `items.jsonl`: something that passed every filter."""
+    """One line of `items.jsonl`: an item that passed every filter."""
 
     id: str
-    seed: str = Field(description="id of the attempt that it came of, as in `attempts.jsonl`")
+    seed: str = Field(description="id of its attempt in `attempts.jsonl`")
     domain: str = ""
-    key: str = Field(description="its text in short: two items whose keys mean the same are duplicates")
-    content: dict[str, Any] = Field(description="the item itself, as its benchmark has it; see docs/data.md")
-    notes: tuple[str, ...] = Field(default=(), description="what was cut or skipped on the way")
+    key: str = Field(description="short text; two items whose keys mean the same are duplicates")
+    content: dict[str, Any] = Field(description="the item in the form of its benchmark; see docs/data.md")
+    notes: tuple[str, ...] = Field(default=(), description="material that was cut because a prompt was too long")
 
 
 class Reject(Record):
-    """One line of `rejects.jsonl`: something that did not pass, with what the model wrote."""
+    """One line of `rejects.jsonl`: an item that did not pass a filter."""
 
     seed: str
-    stage: str = Field(description="which filter: as the report counts them")
+    stage: str = Field(description="name of the filter, as in the report")
     reason: str
-    raw: str = Field(default="", description="what the model wrote, its last 20,000 characters")
+    raw: str = Field(default="", description="the model's text, its last 20,000 characters")
     about: dict[str, Any] = Field(default_factory=dict, description="what else is known: the question, the document")
 
 
 class CorpusInfo(Record):
-    """Which documents it was made from."""
+    """The corpus of a synthesis."""
 
     name: str
     fingerprint: str = Field(description="SHA-256 that changes with every passage and model of the index, or of a file")
@@ -83,14 +84,14 @@ class CorpusInfo(Record):
 
 
 class IndexSource:
-    """An index to make data from. Safe to use from many threads."""
+    """The documents of an index, to make data from. Safe to use from many threads."""
 
     def __init__(self, index: Index, retriever: Retriever) -> None:
         self._index = index
         self._retriever = OneAtATime(retriever)
 
     def corpus(self) -> CorpusInfo:
-        """Which documents these are."""
+        """Describe the corpus for the manifest."""
         manifest = self._index.manifest
         return CorpusInfo(
             name=manifest.name,
@@ -101,7 +102,7 @@ class IndexSource:
         )
 
     def drawn(self, seed: int) -> list[str]:
-        """The ids of all documents that hold enough, in an order that the seed decides and nothing else."""
+        """The ids of all documents with enough words, shuffled by the random seed."""
         counts: dict[str, int] = {}
         for passage in self.passages():
             counts[passage.document] = counts.get(passage.document, 0) + count_words(passage.text)
@@ -110,7 +111,7 @@ class IndexSource:
         return documents
 
     def drawn_passages(self, seed: int, least_words: int, most_words: int) -> list[str]:
-        """The ids of all passages with so many words, each content once, in an order that the seed decides."""
+        """The ids of all passages with this range of words, without repeated texts, shuffled by the random seed."""
         by_content: dict[str, str] = {}
         for passage in self.passages():
             if least_words <= count_words(passage.text) <= most_words:
@@ -120,7 +121,7 @@ class IndexSource:
         return names
 
     def passage(self, name: str) -> Passage:
-        """The passage with an id."""
+        """The passage with this id."""
         store = self._index.store
         return store.by_rows([store.rows_of([name])[name]])[0]
 
@@ -135,16 +136,16 @@ class IndexSource:
         return self._index.store.of_document(document)
 
     def text(self, document: str) -> str:
-        """The text of a document, of which its passages may share parts."""
+        """The text of a document, joined from its passages."""
         return spliced(self.of_document(document))
 
     def search(self, text: str, history: Sequence[Message] = (), k: int = 5) -> list[Hit]:
-        """What a search for a message finds, best first."""
+        """Search for a message; return the best passages, best first."""
         return self._retriever.search([Query(text=text, history=tuple(history))], k)[0]
 
 
 def spliced(passages: Sequence[Passage]) -> str:
-    """The text of passages of one document, in reading order, where they overlap once; a gap is an empty line."""
+    """Join passages of one document in reading order; overlaps occur once, and a gap becomes an empty line."""
     text, end = "", 0
     for passage in passages:
         if text and passage.start > end:
@@ -155,7 +156,7 @@ def spliced(passages: Sequence[Passage]) -> str:
 
 
 class SynthManifest(FolderManifest):
-    """`manifest.json` of a synthesis. How many are wanted moves no folder: to ask for more continues it."""
+    """`manifest.json` of a synthesis. The number of items is not part of the identity: a larger one continues."""
 
     noun = "synthesis"
     parent = "synth"
@@ -185,30 +186,32 @@ class SynthManifest(FolderManifest):
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON lines, all of them or none."""
+    """Write rows as JSON lines; the file is replaced atomically."""
     lines = (valid_text(json.dumps(row, ensure_ascii=False, allow_nan=False)) + "\n" for row in rows)
     write_atomic(path, "".join(lines))
 
 
 def reviewed_id(reject: Reject) -> str | None:
-    """The id of the item, if it is one that people rejected."""
-    item = reject.about.get("item") if reject.stage == REVIEW else None
+    """The id of the item that people rejected; None: the reject comes from a filter."""
+    if reject.stage != REVIEW:
+        return None
+    item = reject.about.get("item")
     return item.get("id") if isinstance(item, dict) else None
 
 
-def _keep_lines(path: Path, kind: type[T], stays: Callable[[T], bool]) -> None:
-    """Take out of a file the records that do not stay.
+def _filter_lines(path: Path, kind: type[T], keep: Callable[[T], bool]) -> None:
+    """Rewrite a file with only the records that `keep` accepts.
 
-    A line that cannot be read is what a kill tore, if it is the last and has no end; else it is somebody's, and stays.
+    An unreadable line stays, because it may be somebody's edit, unless it is an incomplete last line.
     """
     content = path.read_bytes() if path.is_file() else b""
     lines: list[bytes] = []
     for line in content.splitlines(keepends=True):
         try:
-            kept = stays(kind.model_validate_json(line))
+            is_kept = keep(kind.model_validate_json(line))
         except ValidationError:
-            kept = line.endswith(b"\n")
-        if kept:
+            is_kept = line.endswith(b"\n")
+        if is_kept:
             lines.append(line.removesuffix(b"\n") + b"\n")
     if b"".join(lines) != content:
         part = path.with_name(f".{path.name}.part")
@@ -219,10 +222,10 @@ def _keep_lines(path: Path, kind: type[T], stays: Callable[[T], bool]) -> None:
 class SynthFolder(OutputFolder[SynthManifest]):
     """An open synthesis, to which the engine appends attempts as samples. Use `open_synthesis_folder`.
 
-    What attempts left that did not end is dropped; they are made again.
+    Items and rejects of unfinished attempts are dropped; these attempts are made again.
 
     Args:
-        rejected: item -> reader -> reason, of items that people rejected: they become rejects.
+        rejected: item id -> reader -> reason, for items that people rejected; they are moved to the rejects.
     """
 
     def __init__(self, path: Path, manifest: SynthManifest, rejected: Mapping[str, Mapping[str, str]]) -> None:
@@ -231,8 +234,8 @@ class SynthFolder(OutputFolder[SynthManifest]):
         self.duplicates = Duplicates()
         self._lock = threading.Lock()
         self._stashed: dict[str, tuple[Sequence[SynthItem], Sequence[Reject]]] = {}
-        _keep_lines(path / ITEMS, SynthItem, self._ended)
-        _keep_lines(path / REJECTS, Reject, self._ended)
+        _filter_lines(path / ITEMS, SynthItem, self._ended)
+        _filter_lines(path / REJECTS, Reject, self._ended)
         numbers = itertools.count()
         self._rejects = Journal(path / REJECTS, Reject, lambda _: next(numbers))
         self._take_out(rejected)
@@ -242,82 +245,85 @@ class SynthFolder(OutputFolder[SynthManifest]):
         return self.samples.finished((record.seed, 0))
 
     def _take_out(self, rejected: Mapping[str, Mapping[str, str]]) -> None:
-        """Move items to the rejects; the rejects are written first, so that a kill between loses no reason."""
-        there = {reviewed_id(reject) for reject in self.rejects()}
-        for item in self.items() if rejected else ():
+        """Move items to the rejects. The rejects are written first, so that a killed process loses no reason."""
+        if not rejected:
+            return
+        already_rejected = {reviewed_id(reject) for reject in self.rejects()}
+        for item in self.items():
             reasons = rejected.get(item.id, {})
-            if reasons and item.id not in there:
+            if reasons and item.id not in already_rejected:
                 about = {"readers": dict(reasons), "item": item.model_dump(mode="json")}
                 reason = "; ".join(dict.fromkeys(reasons.values()))
                 self._rejects.append(Reject(seed=item.seed, stage=REVIEW, reason=reason, about=about))
-        if rejected:
-            _keep_lines(self.path / ITEMS, SynthItem, lambda item: item.id not in rejected)
+        _filter_lines(self.path / ITEMS, SynthItem, lambda item: item.id not in rejected)
 
     @property
     def kept(self) -> int:
-        """Items in all."""
+        """Number of items."""
         return len(self._items)
 
     @property
     def rejected(self) -> int:
-        """Lines of `rejects.jsonl`."""
+        """Number of rejects."""
         return len(self._rejects)
 
     @property
     def finished(self) -> int:
-        """Attempts that ended and did not fail."""
+        """Number of attempts that ended without failing."""
         return len(self.samples) - self.samples.unfinished
 
     def unreadable(self) -> Iterator[str]:
-        """A note for each file of which lines cannot be read."""
+        """Yield a note for each file with unreadable lines."""
         for name, journal in ((ITEMS, self._items), (REJECTS, self._rejects)):
-            if count := len(journal.problems):
+            count = len(journal.problems)
+            if count:
                 numbers = ", ".join(str(problem.line) for problem in journal.problems[:5])
                 lines = "1 line" if count == 1 else f"{count} lines"
                 yield f"{lines} of {name} cannot be read and left out (line {numbers}): correct or delete them"
 
     def stash(self, seed: str, items: Sequence[SynthItem], rejects: Sequence[Reject]) -> None:
-        """Keep what an attempt made, from its own thread, until the engine appends its sample."""
+        """Keep the results of an attempt until the engine appends its sample; called in the attempt's thread."""
         with self._lock:
             self._stashed[seed] = items, rejects
 
     def append(self, sample: Sample) -> None:
-        """Write an attempt with what it made; a duplicate becomes a reject, and nothing is written of a skipped one."""
+        """Write an attempt, unless it was skipped, with its items and rejects; a duplicate item becomes a reject."""
         with self._lock:
             items, rejects = self._stashed.pop(sample.id, ((), ()))
         if sample.status == "done":
-            kept = [self._append_item(item) for item in items]
+            is_kept = [self._append_item(item) for item in items]
             for reject in rejects:
                 self._rejects.append(reject)
-            sample = sample.model_copy(update={"decision": "kept" if any(kept) else "nothing kept"})
+            sample = sample.model_copy(update={"decision": "kept" if any(is_kept) else "nothing kept"})
         if sample.status != "skipped":
             self.samples.append(sample)
 
     def _append_item(self, item: SynthItem) -> bool:
+        """Write an item, or a reject if it is a duplicate; return whether it was kept."""
         twin = self.duplicates.twin_of(item)
         if twin is None:
             self._items.append(item)
-        else:
-            about = {"duplicate_of": twin, "key": item.key}
-            reason = "says the same as another"
-            self._rejects.append(Reject(seed=item.seed, stage="duplicate", reason=reason, about=about))
-        return twin is None
+            return True
+        about = {"duplicate_of": twin, "key": item.key}
+        reason = "says the same as another"
+        self._rejects.append(Reject(seed=item.seed, stage="duplicate", reason=reason, about=about))
+        return False
 
     def items(self) -> Iterator[SynthItem]:
-        """What was kept, in the order of the file."""
+        """Read the items, in the order of the file."""
         return read_records(self.path / ITEMS, SynthItem)
 
     def rejects(self) -> Iterator[Reject]:
-        """What was rejected, in the order of the file."""
+        """Read the rejects, in the order of the file."""
         return read_records(self.path / REJECTS, Reject)
 
 
 class Duplicates:
-    """Says which item an item repeats: one whose key means nearly the same.
+    """Finds duplicates of items by the cosine of their keys.
 
     Args:
-        embed: None: nothing is a duplicate, since nothing is added.
-        items: those that exist already.
+        embed: the embedder; None: no item is a duplicate.
+        items: the items that exist already.
     """
 
     def __init__(self, embed: Embed | None = None, items: Sequence[SynthItem] = ()) -> None:
@@ -327,7 +333,7 @@ class Duplicates:
         self._vectors: list[NDArray[np.float32]] = list(embed(keys)) if embed is not None and keys else []
 
     def twin_of(self, item: SynthItem) -> str | None:
-        """The id of an item that says the same; None, and this one is added."""
+        """The id of an item that this one duplicates; None: there is none, and this item is remembered."""
         import numpy as np
 
         if self._embed is None:
@@ -347,7 +353,7 @@ class Duplicates:
 def open_synthesis_folder(
     path: Path, manifest: SynthManifest, rejected: Mapping[str, Mapping[str, str]]
 ) -> Iterator[SynthFolder]:
-    """Make the folder of a synthesis, or resume the one that is in it; see `open_folder` and `SynthFolder`."""
+    """Create or resume the folder of a synthesis; see `open_folder` and `SynthFolder`."""
     with open_folder(path, manifest) as resumed:
         folder = SynthFolder(path, resumed, rejected)
         try:

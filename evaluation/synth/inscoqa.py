@@ -1,9 +1,9 @@
 """`turnmark synth inscoqa`: conversations over several instructional documents, by InsCoQA's pipeline (section 3).
 
-The model proposes queries from a document, which appendix A's criteria filter; a search finds several documents for a
-query; the model writes history and last question (B), then the answer, then the procedure with the suitability filter
-(C). What the paper's annotators looked for (reversal, hallucination, marketing, safety) is left to the reader of the
-items; what code can see of it is checked here.
+A model proposes queries from a document, and the criteria of appendix A filter them. A search finds several documents
+for a query. The model writes the history and the last question (appendix B), then the answer, then the procedure with
+the suitability filter (appendix C). The paper's annotators also looked for reversal, hallucination, marketing and
+safety; this module checks what code can check of these, and the rest is left to people who review the items.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
 QUERIES = 3
-"""Of a document."""
+"""Largest number of queries from a document."""
 FEWEST_DOCUMENTS, MOST_DOCUMENTS = 2, 6
-"""Of a query: 4.09 in the paper's mean (Table 2)."""
+"""Smallest and default largest number of documents for a query; the paper's mean is 4.09 (Table 2)."""
 PASSAGES_SEARCHED = 24
-"""Passages that are searched for a query; their documents, best first, are the sample's."""
+"""Number of passages retrieved for a query; the item has their documents, best first."""
 ROUNDS = (1, 2, 2, 2, 3)
-"""Rounds before the last question, drawn from these: 3.11 with it in the paper's mean (Table 2)."""
+"""Rounds before the last question, drawn from these; the paper's mean is 3.11 with the last question (Table 2)."""
 FEWEST_STEPS, MOST_STEPS = 2, 36
-"""The paper's longest procedure has 36 (Table 1)."""
+"""Smallest and largest number of steps; the paper's longest procedure has 36 (Table 1)."""
 LEAKED = 0.8
-"""Share of a step's words in the history from which on the history gives it away."""
+"""The history leaks a step if it has at least this share of the step's words."""
 LEAKS = 0.5
-"""Share of the steps that may be given away."""
+"""Largest share of leaked steps."""
 SAME_STEP = 0.95
-"""Cosine of two steps that say the same."""
+"""Two steps are duplicates if their cosine is at least this."""
 _BROKEN_STEP = re.compile(r"\n|^\s*(?:[-*•]|\(?[0-9]{1,2}[.)])\s|(?:^|[:;])\s*(?:[a-z]\)|\(?i{1,3}\)).*[;:]\s*[a-z]\)")
 
 
 class ProposedQuery(BaseModel):
-    """A proposed query."""
+    """A proposed query with its domain."""
 
     query: str
     domain: str
 
 
 class QueriesReply(BaseModel):
-    """What the prompt `inscoqa-queries` asks for."""
+    """The reply that the prompt `inscoqa-queries` asks for."""
 
     queries: Annotated[list[ProposedQuery], at_most(QUERIES)]
 
 
 class QueryVerdict(BaseModel):
-    """What appendix A asks of a query."""
+    """The criteria of appendix A for one query."""
 
     query: int
     complete: bool
@@ -68,34 +68,34 @@ class QueryVerdict(BaseModel):
 
 
 class QueryVerdictsReply(BaseModel):
-    """What the prompt `inscoqa-filter` asks for."""
+    """The reply that the prompt `inscoqa-filter` asks for."""
 
     verdicts: Annotated[list[QueryVerdict], at_most(QUERIES)]
 
 
 class Round(BaseModel):
-    """A question and its reply."""
+    """A question of the history and its reply."""
 
     question: str
     reply: str
 
 
 class HistoryReply(BaseModel):
-    """What the prompt `inscoqa-history` asks for."""
+    """The reply that the prompt `inscoqa-history` asks for."""
 
     history: Annotated[list[Round], at_most(max(ROUNDS))]
     question: str
 
 
 class MultiAnswerReply(BaseModel):
-    """What the prompt `inscoqa-answer` asks for."""
+    """The reply that the prompt `inscoqa-answer` asks for."""
 
     answer: str
     documents: list[int]
 
 
 class ProcedureReply(BaseModel):
-    """What the prompt `inscoqa-procedure` asks for."""
+    """The reply that the prompt `inscoqa-procedure` asks for."""
 
     informative: bool
     inquiry: bool
@@ -118,7 +118,7 @@ class Instructions:
     """Makes samples of InsCoQA; see the module.
 
     Args:
-        documents: the most documents of a sample.
+        documents: largest number of documents in a sample.
     """
 
     name: ClassVar[str] = "inscoqa"
@@ -134,7 +134,7 @@ class Instructions:
         self.tokens = (2_900 * documents, 2_400)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """A document each."""
+        """Each seed is a document."""
         return [Seed(f"{number:06d}", name) for number, name in enumerate(source.drawn(seed))]
 
     def make(self, attempt: Attempt) -> None:
@@ -149,23 +149,23 @@ class Instructions:
                 attempt.keep(content["id"], query.query, content, content["domain"])
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:  # noqa: ARG002
-        """Write the samples as the test split, which is the one that `eval` reads."""
+        """Write the samples as the test split, which `eval` reads."""
         if not items:
             return ()
         write_rows(folder / "test.jsonl", (item.content for item in items))
         return ("test.jsonl",)
 
     def _queries(self, attempt: Attempt) -> list[ProposedQuery]:
-        """Those that meet appendix A's criteria."""
-        replied = attempt.ask(
+        """Propose queries and return those that meet the criteria of appendix A; the others become rejects."""
+        replied_queries = attempt.ask(
             "query", "inscoqa-queries", QueriesReply, {"document": attempt.tools.source.text(attempt.seed.start)},
             plain={"domains": ", ".join(DOMAINS)}, temperature=0.7,
         ).queries[:QUERIES]  # fmt: skip
-        proposed = [query for query in replied if words(query.query)]
+        proposed = [query for query in replied_queries if words(query.query)]
         if not proposed:
             raise Rejected("query", "the document guides nobody through anything")
-        listed = "\n".join(f"{n}. {' '.join(query.query.split())}" for n, query in enumerate(proposed, 1))
-        reply = attempt.ask("query filter", "inscoqa-filter", QueryVerdictsReply, {"queries": listed})
+        numbered = "\n".join(f"{n}. {' '.join(query.query.split())}" for n, query in enumerate(proposed, 1))
+        reply = attempt.ask("query filter", "inscoqa-filter", QueryVerdictsReply, {"queries": numbered})
         verdicts = {verdict.query: verdict for verdict in reply.verdicts}
         passing = []
         for number, query in enumerate(proposed, 1):
@@ -180,7 +180,11 @@ class Instructions:
         return passing
 
     def _sample(self, number: int, query: ProposedQuery, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
-        """One sample from a query; `about` gathers what there is of it so far."""
+        """Make a sample from a query.
+
+        Args:
+            about: gets the texts made so far, for a reject.
+        """
         documents = self._documents(query.query, attempt)
         texts = [f"{document['title']}\n{document['text']}" for document in documents]
         rounds = str(random.Random(f"{attempt.tools.seed * 10 + number} {attempt.seed.id}").choice(ROUNDS))
@@ -195,15 +199,15 @@ class Instructions:
         check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
         check(bool(history), "history", "no history", raw)
         about |= {"history": history, "question": question}
-        turns = [
-            Message(role=role, content=text)
-            for pair in history
-            for role, text in zip(("user", "assistant"), pair, strict=True)
-        ]
-        about["answer"] = answer = self._answer(question, turns, texts, attempt)
+        turns: list[Message] = []
+        for earlier_question, earlier_reply in history:
+            turns.append(Message(role="user", content=earlier_question))
+            turns.append(Message(role="assistant", content=earlier_reply))
+        answer = self._answer(question, turns, texts, attempt)
+        about["answer"] = answer
         steps = self._steps(question, turns, answer, attempt)
         self._check_leaks(steps, answer, history, question)
-        # All documents that were shown: to find the right ones is part of the task.
+        # All documents, not only those that the answer rests on: to find the right ones is part of the task.
         return {
             "id": f"synth-{attempt.seed.id}-{number}",
             "domain": query.domain if query.domain in DOMAINS else "Others",
@@ -215,8 +219,8 @@ class Instructions:
         }
 
     def _documents(self, query: str, attempt: Attempt) -> list[dict[str, str]]:
-        """The documents for a query: the one it was proposed from, and those of the best passages."""
-        first = attempt.seed.start
+        """The documents for a query: the one that it was proposed from, and those of the best passages."""
+        first: str = attempt.seed.start
         hits = attempt.tools.source.search(query, k=PASSAGES_SEARCHED)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
         names = list(dict.fromkeys([first, *titles]))[: self.options["documents"]]
@@ -226,11 +230,12 @@ class Instructions:
         return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
 
     def _answer(self, question: str, turns: Sequence[Message], texts: Sequence[str], attempt: Attempt) -> str:
-        """The answer, which rests on several documents."""
+        """Write the answer, which must rest on several documents."""
         reply = attempt.ask(
             "answer", "inscoqa-answer", MultiAnswerReply, {"question": question}, passages=texts, history=turns
         )
-        answer, numbers = strip_citations(reply.answer).strip(), set(reply.documents)
+        answer = strip_citations(reply.answer).strip()
+        numbers = set(reply.documents)
         raw = reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
         check(bool(numbers), "answer", "the documents do not answer it", raw)
@@ -239,7 +244,7 @@ class Instructions:
         return answer
 
     def _steps(self, question: str, turns: Sequence[Message], answer: str, attempt: Attempt) -> list[str]:
-        """The procedure of an answer that meets appendix C's criteria."""
+        """Write the procedure of an answer; reject an answer that does not meet the criteria of appendix C."""
         texts = {"question": question, "answer": answer}
         reply = attempt.ask("suitability", "inscoqa-procedure", ProcedureReply, texts, history=turns)
         raw = reply.model_dump_json()
@@ -250,22 +255,22 @@ class Instructions:
         check(all(words(step) for step in steps), "procedure", "an empty step", raw)
         check(not any(_BROKEN_STEP.search(step) for step in steps), "procedure", "a step is numbered or a list", raw)
         vectors = attempt.tools.embed(steps)
-        near = vectors @ vectors.T
-        twice = any(near[a, b] >= SAME_STEP for a in range(len(steps)) for b in range(a))
-        check(not twice, "procedure", "a step says what another says", raw)
+        cosines = vectors @ vectors.T
+        has_duplicates = any((cosines[number, :number] >= SAME_STEP).any() for number in range(len(steps)))
+        check(not has_duplicates, "procedure", "a step says what another says", raw)
         return steps
 
     def _check_leaks(self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str) -> None:
-        """Reject a sample whose history gives the answer away or answers the question."""
-
-        def shared(text: str, reference: str) -> float:
-            return token_recall(text, reference) or 0.0
-
+        """Reject a sample whose history leaks the steps, repeats the question, or whose question holds the answer."""
         replies = "\n".join(reply for _, reply in history)
-        leaked = [step for step in steps if shared(replies, step) >= LEAKED]
+        leaked = [step for step in steps if _recall(replies, step) >= LEAKED]
         check(len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked))
-        repeated = any(
-            shared(earlier, question) >= 1.0 and count_words(earlier) <= count_words(question) for earlier, _ in history
-        )
-        check(not repeated, "leakage", "the last question was asked before", question)
-        check(shared(question, answer) < LEAKED, "leakage", "question and answer are reversed", answer)
+        for earlier, _ in history:
+            is_repeated = _recall(earlier, question) >= 1.0 and count_words(earlier) <= count_words(question)
+            check(not is_repeated, "leakage", "the last question was asked before", question)
+        check(_recall(question, answer) < LEAKED, "leakage", "question and answer are reversed", answer)
+
+
+def _recall(text: str, reference: str) -> float:
+    """Share of the reference's words in a text."""
+    return token_recall(text, reference) or 0.0

@@ -1,10 +1,10 @@
-"""`turnmark synth mtrag`: conversations as MTRAG-S has them (MTRAG section 9, appendix G.1).
+"""`turnmark synth mtrag`: conversations in the form of MTRAG-S (MTRAG section 9, appendix G.1).
 
-A model plays the user from a plan over question types, multi-turn types and answerability. After each of its messages
-a search finds passages anew, and the model answers from these alone. Two filters check the answer: the passages must
-support it, and it must say that it does not know exactly where its label says so. A turn's question type is the
-planned one, since the paper's classifier is unpublished; so is the framework that it extends (Lee et al., 2024).
-Prompts and thresholds are ours.
+A model plays the user by a plan over question types, multi-turn types and answerability. After each message a search
+finds new passages, and the model answers only from these. Two filters check the answer: the passages must support it,
+and it must say "I don't know" exactly if its label is UNANSWERABLE. The question type of a turn is the planned one: the
+paper's classifier and the framework that it extends (Lee et al., 2024) are not published. Prompts and thresholds are
+ours.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from turnmark.evaluation.synth.question_types import (
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 CORPORA = "corpora/passage_level"
 FAITHFUL = 0.7
-"""The least faithfulness of an answer by the embedded judge: it keeps 97% of MTRAG's human references to their own
-passages and none to those of another conversation (docs/measured.md)."""
+"""Smallest faithfulness of an answer by the embedded judge. It accepts 97% of MTRAG's human references with their own
+passages and none with those of another conversation (docs/measured.md)."""
 PASSAGES_SHOWN = 5
-"""Passages that an answer is written from (the number of MTRAG's retrieval settings)."""
+"""Number of passages for an answer, as in MTRAG's retrieval settings."""
 LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
-"""Words."""
+"""Largest number of words in a question and in an answer."""
 TEMPERATURES = (0.7, 0.85, 1.0, 1.0)
-"""Of the user's messages: one for each that is tried for a turn before the conversation ends. Every further one is
-asked for in another way: warmer, of another type, and from the third on from one passage that was not used yet."""
+"""Temperatures of the tries for the user's message of a turn. Each try plans another question type, and from the third
+on the message is written from one unused passage. If all tries fail, the conversation ends."""
 SURE = 2
-"""Messages of a turn after which one is asked for that the passages answer."""
+"""Number of failed tries after which an answerable question is planned."""
 FEWEST = 2
-"""Turns of a conversation that is kept."""
+"""Smallest number of turns in a conversation."""
 AGAIN = 0.9
-"""Cosine of two questions of one conversation from which on the second repeats the first."""
+"""A question repeats an earlier one of its conversation if their cosine is at least this."""
 ROUNDS, MOST_SEEDS = 20, 20_000
-"""Times that each document may start a conversation, of large corpora fewer."""
+"""Largest number of conversations from one document, and about the largest number of seeds."""
 ANSWERS = (None, 0.7)
-"""Temperatures at which a message is answered (None: the generator's own) before another message is tried."""
+"""Temperatures of the tries to answer a message (None: the generator's own) before another message is tried."""
 _SPOKEN_OF = re.compile(
     r"\b(?:the|this|these|that|those|provided|given|above) "
     r"(?:passages?|documents?|texts?|excerpts?|articles?|contexts?)\b"
@@ -65,17 +65,17 @@ _IN_THE_PASSAGE = re.compile(
     r" (?:in|by|from) (?:the|this|these) (?:(?:given|provided|above) )?(?:passages?|documents?|texts?|excerpts?)\b",
     re.IGNORECASE,
 )
-"""What a question says just as well without."""
+"""Phrases that are removed from questions, whose meaning they do not change."""
 
 
 class UserMessageReply(BaseModel):
-    """What the prompt `mtrag-question` asks for."""
+    """The reply that the prompt `mtrag-question` asks for."""
 
     question: str
 
 
 class TurnAnswerReply(BaseModel):
-    """What the prompt `mtrag-answer` asks for."""
+    """The reply that the prompt `mtrag-answer` asks for; passages are numbered from 1."""
 
     answer: str
     answerability: Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]
@@ -86,7 +86,7 @@ class Conversations:
     """Makes conversations; see the module.
 
     Args:
-        turns: the most turns of one.
+        turns: largest number of turns in a conversation.
     """
 
     name: ClassVar[str] = "mtrag"
@@ -100,7 +100,7 @@ class Conversations:
         self.tokens = (2_100 * turns, 130 * turns)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """A document each; documents come round again, other passages of them first, where more are wanted."""
+        """Each seed is a document. Documents occur several times; each conversation starts at other passages."""
         documents = source.drawn(seed)
         rounds = max(1, min(ROUNDS, MOST_SEEDS // max(1, len(documents))))
         return [Seed(f"{number:06d}", name) for number, name in enumerate(documents * rounds)]
@@ -118,22 +118,22 @@ class Conversations:
         attempt.keep(f"mtrag-{attempt.seed.id}", key, content, domain)
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
-        """Write the tasks, and the corpus in the layout's form so that the setting `rag` can search it."""
+        """Write the tasks in the layout of MTRAG-S, and the corpus, so that the setting `rag` can search it."""
         write_rows(folder / TASKS, (row for item in items for row in _rows(item)))
         domains = sorted({domain_name(item.content["domain"]) for item in items})
-        files = [TASKS, *(f"{CORPORA}/{domain}.jsonl" for domain in domains)]
-        for name in files[1:]:
+        corpora = [f"{CORPORA}/{domain}.jsonl" for domain in domains]
+        for name in corpora:
             if not (folder / name).is_file():
-                passages = source.passages()
-                rows = (
-                    {"_id": entry.id, "id": entry.id, "title": entry.title, "text": entry.text} for entry in passages
-                )
-                write_rows(folder / name, rows)
-        return files
+                write_rows(folder / name, map(_corpus_row, source.passages()))
+        return [TASKS, *corpora]
+
+
+def _corpus_row(passage: Passage) -> dict[str, str]:
+    return {"_id": passage.id, "id": passage.id, "title": passage.title, "text": passage.text}
 
 
 class _Conversation:
-    """One conversation in the making."""
+    """Makes one conversation, turn by turn."""
 
     def __init__(self, attempt: Attempt, most_turns: int) -> None:
         self._attempt, self._source = attempt, attempt.tools.source
@@ -148,15 +148,14 @@ class _Conversation:
         self._used: set[str] = set()
 
     def _unused(self) -> list[Passage]:
-        """One passage that no answer rests on and no further message was asked from, of the document or the last
-        search; else one of the document."""
+        """Choose a passage of the document or the last search that was not used yet; else any of the document."""
         unused = [passage for passage in (*self._document, *self._passages) if passage.id not in self._used]
         passage = self._attempt.random.choice(unused or self._document)
         self._used.add(passage.id)
         return [passage]
 
     def turns_that_pass(self) -> list[dict[str, Any]]:
-        """A turn after the other, until one does not pass however it is tried."""
+        """Make turns until the planned number is reached or all tries for a turn have failed."""
         while len(self._turns) < self._plan.turns:
             turn = self._turn(len(self._turns) + 1)
             if turn is None:
@@ -170,7 +169,7 @@ class _Conversation:
         return self._turns
 
     def _turn(self, number: int) -> dict[str, Any] | None:
-        """A turn that passes; what came before it is kept, however often it is tried."""
+        """Make a turn that passes the filters; None: all tries failed."""
         previous_types = self._turns[-1]["question_types"] if self._turns else ()
         questions = [turn["question"] for turn in self._turns]
         kinds: list[str] = []
@@ -185,18 +184,20 @@ class _Conversation:
             except Rejected as error:
                 self._attempt.reject(error, **about)
                 continue
-            for warmth in ANSWERS:
-                reply = dict(about)
+            for answer_temperature in ANSWERS:
+                about_answer = dict(about)
                 try:
-                    return self._answered(question, step, reply, warmth)
+                    return self._answer(question, step, about_answer, answer_temperature)
                 except Rejected as error:
-                    self._attempt.reject(error, **reply)
+                    self._attempt.reject(error, **about_answer)
         return None
 
     def _question(self, step: PlannedTurn, passages: Sequence[Passage], earlier: list[str], temperature: float) -> str:
-        """The user's next message; it joins those that are not to come again, whatever becomes of it.
+        """Write the user's next message.
 
-        These are not in the prompt: a small model copies questions that it must not ask.
+        Args:
+            earlier: the earlier questions, which must not be repeated; gets the new one, even if it is rejected later.
+                They are not in the prompt, because a small model copies questions that it must not ask.
         """
         reply = self._attempt.ask(
             "question", "mtrag-question", UserMessageReply, {}, passages=[passage.indexed_text for passage in passages],
@@ -214,13 +215,17 @@ class _Conversation:
     def _repeats(self, question: str, earlier_questions: Sequence[str]) -> bool:
         if not earlier_questions:
             return False
-        vector, *earlier = self._attempt.tools.embed([question, *earlier_questions])
-        return any(float(vector @ vector_before) >= AGAIN for vector_before in earlier)
+        vector, *earlier_vectors = self._attempt.tools.embed([question, *earlier_questions])
+        return any(float(vector @ earlier_vector) >= AGAIN for earlier_vector in earlier_vectors)
 
-    def _answered(
+    def _answer(
         self, question: str, step: PlannedTurn, about: dict[str, Any], temperature: float | None
     ) -> dict[str, Any]:
-        """The turn, from passages that are searched for it."""
+        """Search for a question, answer it, and check the answer; return the turn.
+
+        Args:
+            about: gets the answer and its label, for a reject.
+        """
         passages = [hit.passage for hit in self._source.search(question, self._history, PASSAGES_SHOWN)]
         check(bool(passages), "retrieval", "nothing was found")
         texts = [passage.indexed_text for passage in passages]
@@ -260,11 +265,11 @@ class _Conversation:
         check(not too_many, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
 
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
-        """What the paper calls the filter of wrong answers: by faithfulness, and by what it says of its knowledge."""
+        """The paper's filter of wrong answers: the IDK verdict must fit the label, and the answer must be faithful."""
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
         idk = self._judge[IDK].ask(NoModel(), case, None).label
-        fits = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}[label]
-        check(fits, "idk", f"labelled {label}, and the judge hears {idk}", answer)
+        fits_label = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}
+        check(fits_label[label], "idk", f"labelled {label}, and the judge hears {idk}", answer)
         if label == "UNANSWERABLE":
             return
         outcome = self._judge[FAITHFULNESS].ask(NoModel(), case, None)
@@ -272,24 +277,23 @@ class _Conversation:
         check((outcome.value or 0.0) >= FAITHFUL, "faithfulness", f"below {FAITHFUL}", f"{answer}\n\n{outcome.reason}")
 
 
-# --- in the layout of MTRAG-S ----------------------------------------------------------------------------------------
+# --- the layout of MTRAG-S -------------------------------------------------------------------------------------------
 
 
 def domain_name(index: str) -> str:
-    """The domain that an index gives its name to: lower-case letters and digits, as the layout has them."""
+    """The domain's name for an index: its lower-case letters and digits."""
     return re.sub(r"[^a-z0-9]", "", index.lower()) or "corpus"
 
 
 def _rows(item: SynthItem) -> Iterator[dict[str, Any]]:
-    """A row for each turn of a conversation, with everything that was said before it."""
+    """Yield a row for each turn of a conversation, with the turns before it."""
     content, turns = item.content, item.content["turns"]
     name = hashlib.sha256(json.dumps([content["conversation"], turns[0]["question"]]).encode()).hexdigest()[:32]
     utterances: list[dict[str, Any]] = []
     for number, turn in enumerate(turns, 1):
-        question, answer = (
-            {"speaker": speaker, "text": text, "metadata": {"author_type": "model", "author_id": content["writer"]}}
-            for speaker, text in (("user", turn["question"]), ("agent", turn["answer"]))
-        )
+        metadata = {"author_type": "model", "author_id": content["writer"]}
+        question = {"speaker": "user", "text": turn["question"], "metadata": metadata}
+        answer = {"speaker": "agent", "text": turn["answer"], "metadata": metadata}
         yield {
             "conversation_id": name,
             "task_id": f"{name}<::>{number}",

@@ -1,6 +1,7 @@
-"""Plans a conversation over MTRAG's dimensions of a question (Tables 9 to 11), by the shares of the human ones.
+"""Plans a conversation over MTRAG's question dimensions (Tables 9 to 11), by their shares in the human conversations.
 
-`question_types.json` holds how often people let one type follow another; a question of several types counts for each.
+`question_types.json` holds the shares of question types after another type. A question of several types counts for
+each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from turnmark.core.record import Record
 
 
 class Shares(Record):
-    """How MTRAG's human conversations go."""
+    """Shares of question types and labels in MTRAG's human conversations."""
 
     starts: Mapping[str, float] = Field(description="type -> share of first questions")
     follows: Mapping[str, Mapping[str, float]] = Field(
@@ -29,7 +30,7 @@ class Shares(Record):
 
 @cache
 def load_shares() -> Shares:
-    """The shares that the package ships."""
+    """Load the shares in `question_types.json`."""
     return Shares.model_validate_json(Path(__file__).with_name("question_types.json").read_bytes())
 
 
@@ -45,7 +46,7 @@ TYPE_INSTRUCTIONS: Mapping[str, str] = {
     "Summarization": "it asks for a summary of a process, a policy or a subject",
     "Troubleshooting": "it describes a problem and asks what to do about it",
 }
-"""What a question of each type is like."""
+"""Question type -> its description in the prompt."""
 FIRST_TURN = "It opens the conversation and can be understood by itself."
 TURN_INSTRUCTIONS: Mapping[str, str] = {
     "Follow-up": "It goes on from what was said, asking for more or for something related.",
@@ -57,17 +58,17 @@ ANSWERABILITY: Mapping[str, str] = {
     "UNANSWERABLE": "It is on the subject and likely to be asked, but the passages do not answer it, not even in part.",
 }
 MOST_TURNS = 8
-"""Beyond which questions repeat and answers make things up (appendix G.1)."""
+"""Largest number of turns; in longer conversations questions repeat and answers hallucinate (appendix G.1)."""
 FEWEST_TURNS = 4
 MOST_UNANSWERABLE = 2
-"""In one conversation (appendix B.2)."""
+"""Largest number of unanswerable turns in one conversation (appendix B.2)."""
 _SMOOTHED = 0.02
-"""Added to each share, so that no type is shut out by what two domains happen to hold."""
+"""Added to each share (additive smoothing), because the shares come from only two domains."""
 
 
 @dataclass(frozen=True)
 class PlannedTurn:
-    """What a turn is meant to be."""
+    """The planned question type (`kind`), multi-turn type (`turn`) and answerability (`aim`) of a turn."""
 
     kind: str
     turn: str
@@ -75,7 +76,7 @@ class PlannedTurn:
 
 
 def instructions(step: PlannedTurn) -> dict[str, str]:
-    """A planned turn in words, as the prompt `mtrag-question` has places for them."""
+    """Placeholder of the prompt `mtrag-question` -> instruction for a planned turn."""
     return {
         "kind": TYPE_INSTRUCTIONS[step.kind],
         "turn": TURN_INSTRUCTIONS.get(step.turn, FIRST_TURN),
@@ -84,7 +85,7 @@ def instructions(step: PlannedTurn) -> dict[str, str]:
 
 
 class ConversationPlan:
-    """Plans a conversation turn by turn: which type follows which, and what the passages are to answer."""
+    """Plans a conversation turn by turn: question type, multi-turn type and answerability."""
 
     def __init__(self, chance: random.Random, most_turns: int = MOST_TURNS) -> None:
         self._chance, self._shares = chance, load_shares()
@@ -94,46 +95,48 @@ class ConversationPlan:
     def next(
         self, number: int, previous_types: Sequence[str], avoid: Collection[str] = (), answerable: bool = False
     ) -> PlannedTurn:
-        """The turn `number`, from 1.
+        """Plan a turn at random.
 
         Args:
-            previous_types: types of the question before.
-            avoid: types that were tried and did not do.
-            answerable: only what the passages answer.
+            number: number of the turn, from 1.
+            previous_types: types of the previous question.
+            avoid: types that were tried for this turn and failed.
+            answerable: plan only an answerable turn.
         """
         shares = self._shares.starts if number == 1 else self._after(previous_types)
-        kind = self._drawn({
-            name: shares.get(name, 0.0) + _SMOOTHED
-            for name in TYPE_INSTRUCTIONS
-            if name not in avoid and not (number == 1 and name == "Non-Question")
-        })  # fmt: skip
+        share_of_kind: dict[str, float] = {}
+        for name in TYPE_INSTRUCTIONS:
+            opens_with_statement = number == 1 and name == "Non-Question"
+            if name not in avoid and not opens_with_statement:
+                share_of_kind[name] = shares.get(name, 0.0) + _SMOOTHED
+        kind = self._draw(share_of_kind)
         turn = "N/A"
         if number > 1:
             turn = "Clarification" if self._chance.random() < self._shares.clarifies else "Follow-up"
-        aims = {
-            name: self._shares.answerability.get(name, 0.0)
-            for name in (("ANSWERABLE",) if answerable else ANSWERABILITY)
-        }
+        labels = ("ANSWERABLE",) if answerable else tuple(ANSWERABILITY)
+        share_of_aim = {name: self._shares.answerability.get(name, 0.0) for name in labels}
         if not answerable and (number == 1 or self.full):
-            aims["UNANSWERABLE"] = 0.0
-        return PlannedTurn(kind, turn, self._drawn(aims))
+            share_of_aim["UNANSWERABLE"] = 0.0
+        return PlannedTurn(kind, turn, self._draw(share_of_aim))
 
     @property
     def full(self) -> bool:
-        """Whether it has all the unanswerable turns that it may have."""
+        """Whether the conversation has the largest number of unanswerable turns."""
         return self._unanswerable >= MOST_UNANSWERABLE
 
     def record(self, answerability: str) -> None:
-        """A turn was kept."""
+        """Count a turn that was kept."""
         self._unanswerable += answerability == "UNANSWERABLE"
 
     def _after(self, previous_types: Sequence[str]) -> dict[str, float]:
+        """Shares of question types after a question of these types."""
         shares: dict[str, float] = {}
         for name in previous_types:
             for following, share in self._shares.follows.get(name, {}).items():
                 shares[following] = shares.get(following, 0.0) + share / len(previous_types)
         return shares
 
-    def _drawn(self, shares: Mapping[str, float]) -> str:
+    def _draw(self, shares: Mapping[str, float]) -> str:
+        """Draw a name at random by its share."""
         names = list(shares)
         return self._chance.choices(names, [shares[name] for name in names])[0]

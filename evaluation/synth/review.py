@@ -1,9 +1,9 @@
-"""A synthesised set read by people: a page on which each item is kept or rejected with a reason, and what they saved.
+"""Review of synthesised items by people: a page on which each item is kept or rejected, and the files that it saves.
 
-    turnmark report OUT --rate FILE                     the page
-    turnmark synth KIND … --out OUT --review SAVED      what somebody rejected leaves the set, its reasons stay
+    turnmark report OUT --rate FILE                     write the page
+    turnmark synth KIND … --out OUT --review SAVED      remove the rejected items; the reasons go to the rejects
 
-Compound-QA (appendix C.3) keeps what three readers find good, all of them: here, too, one rejection is enough.
+One rejection is enough, as in Compound-QA (appendix C.3), which keeps an item only if all three readers accept it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,22 @@ REASONS = (
     "the passages do not support the answer",
     "a part is not answered",
 )
-"""What the page proposes; the first two and the last are those of Compound-QA's C.3."""
+"""Reasons that the page suggests; the first two and the last are from Compound-QA's C.3."""
 Reviews = Mapping[str, Mapping[str, str | None]]
-"""Item -> reader -> why it was rejected; None: it was kept."""
+"""Item id -> reader -> reason of the rejection; None: the reader kept the item."""
 
 
 def is_synthesis(folder: Path) -> bool:
-    """Whether a folder is one that `synth` writes."""
+    """Whether a folder was written by `synth`."""
     return (folder / ITEMS).is_file() and (folder / REJECTS).is_file()
 
 
 def write_review(folder: Path, page: Path) -> Path:
-    """Write the page on which the items of a synthesis are read."""
+    """Write the page on which people review the items of a synthesis.
+
+    Raises:
+        RequestError: the manifest or an item cannot be read, or there is no item.
+    """
     try:
         kind = SynthManifest.model_validate_json((folder / "manifest.json").read_bytes()).kind
     except (OSError, ValidationError) as error:
@@ -78,16 +82,20 @@ def _task(
 
 
 def _conversation(item: SynthItem, texts: Texts) -> RatingTask:
-    """A whole conversation of MTRAG-S: its last turn is the question, passages are those of all turns."""
+    """A conversation of MTRAG-S; the question is its last turn, and the passages are those of all turns."""
     turns: list[dict[str, Any]] = item.content["turns"]
-    said = [pair for turn in turns[:-1] for pair in (("user", turn["question"]), ("assistant", turn["answer"]))]
+    said: list[tuple[str, str]] = []
+    for turn in turns[:-1]:
+        said += [("user", turn["question"]), ("assistant", turn["answer"])]
     passages = [passage for turn in turns for passage in turn["contexts"]]
     return _task(item, texts, said, turns[-1]["question"], turns[-1]["answer"], passages)
 
 
 def _instructions(item: SynthItem, texts: Texts) -> RatingTask:
     content = item.content
-    said = [pair for asked, replied in content["history"] for pair in (("user", asked), ("assistant", replied))]
+    said: list[tuple[str, str]] = []
+    for question, reply in content["history"]:
+        said += [("user", question), ("assistant", reply)]
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(content["procedure"], 1))
     return _task(item, texts, said, content["question"], f"{content['answer']}\n\n{steps}", content["documents"])
 
@@ -105,11 +113,15 @@ _SHOWN: Mapping[str, Callable[[SynthItem, Texts], RatingTask]] = {
 }
 
 
-# --- what people said ------------------------------------------------------------------------------------------------
+# --- the saved reviews -----------------------------------------------------------------------------------------------
 
 
 def read_reviews(files: Sequence[Path]) -> Reviews:
-    """What readers saved, item by item; of one reader's several verdicts on an item the last counts."""
+    """Read the files that review pages saved; of several verdicts of one reader on an item, the last counts.
+
+    Raises:
+        RequestError: all mistakes.
+    """
     errors = ErrorCollector()
     reviews: dict[str, dict[str, str | None]] = {}
     for path in files:
@@ -132,17 +144,23 @@ def read_reviews(files: Sequence[Path]) -> Reviews:
 
 
 def check_reviews(reviews: Reviews, folder: Path) -> None:
-    """Raise what was said of items that are not in the set, nor were rejected from it before."""
+    """Check that the reviewed items are, or were before a review, in the folder.
+
+    Raises:
+        RequestError: the unknown items.
+    """
     known: set[str | None] = {item.id for item in read_records(folder / ITEMS, SynthItem)}
     known |= {reviewed_id(reject) for reject in read_records(folder / REJECTS, Reject)}
-    if unknown := [name for name in reviews if name not in known]:
+    unknown = [name for name in reviews if name not in known]
+    if unknown:
         raise RequestError([f"--review: no item {name!r} in {str(folder)!r}" for name in unknown])
 
 
 def rejections(reviews: Reviews) -> dict[str, dict[str, str]]:
-    """Item -> reader -> reason, of those that somebody rejected."""
-    found = {
-        name: {person: reason for person, reason in of_item.items() if reason is not None}
-        for name, of_item in reviews.items()
-    }
-    return {name: reasons for name, reasons in found.items() if reasons}
+    """Item id -> reader -> reason, for the items that at least one reader rejected."""
+    rejected: dict[str, dict[str, str]] = {}
+    for name, reason_of_reader in reviews.items():
+        reasons = {reader: reason for reader, reason in reason_of_reader.items() if reason is not None}
+        if reasons:
+            rejected[name] = reasons
+    return rejected

@@ -1,4 +1,4 @@
-"""`turnmark synth`: checks a request, makes what is not made yet, and writes the benchmark's files."""
+"""`turnmark synth`: check a request, make the missing items, and write the benchmark's files."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     from turnmark.evaluation.runs.request import SynthRequest
 
 DEADLINE = 600.0
-"""Seconds for one attempt, all of its calls."""
+"""Seconds for one attempt, all of its calls together."""
 TRIES, SPARE = 5, 5
-"""Attempts for each item that is wanted, and a few more for those who want few: filters that reject nearly all cost."""
+"""Largest number of attempts for each requested item, and a constant number more; limits the cost of strict filters."""
 MOST = f"every seed was tried, or {TRIES} times the attempts that would do if every filter were passed, and {SPARE}"
 
 
 @dataclass(frozen=True)
 class SynthPlan:
-    """A request that was found to be in order."""
+    """A checked request of `synth`."""
 
     request: SynthRequest
     synthesis: Synthesis
@@ -75,7 +75,11 @@ class SynthPlan:
 
 
 def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) -> SynthPlan:
-    """Check a request; everything that is wrong with it, and was before, is raised at once."""
+    """Check a request.
+
+    Raises:
+        RequestError: all mistakes, including those already in `errors`.
+    """
     from turnmark.retrieval.embed import shared_embedder
 
     generator = _writer(request, errors)
@@ -92,14 +96,13 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
     seeds = synthesis.seeds(source, request.seed)
     if not seeds:
         raise RequestError(f"synth {synthesis.name}: there is nothing to start from: no document holds enough text")
+    specs = {WRITER: generator.name}
+    if judge is not None:
+        specs[JUDGE] = judge.name
+    specs |= {"embedder": EMBEDDER, "retriever": retriever}
     manifest = SynthManifest(
         kind=synthesis.name,
-        specs={
-            WRITER: generator.name,
-            **({JUDGE: judge.name} if judge else {}),
-            "embedder": EMBEDDER,
-            "retriever": retriever,
-        },
+        specs=specs,
         prompts=PROMPTS.hashes(synthesis.prompts, request.prompts),
         corpus=source.corpus(),
         options=dict(synthesis.options),
@@ -125,7 +128,7 @@ def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
 
 
 def _model(flag: str, spec: str, errors: ErrorCollector) -> Generator | None:
-    """A language model, with the response cache in front of it: a resumed attempt pays for nothing twice."""
+    """Open a language model with the response cache, so that a resumed attempt does not pay twice."""
     from turnmark.assistant.generators import open_generator
     from turnmark.assistant.generators.cache import with_cache
 
@@ -140,7 +143,7 @@ def _model(flag: str, spec: str, errors: ErrorCollector) -> Generator | None:
 
 
 def _open_ledger(request: SynthRequest, samples: SampleJournal | None = None) -> Ledger:
-    """The budget, with the prices of the models that write and judge."""
+    """Open the ledger with the prices of the writing model and the judge."""
     ledger = open_ledger(request.generator or "extractive", request.budget, samples)
     if request.judge:
         prices = load_prices()
@@ -150,7 +153,7 @@ def _open_ledger(request: SynthRequest, samples: SampleJournal | None = None) ->
 
 
 def _source(request: SynthRequest, name: str) -> tuple[str, IndexSource]:
-    """The spec of the index's retriever, and the index that it searches."""
+    """Open the index; return the spec of its retriever, and the documents."""
     from turnmark.retrieval.index import open_index
     from turnmark.retrieval.registry import default_retriever, open_retriever
 
@@ -165,24 +168,31 @@ def _source(request: SynthRequest, name: str) -> tuple[str, IndexSource]:
 
 
 def synthesize(plan: SynthPlan) -> tuple[SynthReport, bool]:
-    """Make what is not made yet, and write the files.
+    """Make the missing items, and write the files.
 
     Returns:
-        The report, and whether the work was given up because of failures.
+        The report, and whether failures stopped the work.
     """
     began, n = time.perf_counter(), plan.request.n
     rejected = rejections(plan.reviews)
     with open_synthesis_folder(plan.folder, plan.manifest, rejected) as folder:
         ledger = _open_ledger(plan.request, folder.samples)
         outcome = RunOutcome() if folder.kept >= n else _work(plan, folder, ledger)
-        note = outcome.stopped
-        if folder.kept < n and not note:
-            failed = f"attempts failed: {folder.samples.unfinished}; the same command tries them again"
-            note = f"{folder.kept} of {n} items: {failed if folder.samples.unfinished else MOST}"
+        notes: list[str] = []
+        if outcome.stopped:
+            notes.append(outcome.stopped)
+        elif folder.kept < n:
+            reason = MOST
+            if folder.samples.unfinished:
+                reason = f"attempts failed: {folder.samples.unfinished}; the same command tries them again"
+            notes.append(f"{folder.kept} of {n} items: {reason}")
         folder.update_manifest(ended=now())
-        people = {reader for of_item in plan.reviews.values() for reader in of_item}
-        reviewed = f"review: {len(plan.reviews)} items read by {len(people)} people, {len(rejected)} rejected"
-        notes = [*([note] if note else []), *([reviewed] if people else [])]
+        readers: set[str] = set()
+        for reason_of_reader in plan.reviews.values():
+            readers.update(reason_of_reader)
+        if readers:
+            counts = f"{len(plan.reviews)} items read by {len(readers)} people, {len(rejected)} rejected"
+            notes.append(f"review: {counts}")
         report = _write_outputs(plan, folder, notes, ledger, began)
     return report, outcome.gave_up
 
@@ -215,10 +225,10 @@ def _work(plan: SynthPlan, folder: SynthFolder, ledger: Ledger) -> RunOutcome:
 
 
 def _jobs(plan: SynthPlan, folder: SynthFolder) -> Iterator[SampleJob | None]:
-    """Seeds while more items are wanted than there are and than the running and failed attempts can give.
+    """Yield seeds while the items so far, plus those that the running and failed attempts may give, are too few.
 
-    So the attempts of a call are the same few first seeds whatever runs at once. None: nothing for now, until one of
-    those that run has been rejected.
+    So the attempts of a call are the same first seeds, whatever the concurrency. None is yielded if the running
+    attempts may suffice: the next seed is needed only if one of them is rejected.
     """
     each, wanted = plan.synthesis.each, plan.request.n
     limit = TRIES * -(-wanted // each) + SPARE
@@ -226,14 +236,17 @@ def _jobs(plan: SynthPlan, folder: SynthFolder) -> Iterator[SampleJob | None]:
     for seed in plan.seeds[:limit]:
         if folder.samples.finished((seed.id, 0)):
             continue
-        while folder.kept + each * (started - (folder.finished - finished_before)) >= wanted:
+        while True:
+            unfinished = started - (folder.finished - finished_before)
+            if folder.kept + each * unfinished < wanted:
+                break
             yield None
         started += 1
         yield SampleJob(Item(id=seed.id, task=seed, domain=seed.domain or None))
 
 
 class _ItemProgress(NoProgress):
-    """Progress in items, while the engine counts attempts."""
+    """Shows progress in items; the engine reports it in attempts."""
 
     def __init__(self, progress: Progress, folder: SynthFolder) -> None:
         self._progress, self._folder, self._shown = progress, folder, 0
@@ -245,23 +258,25 @@ class _ItemProgress(NoProgress):
 
     def tell(self, text: str) -> None:
         rejected = self._folder.rejected
-        self._progress.tell(", ".join(filter(None, [f"{rejected} rejected" if rejected else "", text])))
+        if rejected:
+            text = f"{rejected} rejected, {text}" if text else f"{rejected} rejected"
+        self._progress.tell(text)
 
 
 # --- the report and the benchmark's files ----------------------------------------------------------------------------
 
 
 class SynthReport(Record):
-    """What `--json` prints of a synthesis."""
+    """The report of a synthesis, which `--json` prints."""
 
     kind: str
     out: str
     wanted: int
     kept: int
-    rejected: int = Field(description="lines of rejects.jsonl; an attempt may leave several, and an item too")
+    rejected: int = Field(description="lines of rejects.jsonl; an attempt may have several rejects besides an item")
     attempts: int
-    failed: int = Field(description="attempts that gave nothing because a call failed; the same command tries again")
-    filters: dict[str, dict[str, int]] = Field(description="stage -> reason -> how many were rejected")
+    failed: int = Field(description="attempts that failed because of a call; the same command tries them again")
+    filters: dict[str, dict[str, int]] = Field(description="stage -> reason -> number of rejects")
     usage: Mapping[str, Mapping[str, float | None]] = Field(default_factory=dict)
     seconds: float
     files: tuple[str, ...] = Field(description="in the layout of the benchmark, under `out`")
@@ -271,7 +286,7 @@ class SynthReport(Record):
 def _write_outputs(
     plan: SynthPlan, folder: SynthFolder, notes: Sequence[str], ledger: Ledger, began: float
 ) -> SynthReport:
-    """Write the benchmark's files from `items.jsonl`, and count `rejects.jsonl`."""
+    """Write the benchmark's files from `items.jsonl`, and make the report."""
     path, name = folder.path, plan.synthesis.name
     items = sorted(folder.items(), key=lambda item: (item.seed, item.id))
     (path / REJECTS).touch()
@@ -283,14 +298,16 @@ def _write_outputs(
     filters: dict[str, dict[str, int]] = {}
     for (stage, reason), count in sorted(counts.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1])):
         filters.setdefault(stage, {})[reason] = count
-    spent: dict[str, Usage] = {}
+    usage: dict[str, Usage] = {}
     for sample in folder.samples.records():
-        spent = add_usage(spent, sample.usage)
-    judged = (
-        () if plan.judge or name != "compound-qa" else ("the model that writes filtered too; --judge names another",)
-    )
-    benchmark = "mtrag-s" if name == "mtrag" else name
-    try_it = (f"try it: turnmark eval {benchmark} --data {path}",) if files else ()
+        usage = add_usage(usage, sample.usage)
+    all_notes = list(notes)
+    if name == "compound-qa" and not plan.judge:
+        all_notes.append("the model that writes filtered too; --judge names another")
+    all_notes += folder.unreadable()
+    if files:
+        benchmark = "mtrag-s" if name == "mtrag" else name
+        all_notes.append(f"try it: turnmark eval {benchmark} --data {path}")
     return SynthReport(
         kind=name,
         out=str(path),
@@ -300,8 +317,8 @@ def _write_outputs(
         attempts=len(folder.samples),
         failed=folder.samples.unfinished,
         filters=filters,
-        usage={role: used.model_dump() for role, used in ledger.priced(spent).items()},
+        usage={role: priced.model_dump() for role, priced in ledger.priced(usage).items()},
         seconds=round(time.perf_counter() - began, 3),
         files=files,
-        notes=(*notes, *judged, *folder.unreadable(), *try_it),
+        notes=tuple(all_notes),
     )
