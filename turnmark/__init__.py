@@ -9,9 +9,9 @@
     run = tm.evaluate("mtrag", assistant, limit=20)      # run.metrics["rouge_l.word"].mean, run.to_pandas()
     tm.compare([run, other])
 
-These names are the public API; everything below them may change with any version. Importing the package loads nothing
-heavy: each name is imported when it is first used. Everything here raises `TurnmarkError` and nothing else for what the
-caller or the environment did wrong, with every mistake of a request in one message.
+These names are the public API; everything else may change with any version. Importing the package loads nothing
+heavy: each name is imported when it is first used. A mistake of the caller or the environment always raises
+`TurnmarkError`, with all mistakes of a request in one message.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
     "evaluate", "score",
 ]  # fmt: skip
 
-if (Path(__file__).parent / "assistant").is_file():  # a link that Git wrote as text, as it does on Windows by default
+if (Path(__file__).parent / "assistant").is_file():  # Git writes a link as a text file on Windows by default
     raise ImportError(
         "turnmark/assistant is a text file and not a link to the folder assistant/; clone the repository again with "
         "`git clone -c core.symlinks=true`, in a terminal that may make links (on Windows: developer mode)"

@@ -1,4 +1,4 @@
-"""`python -m turnmark`: the command, where its script is not on the path."""
+"""Runs the command line as `python -m turnmark`, for when the script `turnmark` is not on the path."""
 
 from turnmark.cli import main
 

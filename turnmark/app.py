@@ -1,4 +1,4 @@
-"""Every room's commands, mounted; one place where errors become messages and exit codes.
+"""Mounts the commands of all packages, and turns errors into messages and exit codes.
 
 Nothing heavy is imported here: `turnmark --help` answers at once.
 """
@@ -59,7 +59,7 @@ def _show_version(show_version: bool) -> None:
 def _options(
     context: typer.Context,
     show_version: Annotated[  # noqa: ARG001
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version")
     ] = False,
 ) -> None:
     context.obj = grade_exchange
@@ -67,8 +67,8 @@ def _options(
 
 
 def run_command_line() -> int:
-    """Run what `sys.argv` asks for; the exit code."""
-    # A path may have any bytes; everything else is text, and a byte that is not UTF-8 is replaced.
+    """Run the command line of `sys.argv` and return the exit code."""
+    # A path may hold any bytes. In every other argument a byte that is not UTF-8 is replaced.
     sys.argv[1:] = [word if os.path.lexists(word) else valid_text(word) for word in sys.argv[1:]]
     with guarded_streams():
         try:
@@ -100,7 +100,9 @@ def _run() -> int:
 
 
 def _say(problems: Iterable[str], code: int) -> int:
-    """Write each problem to standard error, escaped; its own line ends stay."""
+    """Write each problem to standard error with control characters escaped, and return the exit code. Line ends inside
+    a problem stay.
+    """
     for problem in problems:
         lines = "\n".join(inert(line) for line in problem.split("\n"))
         sys.stderr.write(f"turnmark: {lines}\n")

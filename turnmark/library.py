@@ -1,4 +1,4 @@
-"""What a library's user holds: an index over documents, an assistant over it, a conversation with it."""
+"""The objects of the Python API: an index of documents, an assistant over it, a conversation with the assistant."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ quiet_libraries()
 
 
 class Index:
-    """A finished index. Made by `Index.build` and `Index.open`.
+    """A finished index; made by `Index.build` or `Index.open`.
 
     Attributes:
-        stored: the index itself, with its manifest and its parts.
-        problems: what `build` skipped in the source, and where; empty for an index that was opened.
+        stored: the index on disk, with its manifest and its components.
+        problems: what `build` skipped in the source, and where; empty after `open`.
     """
 
     def __init__(self, index: stored.Index, problems: Sequence[Problem] = ()) -> None:
@@ -49,10 +49,10 @@ class Index:
 
         Args:
             source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
-            name: what the index is called from now on.
-            retriever: the spec that will search it; `bm25` needs no model. None: as `turnmark index build`.
+            name: the index's name.
+            retriever: spec of the retriever to build for; `bm25` needs no model. None: as `turnmark index build`.
             embedder: `minilm`, or `sentence-transformers:MODEL`.
-            include, exclude: globs on the path relative to the source.
+            include, exclude: globs for paths relative to the source.
         """
         path = Path(source).expanduser()
         spec = retriever or retriever_to_build()
@@ -66,15 +66,15 @@ class Index:
 
     @property
     def name(self) -> str:
-        """The name it was built under."""
+        """The name the index was built under."""
         return self.stored.manifest.name
 
     def __len__(self) -> int:
-        """The number of passages."""
+        """Return the number of passages."""
         return self.stored.manifest.passages
 
     def __iter__(self) -> Iterator[Passage]:
-        """All passages, as they are numbered."""
+        """Yield all passages in the order of their row numbers."""
         for page in self.stored.store.pages():
             yield from (passage for _, _, passage in page)
 
@@ -85,11 +85,11 @@ class Index:
     def search(
         self, query: str, k: int = 10, *, retriever: str | None = None, where: Mapping[str, str] | None = None
     ) -> list[Hit]:
-        """The `k` best passages for a query, best first.
+        """Return the `k` best passages for a query, best first.
 
         Args:
             retriever: a retriever spec; None: the default for this index.
-            where: metadata key -> glob that its value must match.
+            where: metadata key -> glob that the passage's value must match.
         """
         spec = retriever or default_retriever(self.stored)
         if spec not in self._retrievers:
@@ -105,13 +105,13 @@ class Assistant:
         index: an index, or the name of one.
         generator: a generator spec, or a generator of your own; `extractive` needs no language model.
         retriever: a retriever spec, or a retriever of your own; None: the default for the index.
-        passages: how many passages are found for a question, or a part of one; None: 10 for a large model, else 6.
+        passages: how many passages are retrieved for each part of a question; None: 10 for a large model, else 6.
         tokens: about how many tokens of sections a large model reads.
-        prompts: a folder with prompts of your own.
-        steps: step -> form, where a step takes another form than by default, such as {"decide": "llm"}.
+        prompts: a folder with prompts that replace the built-in ones.
+        steps: step -> form, for each step that shall not use its default form, such as {"decide": "llm"}.
 
     Attributes:
-        config: the same as one record, which `turnmark ask`, `chat`, `serve` and `eval` make of their options.
+        config: the arguments as one record; `turnmark ask`, `chat`, `serve` and `eval` make it from their options.
     """
 
     def __init__(
@@ -140,25 +140,26 @@ class Assistant:
             generator=None if isinstance(generator, str) else generator,
             retriever=None if isinstance(retriever, str) else retriever,
         )
-        assert self.opened.index is not None, "a name that is not an index is an error"
+        assert self.opened.index is not None, "open_assistant raises an error for an unknown name"
         self.index = index if isinstance(index, Index) else Index(self.opened.index)
-        self.objects = tuple(
-            role
-            for role, part in (("generator", generator), ("retriever", retriever))
-            if part is not None and not isinstance(part, str)
-        )
-        """Roles whose part is an object of yours: no spec names it."""
+        objects: list[str] = []
+        if not isinstance(generator, str):
+            objects.append("generator")
+        if retriever is not None and not isinstance(retriever, str):
+            objects.append("retriever")
+        self.objects = tuple(objects)
+        """Roles that were given as an object and not as a spec: `generator`, `retriever`."""
 
     @classmethod
     def from_config(cls, config: AssistantConfig) -> Assistant:
-        """The assistant of a configuration, such as a session or a run's manifest has."""
+        """Open the assistant that a configuration describes, such as the one in a session or in a run's manifest."""
         steps = dict(step.split("=", 1) for step in config.steps)
         fields = config.model_dump(include={"index", "generator", "retriever", "passages", "tokens", "prompts"})
         return cls(**fields, steps=steps)
 
     @property
     def config(self) -> AssistantConfig:
-        """What it is made of."""
+        """The configuration that the assistant was opened with."""
         return self.opened.config
 
     def __repr__(self) -> str:
@@ -167,21 +168,21 @@ class Assistant:
     def reply(
         self, history: Sequence[Message], message: str, on_event: Callable[[Event], None] = lambda _: None
     ) -> Reply:
-        """One turn over a history that the caller keeps; a `Chat` keeps its own.
+        """Return the reply to a message, after a history that the caller keeps. A `Chat` keeps the history itself.
 
         Args:
-            history: the turns before, oldest first.
+            history: the earlier messages, oldest first.
             on_event: called with every event of the turn as it happens.
         """
         return self.opened.reply(history, message, on_event)
 
     def chat(self) -> Chat:
-        """A new conversation."""
+        """Start a new conversation."""
         return Chat(self)
 
 
 class Chat:
-    """A conversation. Nothing is written to disk; use from one thread at a time."""
+    """A conversation with an assistant. Nothing is written to disk. Use it from one thread at a time."""
 
     def __init__(self, assistant: Assistant) -> None:
         self.assistant = assistant
@@ -199,14 +200,14 @@ class Chat:
         return [exchange.reply for exchange in self._conversation.exchanges]
 
     def ask(self, message: str) -> Reply:
-        """The reply to the next message."""
+        """Send the next message and return the reply."""
         return self._keep(message, self.assistant.reply(self.history, message))
 
     def stream(self, message: str) -> Iterator[Event]:
-        """As `ask`, event by event; the pieces of the answer are the events' `delta`.
+        """Send the next message and yield the turn's events; the `delta` of each event is the next piece of the answer.
 
-        The reply is the last of `replies` when the events have ended. Leaving the loop early ends the turn, and the
-        conversation is unchanged.
+        After the last event the reply is at the end of `replies`. Leaving the loop early ends the turn and leaves the
+        conversation unchanged.
         """
         history = self.history
         for event in stream_turn(lambda report: self.assistant.reply(history, message, report), Stop()):

@@ -1,4 +1,4 @@
-"""Benchmarks run, other systems' answers scored, runs compared: what `turnmark eval`, `score` and `compare` do."""
+"""The functions of the Python API that run benchmarks, score predictions and compare runs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Run:
     """A finished run in its folder.
 
     Attributes:
-        path: the folder, with `report.html` in it.
-        summary: what `summary.json` holds.
+        path: the folder, which also holds `report.html`.
+        summary: the contents of `summary.json`.
     """
 
     def __init__(self, path: Path, summary: Summary) -> None:
@@ -37,7 +37,7 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """A run that ended earlier, from its folder."""
+        """Open a finished run from its folder."""
         from turnmark.evaluation.report.stored import read_run
 
         stored = read_run(Path(path))
@@ -53,17 +53,17 @@ class Run:
 
     @property
     def manifest(self) -> RunManifest:
-        """What was run: specs, prompts, data, versions."""
+        """The run's specs, prompts, data and versions."""
         return RunManifest.model_validate_json((self.path / "manifest.json").read_bytes())
 
     def samples(self) -> Iterator[Sample]:
-        """What the system did for each task, in the order of the data."""
+        """Return the samples: what the system answered for each task, in the order of the data."""
         from turnmark.evaluation.report.stored import samples
 
         return samples(self.path)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a sample, a column a metric; NaN where the sample has no value in it."""
+        """Return a table with a row for each sample and a column for each metric; NaN where a metric has no value."""
         import pandas as pd
 
         from turnmark.evaluation.report.stored import scores
@@ -77,10 +77,13 @@ class Run:
             for sample in samples
         ]  # fmt: skip
         by_sample = scores(self.path, [sample.key for sample in samples], self.metrics)
-        columns = {
-            name: [scored.value if (scored := by_sample[sample.key].get(name)) else None for sample in samples]
-            for name in self.metrics
-        }
+        columns: dict[str, list[float | None]] = {}
+        for name in self.metrics:
+            values: list[float | None] = []
+            for sample in samples:
+                score = by_sample[sample.key].get(name)
+                values.append(score.value if score else None)
+            columns[name] = values
         return pd.DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:
@@ -93,7 +96,7 @@ class Run:
 
 
 class Comparison:
-    """Runs over the same samples, each set against the first.
+    """A comparison of runs over the same samples: each run with the first.
 
     Attributes:
         record: all figures, as `turnmark compare --json` prints them.
@@ -103,23 +106,22 @@ class Comparison:
         self.record = record
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and each run but the first: difference, 95% interval and corrected p."""
+        """Return a row for each metric and each run but the first: difference, 95% interval and corrected p."""
         import pandas as pd
 
         letters = [side.letter for side in self.record.runs]
-        return pd.DataFrame(
-            [
-                {
-                    "metric": name, "run": self.record.runs[letters.index(change.run)].name, "n": compared.n,
-                    "first": compared.means[0], "mean": compared.means[letters.index(change.run)],
+        rows: list[dict[str, Any]] = []
+        for name, compared in self.record.metrics.items():
+            for change in compared.changes:
+                position = letters.index(change.run)
+                low, high = change.ci95 or (None, None)
+                rows.append({
+                    "metric": name, "run": self.record.runs[position].name, "n": compared.n,
+                    "first": compared.means[0], "mean": compared.means[position],
                     "difference": change.difference, "low": low, "high": high, "p": change.p_holm,
-                }
-                for name, compared in self.record.metrics.items()
-                for change in compared.changes
-                for low, high in [change.ci95 or (None, None)]
-            ],
-            columns=["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"],
-        )  # fmt: skip
+                })  # fmt: skip
+        columns = ["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"]
+        return pd.DataFrame(rows, columns=columns)
 
     def __str__(self) -> str:
         from turnmark.evaluation.comparison.showing import show_comparison
@@ -157,16 +159,16 @@ def evaluate(
     budget: str | None = None,
     out: str | Path | None = None,
 ) -> Run:
-    """Run a benchmark, or go on with a run that was interrupted. The arguments are the flags of `turnmark eval`.
+    """Run a benchmark, or continue an interrupted run. The arguments are the flags of `turnmark eval`.
 
     Args:
         benchmark: `mtrag`, `mtrag-un`, `mtrag-s`, `inscoqa`, `compound-qa` or `kiwi`.
-        assistant: whose generator, retriever and steps are measured (a benchmark brings its own documents); or a
-            generator spec.
-        data: the benchmark's folder; None: that in `$TURNMARK_DATA`, else the demo split.
-        passages: a run, a TREC run or official tasks to answer from; `official`: those in the data.
-        protocol: `turn`, or `paper`: the prompts of MTRAG or KIWI, and no turn.
-        prompts: a folder with prompts of your own.
+        assistant: the assistant whose generator, retriever and steps are measured (the documents are the
+            benchmark's); or a generator spec.
+        data: the benchmark's folder; None: its folder in `$TURNMARK_DATA`, else the demo split.
+        passages: a run, a TREC run or official tasks with the passages to answer from; `official`: the data's.
+        protocol: `turn`: the assistant's turn; `paper`: one call with the prompt of the MTRAG or KIWI paper.
+        prompts: a folder with prompts that replace the built-in ones.
         out: the run's folder; None: `runs/<benchmark>-<hash of everything that can change a result>`.
     """
     options = {name: value for name, value in locals().items() if name not in ("benchmark", "assistant")}
@@ -176,16 +178,16 @@ def evaluate(
         specs.pop("prompts", None)
     if judge and measures_judges(benchmark, task):
         errors.add("judge: in this task the assistant's generator is the judge that is measured; leave it out")
-    made_plan = _plan("eval", benchmark, options, specs, errors)
-    if not isinstance(assistant, str) and made_plan.generator is not None:
-        # Its own generator, so that a model in this process is loaded once.
-        made_plan = replace(made_plan, generator=assistant.opened.generator)
+    run_plan = _plan("eval", benchmark, options, specs, errors)
+    if not isinstance(assistant, str) and run_plan.generator is not None:
+        # The assistant's generator is used again, so that a model in this process is loaded once.
+        run_plan = replace(run_plan, generator=assistant.opened.generator)
     from turnmark.evaluation.runs import running
 
-    summary, folder, gave_up = running.run_plan(made_plan)
+    summary, folder, gave_up = running.run_plan(run_plan)
     if gave_up:
         raise TurnmarkError(
-            f"{summary.failed} samples failed; the same call tries them again, and what was skipped ({folder})"
+            f"{summary.failed} samples failed; the same call tries them and the skipped ones again ({folder})"
         )
     return Run(folder, summary)
 
@@ -203,7 +205,7 @@ def score(
     budget: str | None = None,
     out: str | Path | None = None,
 ) -> Run:
-    """Score what some other system, or an earlier run, wrote. The arguments are the flags of `turnmark score`.
+    """Score the predictions of another system, or of an earlier run. The arguments are the flags of `turnmark score`.
 
     Args:
         predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
@@ -231,11 +233,11 @@ def _plan(
     specs: Mapping[str, Any],
     errors: ErrorCollector,
 ) -> Plan:
-    """The plan of a run; an unknown benchmark raises at once, as nothing else can be checked then.
+    """Return the plan of a run. An unknown benchmark raises at once, since nothing else can be checked then.
 
     Args:
-        options: by field of the request, as they were given; those that are not at their defaults were asked for.
-        specs: further fields, which no task refuses.
+        options: field of the request -> the caller's value; a value that is not the default counts as typed.
+        specs: further fields, which every task accepts.
     """
     from turnmark.core.flags import build_request
     from turnmark.evaluation.commands import fit_request, planned
@@ -260,9 +262,9 @@ def _plan(
 
 
 def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:
-    """The fields of a request that the assistant's configuration settles.
+    """Return the fields of a request that come from the assistant's configuration.
 
-    An object without a spec cannot be named in a manifest. The retriever is the one that its index is searched with.
+    A generator or retriever given as an object is an error: a manifest names them by spec.
     """
     if isinstance(assistant, str):
         return {"generator": assistant}
@@ -289,7 +291,7 @@ def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[s
 
 
 def _print(show: Callable[[Console], None]) -> str:
-    """What a function draws on a console, as text without colours."""
+    """Return what `show` draws on a console, as text without colours."""
     from rich.console import Console
 
     text = StringIO()

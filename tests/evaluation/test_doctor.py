@@ -42,7 +42,7 @@ def test_a_whole_installation_is_well(turnmark):
         "1 environment": "ok", "2 project file": "absent", "3 user file": "absent",
     }  # fmt: skip
     ran = turnmark.ok("doctor")
-    assert "everything that is needed is there" in ran.out
+    assert "everything that is needed is installed and works" in ran.out
 
 
 @pytest.mark.usefixtures("in_demo_home")

@@ -1,1 +1,1 @@
-"""What all rooms share: errors, specs, options of commands, the console, the home folder, records."""
+"""Shared by all packages: errors, specs, command options, the console, the home folder, records."""

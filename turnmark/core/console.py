@@ -1,4 +1,4 @@
-"""What goes to the terminal and what comes from it: untrusted text escaped, bytes that are not UTF-8, closed pipes."""
+"""Terminal input and output: escapes untrusted text, replaces bytes that are not UTF-8, handles closed pipes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any, Protocol, TextIO, cast
 
 _ONE_LINE = str.maketrans({"\n": "␤", "\u2028": "␤", "\u2029": "␤", "\t": " "})
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# What JSON lets stand inside a string though it moves a cursor, ends a line or turns the direction of writing.
+# Characters that are legal in a JSON string but move the cursor, end a line or change the writing direction.
 _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    # OSC, DCS, SOS, PM, APC. None begins inside another: text of nothing but beginnings is read once, not squared.
+    # OSC, DCS, SOS, PM, APC. No sequence begins inside another, so that a text of openings alone takes linear time.
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\x9d\x90\x98\x9e\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"
 )
@@ -30,40 +30,41 @@ _UNSEEN = re.compile(
 
 
 def printable(text: str) -> str:
-    """Untrusted text made safe for a terminal: no escape sequences, control, bidi or zero-width characters.
+    """Make untrusted text safe for a terminal: remove escape sequences, control, bidi and zero-width characters.
 
-    Newline and tab stay; half a surrogate pair becomes U+FFFD.
+    Newline and tab stay. A lone surrogate becomes U+FFFD.
     """
     return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", _ESCAPES.sub("", text)))
 
 
 def inert(text: object) -> str:
-    """A value of unknown origin as one escaped line: control characters go, a line end is seen as ␤, a tab as a space.
+    """Return a value of unknown origin as one escaped line: control characters are removed, a line end becomes ␤, a tab
+    a space.
 
-    Whatever was named by a file, a person or a model is written through this, so that it cannot forge a line of ours.
+    All text from files, people and models is written through this function, so that it cannot imitate our own lines.
     """
     return printable(str(text)).translate(_ONE_LINE)
 
 
 def valid_text(text: str) -> str:
-    """Text from outside with U+FFFD for each byte that is not UTF-8 (half a surrogate pair)."""
+    """Replace each byte that was not UTF-8 (a lone surrogate) by U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def ellipsize(text: str, most: int) -> str:
-    """The first letters of a text; with an ellipsis where there are more."""
+    """Return the first `most` characters of a text, with an ellipsis if it is longer."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def notify(text: str) -> None:
-    """A note for the person on standard error, one line: that a server starts, that a cache was damaged."""
+    """Write a one-line note to standard error, such as that a server starts or that a cache was damaged."""
     if sys.stderr is not None:
         sys.stderr.write(f"turnmark: {inert(text)}\n")
         sys.stderr.flush()
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on standard output, in one line, and nothing else there."""
+    """Print a JSON value in one line on standard output."""
     text = valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
     text = _ACTIVE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     try:
@@ -75,12 +76,12 @@ def print_json(value: Any) -> None:
 
 
 def stdin_is_terminal() -> bool:
-    """Whether a person types standard input."""
+    """Return whether standard input is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def stdin_lines() -> Iterator[str]:
-    """The lines of standard input as text; none where it is closed. A byte that is not UTF-8 becomes U+FFFD."""
+    """Yield the lines of standard input; no line if it is closed. A byte that is not UTF-8 becomes U+FFFD."""
     if sys.stdin is None:
         return
     if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
@@ -90,9 +91,9 @@ def stdin_lines() -> Iterator[str]:
 
 
 class ReaderGone(SystemExit):
-    """Whoever read our output has left (`turnmark … | head`): the work ends, and that is no failure.
+    """The reader of our output has closed the pipe (`turnmark … | head`): the command ends without an error.
 
-    A SystemExit, so that no library on the way takes it for an error of its own.
+    It is a SystemExit, so that no library in between catches it as an ordinary error.
     """
 
     def __init__(self) -> None:
@@ -100,9 +101,9 @@ class ReaderGone(SystemExit):
 
 
 class _Guarded:
-    """A standard stream whose failing writes end the command as they should.
+    """A standard stream that ends the command when writing fails.
 
-    A closed pipe ends it quietly, a full disk loudly; without standard error (`optional`) the work goes on.
+    A closed pipe ends it quietly, a full disk with an error. A failing standard error (`optional`) is ignored.
     """
 
     def __init__(self, stream: TextIO, optional: bool) -> None:
@@ -117,7 +118,7 @@ class _Guarded:
         self._call(self._stream.flush)
 
     def _call(self, function: Callable[..., object], *arguments: str) -> None:
-        # A failure stays one, even if somebody on the way caught it: what could not be written is never forgotten.
+        # The first failure is kept and raised again at each call, even if a caller caught it before.
         if self._error is None:
             try:
                 function(*arguments)
@@ -130,7 +131,7 @@ class _Guarded:
             raise self._error
 
     def _silence(self) -> None:
-        """Let what is still buffered go nowhere: the interpreter writes it once more at its end."""
+        """Send what is still buffered to the null device: the interpreter would try to write it again at exit."""
         with suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
@@ -142,15 +143,16 @@ class _Guarded:
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Standard output and error, guarded against closed pipes, full disks and characters they cannot encode."""
+    """Guard standard output and error against closed pipes, full disks and characters they cannot encode."""
     original_streams = sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as null:
-        output, err = original_streams[0] or null, original_streams[1] or null
-        for stream in (output, err):
+        output = original_streams[0] or null
+        error_output = original_streams[1] or null
+        for stream in (output, error_output):
             if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
                 stream.reconfigure(errors="replace")
         sys.stdout = cast("TextIO", _Guarded(output, optional=False))
-        sys.stderr = cast("TextIO", _Guarded(err, optional=True))
+        sys.stderr = cast("TextIO", _Guarded(error_output, optional=True))
         try:
             yield
         finally:
@@ -158,48 +160,55 @@ def guarded_streams() -> Iterator[None]:
 
 
 PLAIN_EVERY = 10.0
+"""Seconds between two lines of `PlainProgress`."""
 
 
 class Progress(Protocol):
-    """Is notified of work as it is done: a phase begins, units of it are done, what else is known (failures, cost)."""
+    """Receives the progress of work: the start of a phase, finished units, and a note (failures, cost)."""
 
-    def start(self, what: str, total: int | None) -> None: ...
+    def start(self, phase: str, total: int | None) -> None: ...
     def advance(self, n: int = 1) -> None: ...
     def tell(self, text: str) -> None: ...
 
 
 class NoProgress:
-    """Says nothing; for tests and for callers that draw their own."""
+    """Shows nothing; for tests, and for callers that draw progress themselves."""
 
-    def start(self, what: str, total: int | None) -> None: ...
+    def start(self, phase: str, total: int | None) -> None: ...
     def advance(self, n: int = 1) -> None: ...
     def tell(self, text: str) -> None: ...
 
 
 class PlainProgress:
-    """One line at the start of a phase and every ten seconds, with rate and time left; for logs and pipes."""
+    """Writes a line at the start of a phase and every ten seconds, with rate and time left; for logs and pipes."""
 
     def __init__(self) -> None:
-        self._what, self._total, self._done, self._note = "", 0, 0, ""
-        self._began = self._said = 0.0
+        self._phase, self._total, self._done, self._note = "", 0, 0, ""
+        self._started = self._last_shown = 0.0
 
     def start(self, phase: str, total: int | None) -> None:
-        self._what, self._total, self._done, self._note = phase, total or 0, 0, ""
-        self._began = self._said = time.monotonic()
+        self._phase, self._total, self._done, self._note = phase, total or 0, 0, ""
+        self._started = self._last_shown = time.monotonic()
         sys.stderr.write(f"{phase} …\n" if total is None else f"{phase}: {total}\n")
         sys.stderr.flush()
 
     def advance(self, n: int = 1) -> None:
         self._done += n
-        seconds = time.monotonic()
-        if seconds - self._said >= PLAIN_EVERY:
-            self._said = seconds
-            rate = self._done / (seconds - self._began)
-            eta = f", {(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
-            extra = f", {self._note}" if self._note else ""
-            done = f"{self._done}/{self._total}" if self._total else str(self._done)
-            sys.stderr.write(f"{self._what}: {done}, {rate:.1f}/s{eta}{extra}\n")
-            sys.stderr.flush()
+        now = time.monotonic()
+        if now - self._last_shown < PLAIN_EVERY:
+            return
+        self._last_shown = now
+        rate = self._done / (now - self._started)
+        line = f"{self._phase}: {self._done}"
+        if self._total:
+            line += f"/{self._total}"
+        line += f", {rate:.1f}/s"
+        if self._total and rate:
+            line += f", {(self._total - self._done) / rate:.0f} s left"
+        if self._note:
+            line += f", {self._note}"
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
     def tell(self, text: str) -> None:
         self._note = text
@@ -207,7 +216,7 @@ class PlainProgress:
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """A rich bar when standard error is a terminal, plain lines when it is not."""
+    """Show a progress bar if standard error is a terminal, else plain lines."""
     if not sys.stderr.isatty():
         yield PlainProgress()
         return
@@ -226,13 +235,13 @@ def shown_progress() -> Iterator[Progress]:
         transient=True,
     ) as bar:
 
-        class Shown:
+        class BarProgress:
             task: TaskID | None = None
 
-            def start(self, what: str, total: int | None) -> None:
+            def start(self, phase: str, total: int | None) -> None:
                 if self.task is not None:
                     bar.remove_task(self.task)
-                self.task = bar.add_task(what, total=total, rate="", note="")
+                self.task = bar.add_task(phase, total=total, rate="", note="")
 
             def advance(self, n: int = 1) -> None:
                 if self.task is not None:
@@ -244,4 +253,4 @@ def shown_progress() -> Iterator[Progress]:
                 if self.task is not None:
                     bar.update(self.task, note=text)
 
-        yield Shown()
+        yield BarProgress()

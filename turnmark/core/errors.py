@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class TurnmarkError(Exception):
-    """The work failed. Shown without a traceback; the command exits with 1."""
+    """The work failed. The message is shown without a traceback; the command exits with 1."""
 
     exit_code = 1
 
 
 class RequestError(TurnmarkError):
-    """The request was wrong: every mistake found in it, a sentence each, at once. The command exits with 2."""
+    """The request was wrong. Holds every mistake found in it, one sentence each. The command exits with 2."""
 
     exit_code = 2
 
@@ -26,24 +26,24 @@ class RequestError(TurnmarkError):
 
 
 class MissingExtra(RequestError):
-    """A part was asked for whose packages are not installed."""
+    """The packages of an optional extra are not installed."""
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(f"{part} needs packages that are not installed: pip install 'turnmark[{extra}]'")
 
 
 class ErrorCollector:
-    """Collects everything that is wrong with a request, so that the user sees it all at once."""
+    """Collects all mistakes of a request, so that the user sees them at once."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def add(self, problem: str) -> None:
-        """Add one message."""
+        """Add a problem."""
         self.problems.append(problem)
 
     def collect(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Call `function`; on a RequestError its messages are collected and None is returned."""
+        """Call `function` and return its result; on a RequestError collect its problems and return None."""
         try:
             return function(*args, **kwargs)
         except RequestError as error:
@@ -51,6 +51,6 @@ class ErrorCollector:
             return None
 
     def raise_all(self) -> None:
-        """Raise what was collected, if anything."""
+        """Raise a RequestError with everything collected; do nothing if nothing was."""
         if self.problems:
             raise RequestError(self.problems)

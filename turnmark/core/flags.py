@@ -1,4 +1,4 @@
-"""Commands whose options are the fields of a record; rare options, which only `--help-all` shows."""
+"""Makes commands whose options are the fields of a record; rare options are shown by `--help-all` only."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from turnmark.core.record import Record
 
 
 def _show_all(context: typer.Context, wants_all: bool) -> None:
+    """Print the help with the rare options, and exit."""
     if wants_all and not context.resilient_parsing:
         for parameter in context.command.params:
             parameter.hidden = False  # type: ignore[attr-defined]
@@ -31,10 +32,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standar
 
 
 class Request(Record):
-    """What a command line asks for: a field with a `typer.Option` or `typer.Argument` is one of its parameters."""
+    """The options of a command; a field with a `typer.Option` or `typer.Argument` becomes one of its parameters."""
 
     typed: frozenset[str] = Field(
-        default=frozenset(), description="fields given for this run alone, and not by a file or the environment"
+        default=frozenset(), description="fields given on the command line, not by a file or the environment"
     )
 
 
@@ -42,21 +43,23 @@ R = TypeVar("R", bound=Request)
 
 
 def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollector) -> R:
-    """A request from the values of its fields; for a wrong one its default is taken, so that all others are checked."""
+    """Build a request from the values of its fields. A wrong value is added to `errors` and replaced by its default, so
+    that all values are checked.
+    """
     values = {name: value for name, value in values.items() if value is not None}
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        wrong = {str(row["loc"][0]): row for row in error.errors(include_url=False)}
-    for name, row in wrong.items():
-        reason = row["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        shown = "" if isinstance(values[name], list | tuple) else f" {values[name]}"
-        errors.add(f"{flag_of(kind, name)}{shown}: {reason}")
-    return kind.model_validate({name: value for name, value in values.items() if name not in wrong})
+        faults = {str(fault["loc"][0]): fault for fault in error.errors(include_url=False)}
+    for name, fault in faults.items():
+        reason = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        shown_value = "" if isinstance(values[name], list | tuple) else f" {values[name]}"
+        errors.add(f"{flag_of(kind, name)}{shown_value}: {reason}")
+    return kind.model_validate({name: value for name, value in values.items() if name not in faults})
 
 
 def flag_of(kind: type[Request], name: str) -> str:
-    """The flag that sets a field."""
+    """Return the flag that sets a field."""
     info = _parameter_info(kind, name)
     return next(iter(getattr(info, "param_decls", None) or ()), f"--{name.replace('_', '-')}")
 
@@ -64,7 +67,12 @@ def flag_of(kind: type[Request], name: str) -> str:
 def command_from(
     kind: type[R], run: Callable[[R, ErrorCollector], None], only: Collection[str] = ()
 ) -> Callable[..., None]:
-    """A command whose parameters are the fields of a request, or `only` some of them."""
+    """Return a command whose parameters are the fields of a request.
+
+    Args:
+        run: called with the request and the mistakes found so far; its docstring becomes the command's help.
+        only: the fields that the command has; empty: all.
+    """
     names = [name for name in kind.model_fields if _parameter_info(kind, name) and (not only or name in only)]
 
     def command(context: typer.Context, help_all: bool = False, **values: Any) -> None:  # noqa: ARG001
@@ -90,9 +98,9 @@ def _parameter_info(kind: type[Request], name: str) -> ParameterInfo | None:
 
 
 def _parameter(kind: type[Request], name: str) -> Parameter:
-    """A field as typer takes it: of a tuple, a list; one without a fixed default may be None.
+    """Return a field as a parameter for typer: a tuple becomes a list, and a field without a fixed default may be None.
 
-    Numbers and choices are text to typer, which would refuse a wrong one before the rest is looked at.
+    Numbers and choices are passed as text: typer would stop at the first wrong one, and we report all at once.
     """
     field = kind.model_fields[name]
     annotation: Any = field.annotation
@@ -110,7 +118,7 @@ def _parameter(kind: type[Request], name: str) -> Parameter:
 
 
 def split_names(words: Any) -> Any:
-    """`a,b` as a name each; for fields that take names separated by commas."""
+    """Split each word at its commas and return the distinct names; for fields that hold names separated by commas."""
     if not isinstance(words, list):
         return words
     names = tuple(dict.fromkeys(name.strip() for word in words for name in word.split(",") if name.strip()))

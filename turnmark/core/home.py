@@ -1,4 +1,4 @@
-"""Where Turnmark keeps its state, how a file is written so that it is never seen half, and zipped files."""
+"""The home folder with Turnmark's state, atomic writing of files, and unpacking of zip archives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def home() -> Path:
-    """`$TURNMARK_HOME`, or the platform's data folder for `turnmark`. Nothing is created."""
+    """Return `$TURNMARK_HOME`, or the platform's data folder for `turnmark`. Creates nothing."""
     configured = os.environ.get("TURNMARK_HOME")
     if configured:
         return Path(configured).expanduser()
@@ -30,7 +30,7 @@ def home() -> Path:
 
 
 def check_name(name: str, kind: str) -> str:
-    """A name that becomes a folder: letters, digits, '.', '_' and '-', never a path."""
+    """Return `name` if it can name a folder: letters, digits, '.', '_' and '-', never a path."""
     if not _SAFE_NAME.fullmatch(name):
         raise RequestError(
             f"{kind} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
@@ -39,13 +39,13 @@ def check_name(name: str, kind: str) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
+    """Return the SHA-256 of a file's content in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part; flushed to the disk."""
+    """Write a text file so that a reader sees the old content or the new, never a part; flush it to the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with open(part, "w", encoding="utf-8") as file:
@@ -56,18 +56,18 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`write_atomic` of a JSON value; NaN and infinity are refused because they are not JSON."""
+    """Write a JSON value with `write_atomic`; NaN and infinity raise ValueError, since they are not JSON."""
     write_atomic(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 
 def quiet_libraries() -> None:
-    """Telemetry of every library is off, whatever is loaded later; a variable that is set already stays."""
+    """Switch off the telemetry of every library, whenever it is loaded; a variable that is already set stays."""
     for name, value in {
         "ANONYMIZED_TELEMETRY": "False",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "DO_NOT_TRACK": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "OMP_WAIT_POLICY": "PASSIVE",  # retrieval/models.py says why
+        "OMP_WAIT_POLICY": "PASSIVE",  # see `load_model` in retrieval/models.py
     }.items():
         os.environ.setdefault(name, value)
 
@@ -81,7 +81,7 @@ _DAMAGE = (
 
 
 def unzip(archive: Path, name: str) -> Path:
-    """The file `name` of a zip archive, unpacked into the cache under the archive's own hash."""
+    """Unpack the file `name` of a zip archive into the cache, under the archive's hash, and return its path."""
     target = home() / "cache" / "unzipped" / file_sha256(archive) / name
     if target.is_file():
         return target
@@ -91,13 +91,13 @@ def unzip(archive: Path, name: str) -> Path:
         with zipfile.ZipFile(archive) as opened:
             members = [member for member in opened.infolist() if Path(member.filename).name == name]
             if len(members) != 1:
-                raise RequestError(f"{archive}: expected one file {name!r} in it, found {len(members)}")
+                raise RequestError(f"{archive}: expected one file {name!r} inside, found {len(members)}")
             if members[0].file_size > MAX_UNZIPPED:
                 raise RequestError(f"{archive}: {name} would unpack to {members[0].file_size:,} bytes; refused")
             # Reading stops at the size that the archive declares, so a false one cannot unpack to more.
             with opened.open(members[0]) as source, open(part, "wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     except _DAMAGE as error:
-        raise RequestError(f"{archive}: not a zip archive that can be read ({error})") from error
+        raise RequestError(f"{archive}: not a readable zip archive ({error})") from error
     part.replace(target)
     return target

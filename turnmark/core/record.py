@@ -1,4 +1,4 @@
-"""The base of every record."""
+"""The base class of all records."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Record(BaseModel):
-    """Base of every record: immutable, and a field that is not declared is an error."""
+    """Base class of all records: immutable; an undeclared field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

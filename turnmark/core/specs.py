@@ -1,7 +1,7 @@
-"""Spec strings (`name[:argument][@url][?option=value&…]`) and the lazy tables of names they are looked up in.
+"""Spec strings (`name[:argument][@url][?option=value&…]`), and the registries that say what a name stands for.
 
-A role (retrievers, embedders, generators …) has one plain table from a name to `package.module:attribute`. Nothing is
-imported before a name is asked for, so listing costs nothing. Third parties add names through entry points.
+Each role (retrievers, embedders, generators …) has one table from a name to `package.module:attribute`. A module is
+imported when its name is used, so listing names is fast. Third parties add names through entry points.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from urllib.parse import quote, unquote
 from turnmark.core.errors import MissingExtra, RequestError
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]*")
-# Up to the last "@", since a password may hold anything.
+# Up to the last "@", since a password may contain any character.
 _CREDENTIALS = re.compile(r"(?<=://).*(?=@)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A parsed spec. `str()` gives it back in normal form (options sorted), which is what manifests hold."""
+    """A parsed spec. `str()` returns it in normal form (options sorted), which manifests hold."""
 
     name: str
     argument: str = ""
@@ -50,14 +50,14 @@ def parse_spec(text: str) -> Spec:
     >>> parse_spec("openai:gpt-4o@http://localhost:8000/v1?temperature=0")
     Spec(name='openai', argument='gpt-4o', url='http://localhost:8000/v1', options={'temperature': '0'})
     """
-    # Not the end of an option: a prompt may well end in a space.
+    # Spaces at the end of an option stay: a prompt may end in one.
     head, _, query = text.strip("\r\n").partition("?")
     head = head.strip()
     options: dict[str, str] = {}
     redacted = _CREDENTIALS.sub("***", text)
     for piece in filter(None, query.split("&")):
         key, equals, value = piece.partition("=")
-        # With a password in the text, any piece may be of it.
+        # If the text holds a password, each piece may be a part of it.
         described = repr(piece) if redacted == text else "a part after '?'"
         if not key or not equals:
             raise RequestError(f"spec {redacted!r}: {described} is not an option; write option=value, joined by '&'")
@@ -82,7 +82,7 @@ def parse_spec(text: str) -> Spec:
 
 @dataclass(frozen=True)
 class Entry:
-    """One name of a table: where its factory lives, what it is in a sentence, which extra it needs, if any."""
+    """One name of a registry: the import path of its factory, a one-sentence summary, and the extra it needs."""
 
     target: str
     summary: str
@@ -90,9 +90,9 @@ class Entry:
 
 
 class Registry:
-    """The built-in names of one role, and those that third parties add through entry points of `group`.
+    """The names of one role: the built-in ones, and those that third parties add through entry points of `group`.
 
-    A factory is called as `factory(spec, **what the role hands in)`.
+    A factory is called as `factory(spec, **arguments of the role)`.
     """
 
     def __init__(self, role: str, entries: Mapping[str, Entry], group: str = "") -> None:
@@ -101,7 +101,7 @@ class Registry:
         self._group = group
 
     def entries(self) -> dict[str, Entry]:
-        """Every name, the built-in first; entry points cannot replace a built-in."""
+        """Return every name, the built-in ones first; an entry point cannot replace a built-in name."""
         entries = dict(self._entries)
         if self._group:
             for point in importlib.metadata.entry_points(group=self._group):
@@ -110,7 +110,7 @@ class Registry:
         return entries
 
     def check(self, text: str) -> Spec:
-        """Parse `text` and make sure that its name is in the table; imports nothing."""
+        """Parse `text` and check that its name is in the registry; imports nothing."""
         spec = parse_spec(text)
         names = self.entries()
         if spec.name not in names:
@@ -120,7 +120,7 @@ class Registry:
         return spec
 
     def factory(self, spec: Spec) -> Callable[..., Any]:
-        """Import what the name means."""
+        """Import and return the object that the spec's name stands for."""
         entry = self.entries()[spec.name]
         module, _, attribute = entry.target.partition(":")
         try:
@@ -133,7 +133,7 @@ class Registry:
 
 
 def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], role: str) -> dict[str, Any]:
-    """Convert the options of a spec, all mistakes reported at once; a converter raises ValueError on a bad value."""
+    """Convert the options of a spec and report all mistakes at once; a converter raises ValueError for a bad value."""
     values, problems = {}, []
     for key, text in spec.options.items():
         if key not in converters:
@@ -150,7 +150,7 @@ def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], ro
 
 
 def one_of(*names: str) -> Callable[[str], str]:
-    """The converter of an option that has one of some values."""
+    """Return the converter of an option that takes one of some names."""
 
     def convert(text: str) -> str:
         if text not in names:
@@ -161,7 +161,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 
 def up_to(limit: float) -> Callable[[str], float]:
-    """The converter of an option that is a number from 0 to a limit."""
+    """Return the converter of an option that takes a number from 0 to a limit."""
 
     def convert(text: str) -> float:
         value = float(text)
@@ -173,7 +173,7 @@ def up_to(limit: float) -> Callable[[str], float]:
 
 
 def load_python(argument: str, role: str) -> Callable[..., Any]:
-    """The object that `pkg.mod:factory` names, for specs such as `python:pkg.mod:factory`."""
+    """Import and return the object that `pkg.mod:factory` names, for specs such as `python:pkg.mod:factory`."""
     module, colon, attribute = argument.rpartition(":")
     if not colon or not module or not attribute:
         raise RequestError(f"{role} {argument!r}: write package.module:factory")
