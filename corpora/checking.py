@@ -1,5 +1,6 @@
-"""What a folder of benchmark data holds: figures next to those that the papers print (`printed.json`), what is missing
-of a complete copy, and every row that cannot be read."""
+"""Checks a folder of benchmark data: its figures beside the papers' (`printed.json`), what is missing from a complete
+copy, and every row that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -22,45 +23,45 @@ from turnmark.corpora.text import count_words
 from turnmark.corpora.types import Problem
 
 PRINTED = json.loads(Path(__file__).with_name("printed.json").read_text(encoding="utf-8"))
-"""Benchmark -> source, and figures by name. MTRAG's Table 15 has other numbers of queries than its Table 4."""
+"""Benchmark -> source and published figures by name. MTRAG's Tables 4 and 15 differ in their numbers of queries."""
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 COMPLETE: Mapping[mtrag.Benchmark, tuple[str, ...]] = {
     "mtrag": DOMAINS,
     "mtrag-un": (*DOMAINS, "banking", "telco"),
     "mtrag-s": DOMAINS,
 }
-"""The domains of a complete copy. MTRAG-UN's last two were announced and not in its repository when it was read."""
+"""The domains of a complete copy. MTRAG-UN's last two were announced, but not yet in its repository."""
 MODES: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 NAMES: Mapping[mtrag.Benchmark, str] = {"mtrag": "MTRAG", "mtrag-un": "MTRAG-UN", "mtrag-s": "MTRAG-S"}
 
 Values = dict[str, float | None]
-"""Name of a figure -> its value here; None: the files do not say it."""
+"""Name of a figure -> its value here; None: the files do not give it."""
 
 
 class DataFigure(Record):
-    """One figure, here and published."""
+    """One figure of the data, as counted here and as published."""
 
     what: str
-    here: int | float | None = Field(description="None: the files that are here do not say it")
+    here: int | float | None = Field(description="None: the files do not give it")
     paper: int | float | None = Field(default=None, description="None: not published, or not as a number")
 
 
 class CheckedData(Record):
-    """What a folder holds of one benchmark."""
+    """The result of checking one benchmark in a folder."""
 
     benchmark: str
     root: Path
     demo: bool = Field(description="True: the split that ships with Turnmark")
     source: str = Field(description="where the published figures are printed")
     figures: tuple[DataFigure, ...]
-    missing: tuple[str, ...] = Field(default=(), description="what a complete copy has besides")
+    missing: tuple[str, ...] = Field(default=(), description="what is missing from a complete copy")
     problems: tuple[Problem, ...] = Field(default=(), description="rows and files that cannot be read")
 
 
 def _compare(
     benchmark: str, source: Source, values: Values, missing: Iterable[str], problems: Iterable[Problem]
 ) -> CheckedData:
-    """A benchmark's figures, each with the paper's; of a demo split nothing is missing."""
+    """Return the figures of a benchmark, each beside the paper's. For a demo split nothing counts as missing."""
     printed = PRINTED[benchmark]
     return CheckedData(
         benchmark=benchmark,
@@ -84,7 +85,7 @@ def _mean(values: Iterable[int]) -> float | None:
 
 
 def check_mtrag(source: Source) -> CheckedData:
-    """Everything of the MTRAG family under a root."""
+    """Check all data of the MTRAG family under a root."""
     values: Values = {}
     missing: list[str] = []
     problems: list[Problem] = []
@@ -109,7 +110,7 @@ def check_mtrag(source: Source) -> CheckedData:
 
 
 def _table_8(tasks: Sequence[mtrag.Task]) -> Values:
-    """MTRAG's Table 8; responses and relevant passages are those of answerable and partial tasks."""
+    """Return MTRAG's Table 8; responses and relevant passages are those of answerable and partial tasks."""
     conversations: dict[str, list[mtrag.Task]] = {}
     for task in tasks:
         conversations.setdefault(task.conversation, []).append(task)
@@ -138,7 +139,7 @@ def _check_retrieval(
     missing: list[str],
     problems: list[Problem],
 ) -> None:
-    """Add queries and labels by domain, what is wrong and what is not there."""
+    """Add the number of queries and labels of each domain, and what is missing or cannot be read."""
     name, domains = NAMES[benchmark], mtrag.retrieval_domains(root, benchmark)
     missing += [f"{name}: no relevance labels of {domain}" for domain in COMPLETE[benchmark] if domain not in domains]
     for domain in domains:
@@ -156,7 +157,7 @@ def _check_retrieval(
 
 
 def _check_passages(root: Path, values: Values, missing: list[str], problems: list[Problem]) -> None:
-    """Add the figures of every corpus of passages."""
+    """Add the numbers of documents and passages of every corpus."""
     names = {path.name.split(".")[0] for path in (root / "corpora/passage_level").glob("*.jsonl*")}
     missing += [f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in names]
     for domain in sorted(names, key=[*DOMAINS, *sorted(names)].index):
@@ -177,7 +178,9 @@ def _check_passages(root: Path, values: Values, missing: list[str], problems: li
 
 
 def document_of(passage: str) -> str:
-    """The document of a passage: ClapNQ's ids are `<page>_<from>-<to>-<start>-<end>`, others `<id>-<start>-<end>`."""
+    """Return the document id of a passage id: ClapNQ's ids are `<page>_<from>-<to>-<start>-<end>`, the others
+    `<id>-<start>-<end>`.
+    """
     return re.sub(r"_[0-9]+-[0-9]+$", "", re.sub(r"-[0-9]+-[0-9]+$", "", passage))
 
 
@@ -185,7 +188,7 @@ def document_of(passage: str) -> str:
 
 
 def check_inscoqa(source: Source) -> CheckedData:
-    """InsCoQA's Tables 1 and 2 without tokens, whose tokenizer the paper does not name."""
+    """Return InsCoQA's Tables 1 and 2, without tokens, whose tokenizer the paper does not name."""
     loaded = {split: inscoqa.load_tasks(source.root, split) for split in inscoqa.splits(source.root)}
     values: Values = {}
     by_domain: dict[str, list[inscoqa.Task]] = {}
@@ -225,7 +228,9 @@ def _table_1(tasks: Sequence[inscoqa.Task]) -> Values:
 
 
 def check_compound_qa(source: Source) -> CheckedData:
-    """Compound-QA's questions by capability and type; the repository has more of some than the paper."""
+    """Return the number of Compound-QA's questions by capability and type; the repository holds more of some than the
+    paper.
+    """
     loaded = compound_qa.load_tasks(source.root)
     tasks = list(loaded.data.values())
     counts = Counter(f"{task.capability} {task.type}" for task in tasks)
@@ -237,7 +242,7 @@ def check_compound_qa(source: Source) -> CheckedData:
 
 
 def check_kiwi(source: Source) -> CheckedData:
-    """KIWI's Table 2."""
+    """Return the figures of KIWI's Table 2."""
     loaded = kiwi.load_sessions(source.root)
     printed = PRINTED["kiwi"]["figures"]["sessions"]
     missing = [f"{len(loaded.data)} of {printed} sessions"] if len(loaded.data) < printed else []
@@ -274,7 +279,7 @@ _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Sourc
 
 
 def check_folders(folder: Path) -> Iterator[CheckedData]:
-    """Every benchmark that a folder is, or has as children, in the order mtrag, inscoqa, compound-qa, kiwi."""
+    """Check every benchmark in a folder, or in its children, in the order mtrag, inscoqa, compound-qa, kiwi."""
     if folder.is_file():
         raise RequestError(f"{str(folder)!r} is a file; unpack it, and name the folder")
     sources: dict[str, Source] = {}

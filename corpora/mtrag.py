@@ -12,8 +12,8 @@ Source: https://github.com/IBM/mt-rag-benchmark (Apache-2.0). Papers: MTRAG (TAC
      "Question Type": ["Factoid"], "Multi-Turn": ["Follow-up"], "Answerability": ["ANSWERABLE"],
      "Collection": "mt-rag-clapnq-elser-512-100-20240503"}
 
-MTRAG-UN writes `answerability`, and the bare domain as its `Collection`. A row that cannot be read is reported as a
-Problem with file and line and left out; it never stops the rest.
+MTRAG-UN writes `answerability`, and the bare domain as its `Collection`. A row that cannot be read becomes a
+Problem with file and line, and the others are still read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Mode = Literal["last-turn", "rewrite", "questions"]
 
 REPOSITORY = "https://github.com/IBM/mt-rag-benchmark"
 FULL_PASSAGES: Mapping[str, int] = {"clapnq": 183_408, "fiqa": 61_022, "govt": 49_607, "cloud": 72_442}
-"""Passages of the full corpora: MTRAG Table 2."""
+"""Number of passages in the full corpora (MTRAG Table 2)."""
 DEMO_ROOT = Path(__file__).parent / "demo" / "mt-rag-benchmark"
 
 _TASK_FILES: Mapping[str, str] = {
@@ -55,7 +55,7 @@ _DOMAIN = re.compile(r"^[a-z0-9]+$")
 
 
 class Context(Record):
-    """A passage that the data shows with a task."""
+    """A passage that the data gives with a task."""
 
     document_id: str
     title: str
@@ -63,7 +63,7 @@ class Context(Record):
 
 
 class Task(Record):
-    """A turn of a conversation with everything before it (MTRAG section 4.4)."""
+    """A turn of a conversation, with the turns before it (MTRAG section 4.4)."""
 
     id: str = Field(description="task_id: <conversation><::><turn>")
     conversation: str
@@ -71,16 +71,16 @@ class Task(Record):
     domain: str
     history: tuple[Message, ...] = Field(description="the turns before this one")
     question: str
-    reference: str = Field(description="the answer that the annotators approved; empty where the file has none")
+    reference: str = Field(description="the answer that the annotators approved; may be empty")
     contexts: tuple[Context, ...]
     answerability: Answerability | None = None
     question_types: tuple[str, ...] = ()
-    multi_turn: str | None = Field(default=None, description="Follow-up, Clarification or N/A, as the data says")
-    standalone: bool | None = Field(default=None, description="None where the data says nothing")
+    multi_turn: str | None = Field(default=None, description="Follow-up, Clarification or N/A")
+    standalone: bool | None = Field(default=None, description="None: not in the data")
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `mt-rag-benchmark`, that of `$TURNMARK_DATA`, or the demo split."""
+    """Find the folder to read: `data`, its child `mt-rag-benchmark`, that of `$TURNMARK_DATA`, or the demo split."""
     return rows.locate(
         data,
         "mt-rag-benchmark",
@@ -92,7 +92,9 @@ def locate(data: Path | None) -> Source:
 
 
 def _labels(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The labels under a key that is spelt "Question Type", "question_type" …: a list, or one string."""
+    """Return the labels under a key, a list or one string, however the key is spelt ("Question Type", "question_type"
+    …).
+    """
     letters = name.replace(" ", "")
     for key, value in row.items():
         if re.sub(r"[^a-z]", "", key.lower()) == letters and value is not None:
@@ -111,9 +113,10 @@ def _label(row: Mapping[str, Any], name: str) -> str | None:
 
 
 def domain_of(collection: str) -> str:
-    """The domain that a `Collection` names: `mt-rag-<domain>-…` or the bare domain; `ibmcloud` is `cloud`."""
+    """Return the domain of a `Collection`: `mt-rag-<domain>-…` or the bare domain; `ibmcloud` becomes `cloud`."""
     name = collection.strip().lower()
-    name = name.removeprefix("mt-rag-").split("-")[0] if name.startswith("mt-rag-") else name
+    if name.startswith("mt-rag-"):
+        name = name.removeprefix("mt-rag-").split("-")[0]
     if not _DOMAIN.match(name):
         raise ValueError(f"'Collection' {collection!r} names no domain")
     return _ALIASES.get(name, name)
@@ -163,7 +166,7 @@ def _parse_task(row: Row) -> tuple[str, Task]:
         "question": messages[-1].content,
         "reference": string(targets[0], "text") if targets else "",
         "contexts": tuple(map(_context, contexts)),
-            "answerability": answerability,
+        "answerability": answerability,
         "question_types": _labels(row, "question type"),
         # MTRAG writes "Follow-up", MTRAG-S "Follow Up".
         "multi_turn": "Follow-up" if multi_turn and multi_turn.lower() in ("follow up", "follow-up") else multi_turn,
@@ -172,12 +175,12 @@ def _parse_task(row: Row) -> tuple[str, Task]:
 
 
 def canonical_id(task_id: str) -> str:
-    """A task id with the separator of the published tasks: `c1::2`, as some official files write it, is `c1<::>2`."""
+    """Return a task id with the published separator: some official files write `c1::2` for `c1<::>2`."""
     return _SEPARATOR.sub("<::>", task_id)
 
 
 def conversation_of(task_id: str) -> str:
-    """The conversation of a task id: what is before the last `<::>`; the id itself if it has none."""
+    """Return the conversation of a task id: the part before the last `<::>`, or the id itself."""
     return task_id.rpartition("<::>")[0] or task_id
 
 
@@ -186,16 +189,16 @@ def _file(root: Path, relative: str, description: str) -> Path:
 
 
 def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
-    """The tasks of a benchmark in the reference setting, by id, in the file's order."""
+    """Read the tasks of a benchmark in the reference setting, by id, in the file's order."""
     relative = _TASK_FILES[benchmark]
     path = _file(root, relative, f"the tasks of {benchmark}")
     return collected(parsed(path, relative, _parse_task), path)
 
 
 def setting_file(root: Path, benchmark: Benchmark, setting: str) -> Path | None:
-    """The official tasks of a setting that searches, with the passages that the paper's models were shown.
+    """Return the file of official tasks for a retrieval setting, with the passages that the paper's models were shown.
 
-    None where this clone has no such file, or the setting shows the reference passages.
+    None if the clone has no such file, or the setting shows the reference passages.
     """
     name = _SETTING_FILES.get(setting)
     path = (root / _TASK_FILES[benchmark]).with_name(name) if name else None
@@ -203,15 +206,15 @@ def setting_file(root: Path, benchmark: Benchmark, setting: str) -> Path | None:
 
 
 def setting_file_name(benchmark: Benchmark, setting: str) -> str:
-    """Where a clone has that file."""
+    """Return the path in a clone of the file that `setting_file` looks for."""
     return f"{Path(_TASK_FILES[benchmark]).parent.as_posix()}/{_SETTING_FILES[setting]}"
 
 
 def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
-    """MTRAG's recorded queries of a domain: the last turn, Mixtral's rewrite of it, or all questions so far.
+    """Read MTRAG's recorded queries of a domain: the last turn, Mixtral's rewrite of it, or all questions so far.
 
-    A BEIR file (`{"_id", "text"}` a line), with `|user|: ` stripped from every line of a text. MTRAG-UN and MTRAG-S
-    have none.
+    The file is in BEIR format (`{"_id", "text"}` per line); `|user|: ` is stripped from every line of a text. MTRAG-UN
+    and MTRAG-S have no recorded queries.
     """
 
     def parse(row: Row) -> tuple[str, str]:
@@ -225,7 +228,9 @@ def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
 
 
 def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str, dict[str, int]]]:
-    """Relevance labels of a domain: query id -> passage id -> grade. Queries with no relevant passage are left out."""
+    """Read the relevance labels of a domain: query id -> passage id -> grade. Queries without a relevant passage are
+    left out.
+    """
     name = _checked(domain)
     if benchmark == "mtrag-s":
         raise RequestError(
@@ -247,14 +252,15 @@ def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str
         elif not re.fullmatch(r"-?[0-9]{1,4}", cells[2].strip()):
             fault = f"the grade {cells[2]!r} is not an integer"
         elif cells[1] in labels.get(canonical_id(cells[0]), {}):
-            fault = f"query {cells[0]!r} and passage {cells[1]!r} stood before; the first is kept"
+            fault = f"query {cells[0]!r} and passage {cells[1]!r} occurred before; the first is kept"
         if fault:
             problems.append(Problem(file=relative, line=number, what=fault))
             continue
         labels.setdefault(canonical_id(cells[0]), {})[cells[1]] = int(cells[2])
-    for query in [query for query, grades in labels.items() if max(grades.values()) < 1]:
-        problems.append(Problem(file=relative, what=f"query {query!r} has no relevant passage; left out"))
-        del labels[query]
+    for query, grades in list(labels.items()):
+        if max(grades.values()) < 1:
+            problems.append(Problem(file=relative, what=f"query {query!r} has no relevant passage; left out"))
+            del labels[query]
     return Loaded(data=labels, problems=tuple(problems), path=path)
 
 
@@ -265,9 +271,9 @@ def _checked(domain: str) -> str:
 
 
 def corpus_path(root: Path, domain: str) -> Path:
-    """The passages of a domain, a BEIR `corpus.jsonl` (passage level, as the paper recommends).
+    """Return the path of a domain's passages, a BEIR `corpus.jsonl` (passage level, as the paper recommends).
 
-    The repository has them zipped: then they are unpacked into our cache.
+    The repository holds them zipped; an archive is unpacked into the cache.
     """
     relative = f"corpora/passage_level/{_checked(domain)}.jsonl"
     packed = root / f"{relative}.zip"
@@ -277,9 +283,11 @@ def corpus_path(root: Path, domain: str) -> Path:
 
 
 def retrieval_domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
-    """The domains with relevance labels under `root`, sorted. Nothing but the names of files is read."""
+    """Return the domains with relevance labels under `root`, sorted. Only file names are read."""
+    if benchmark == "mtrag-s":
+        return ()
     if benchmark == "mtrag":
-        names = (path.parts[-3] for path in (root / "mtrag-human/retrieval_tasks").glob("*/qrels/dev.tsv"))
+        names = [path.parts[-3] for path in (root / "mtrag-human/retrieval_tasks").glob("*/qrels/dev.tsv")]
     else:
-        names = (path.stem for path in (root / "mtragun-human/retrieval_tasks/qrels").glob("*.tsv"))
-    return () if benchmark == "mtrag-s" else tuple(sorted(name for name in names if _DOMAIN.match(name)))
+        names = [path.stem for path in (root / "mtragun-human/retrieval_tasks/qrels").glob("*.tsv")]
+    return tuple(sorted(filter(_DOMAIN.match, names)))

@@ -1,7 +1,7 @@
-"""Rows of a JSONL file, one at a time: what the loaders of all four benchmarks share.
+"""Reads the rows of JSONL files one at a time, for the loaders of all four benchmarks.
 
-Nothing here reads a full file into memory. A line that cannot be read is a Problem with its number and never stops the
-rest; a file that cannot be opened is a RequestError.
+No function but `collected` holds a full file in memory. A line that cannot be read becomes a Problem with its number,
+and the others are still read. A file that cannot be opened is a RequestError.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.types import Problem
 
 MAX_LINE = 16 * 1024 * 1024
-"""Bytes of the longest line that is read: one row has to fit into memory."""
+"""Longest line that is read, in bytes: a row must fit into memory."""
 
 _USER_MARK = re.compile(r"^[ \t]*\|user\|:[ \t]*", re.MULTILINE)
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 class Loaded(Record, Generic[T]):
-    """What a file held, and what in it could not be read."""
+    """The contents of a file, and the rows of it that could not be read."""
 
     data: T
     problems: tuple[Problem, ...]
@@ -39,7 +39,7 @@ class Loaded(Record, Generic[T]):
 
 
 class Source(Record):
-    """Where a benchmark is read from."""
+    """The folder that a benchmark is read from."""
 
     root: Path = Field(description="the folder that holds the benchmark's files")
     demo: bool = Field(description="True: the split that ships with Turnmark")
@@ -53,9 +53,12 @@ class Source(Record):
 def locate(
     data: Path | None, child: str, demo: Path, holds: Callable[[Path], bool], lacking: str, advice: str
 ) -> Source:
-    """The folder to read: `data`, its folder `child`, `$TURNMARK_DATA/<child>`, or the demo split.
+    """Find the folder to read: `data`, its folder `child`, `$TURNMARK_DATA/<child>`, or the demo split.
 
-    `holds` says whether a folder has part of the benchmark; `lacking` ends the sentence about one that has none.
+    Args:
+        holds: whether a folder has a part of the benchmark.
+        lacking: completes the message about a folder that has none ("holds no …").
+        advice: ends the message: what to do.
     """
     configured = os.environ.get("TURNMARK_DATA")
     flag, folder = "--data", data
@@ -67,22 +70,27 @@ def locate(
         for root in (folder, folder / child):
             if holds(root):
                 return Source(root=root, demo=root.resolve() == demo.resolve())
-        fault = lacking if folder.is_dir() else "is a file; unpack it" if folder.is_file() else "is no folder"
+        if folder.is_dir():
+            fault = lacking
+        elif folder.is_file():
+            fault = "is a file; unpack it"
+        else:
+            fault = "is no folder"
     except (OSError, RuntimeError) as error:
         fault = f"cannot be read ({error})"
     raise RequestError(f"{flag}: {str(folder or configured)!r} {fault}; {advice}")
 
 
 def existing(root: Path, relative: str, description: str, advice: str) -> Path:
-    """The file `relative` under `root`."""
+    """Return the path of `relative` under `root`; RequestError if there is no such file."""
     path = root / relative
     if not path.is_file():
-        raise RequestError(f"{description}: expected {relative} in {str(root)!r}, and it is not there; {advice}")
+        raise RequestError(f"{description}: expected {relative} in {str(root)!r}, where it is missing; {advice}")
     return path
 
 
 def _raw_lines(path: Path, label: str) -> Iterator[tuple[int, bytes | Problem]]:
-    """Number and bytes of each line; a line of more than MAX_LINE bytes is skipped in pieces and is a Problem."""
+    """Yield number and bytes of each line; a Problem for a line of more than MAX_LINE bytes, which is skipped."""
     try:
         with open(path, "rb") as file:
             for number in itertools.count(1):
@@ -104,7 +112,9 @@ def _raw_lines(path: Path, label: str) -> Iterator[tuple[int, bytes | Problem]]:
 
 
 def json_lines(path: Path, label: str) -> Iterator[tuple[int, Row | Problem]]:
-    """Line number (1-based) and object of each line that is not blank; a Problem where a line is no JSON object."""
+    """Yield the number (from 1) and the object of each line that is not blank; a Problem if a line is not a JSON
+    object.
+    """
     for number, raw in _raw_lines(path, label):
         if isinstance(raw, Problem):
             yield number, raw
@@ -126,9 +136,9 @@ def json_lines(path: Path, label: str) -> Iterator[tuple[int, Row | Problem]]:
 
 
 def parsed(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
-    """Id and value of every row, in the file's order, one at a time; a Problem for each row that cannot be read.
+    """Yield the id and value of every row, in the file's order; a Problem for each row that cannot be read.
 
-    `parse` gives id and value; its ValueError says what is wrong. Of rows with the same id the first is kept.
+    `parse` returns id and value of a row, or raises ValueError. Of rows with the same id the first is kept.
     """
     lines: dict[str, int] = {}
     for number, row in json_lines(path, label):
@@ -138,7 +148,7 @@ def parsed(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Ite
         try:
             key, value = parse(row)
             if key in lines:
-                raise ValueError(f"the id {key!r} stood in line {lines[key]} already; the first is kept")
+                raise ValueError(f"the id {key!r} is already in line {lines[key]}; the first is kept")
         except (ValueError, RecursionError) as error:
             what = fault_of(error) if isinstance(error, ValidationError) else str(error)
             yield Problem(file=label, line=number, what=what)
@@ -148,7 +158,7 @@ def parsed(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Ite
 
 
 def collected(items: Iterable[tuple[str, T] | Problem], path: Path) -> Loaded[dict[str, T]]:
-    """Everything that `parsed` gives, in memory: by id, in the file's order."""
+    """Collect what `parsed` yields in memory: by id, in the file's order."""
     data: dict[str, T] = {}
     problems: list[Problem] = []
     for item in items:
@@ -166,9 +176,9 @@ def _not_blank(text: str) -> str:
 
 
 NonBlank = Annotated[str, AfterValidator(_not_blank)]
-"""A field of a row that must say something."""
+"""A text field of a row that must not be blank."""
 OptionalText = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-"""A field of a row that may be null."""
+"""A text field of a row; null is read as an empty text."""
 
 
 _IN_WORDS = {
@@ -178,13 +188,13 @@ _IN_WORDS = {
 
 
 def fault_of(error: ValidationError) -> str:
-    """What is wrong with a row, field by field."""
+    """Describe the faults of a row, field by field."""
     faults = []
-    found = error.errors(include_url=False)
-    inside_of = {fault["loc"][0] for fault in found if len(fault["loc"]) > 1}
-    for fault in found:
-        if fault["type"] == "too_short" and fault["loc"][0] in inside_of:
-            continue  # what is wrong with its items is said
+    errors = error.errors(include_url=False)
+    fields_with_item_faults = {fault["loc"][0] for fault in errors if len(fault["loc"]) > 1}
+    for fault in errors:
+        if fault["type"] == "too_short" and fault["loc"][0] in fields_with_item_faults:
+            continue  # the faults of its items are reported instead
         head, *inside = map(str, fault["loc"])
         message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
         if fault["type"] == "missing" or fault["input"] is None:
@@ -193,12 +203,13 @@ def fault_of(error: ValidationError) -> str:
             message = f"is {type(fault['input']).__name__}, not text"
         else:
             message = _IN_WORDS.get(fault["type"], message)
-        faults.append(f"{''.join((head, *(f'[{name}]' for name in inside)))!r} {message}")
+        location = head + "".join(f"[{name}]" for name in inside)
+        faults.append(f"{location!r} {message}")
     return "; ".join(faults)
 
 
 def string(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """The text under a key; a ValueError where it is missing or no text."""
+    """Return the text under a key; ValueError if it is missing or not a text."""
     value = row.get(key, default)
     if not isinstance(value, str):
         raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is {type(value).__name__}, not text")
@@ -206,7 +217,7 @@ def string(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
 
 
 def non_blank(row: Mapping[str, Any], key: str) -> str:
-    """The text under a key, which must not be blank."""
+    """Return the text under a key; ValueError if it is blank."""
     value = string(row, key)
     if not value.strip():
         raise ValueError(f"{key!r} is empty")
@@ -214,7 +225,7 @@ def non_blank(row: Mapping[str, Any], key: str) -> str:
 
 
 def objects(row: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    """The list of objects under a key, which may be empty."""
+    """Return the list of objects under a key; it may be empty."""
     value = row.get(key)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list of objects")
@@ -222,7 +233,7 @@ def objects(row: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
 
 
 def unmarked(row: Mapping[str, Any], key: str) -> str:
-    """The text under a key, with `|user|: ` stripped from every line of it; a ValueError where none is left."""
+    """Return the text under a key, without `|user|: ` at the start of its lines; ValueError if nothing is left."""
     text = _USER_MARK.sub("", string(row, key)).strip()
     if not text:
         raise ValueError(f"{key!r} is empty")
@@ -230,19 +241,21 @@ def unmarked(row: Mapping[str, Any], key: str) -> str:
 
 
 RAW = "raw"
-"""The name of the row's own text, which no variant has."""
+"""Name that stands for the row's own text; no variant may use it."""
 
 
 class RecordedQuery(Record):
-    """What was searched for at a turn, as a file of queries says it."""
+    """The search query of a turn, as recorded in a file of queries."""
 
     text: str
     variants: Mapping[str, str] | None = Field(
-        default=None, description="name -> text searched with it, `text` then being the raw message; None: text alone"
+        default=None,
+        description="name -> text that is searched besides `text`, the raw message; None: only `text` is searched",
     )
 
 
 def _variants(value: Any) -> dict[str, str] | None:
+    """Return the variants of a query by name; the entries of a list are named 1, 2, …."""
     if value is None:
         return None
     if isinstance(value, list):
@@ -250,7 +263,7 @@ def _variants(value: Any) -> dict[str, str] | None:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise ValueError("'variants' is neither a list of texts nor an object of texts by name")
     if RAW in value or "" in value:
-        raise ValueError(f"'variants': {RAW!r} is the row's own text; give the variant another name")
+        raise ValueError(f"'variants': {RAW!r} is the name of the row's text; give the variant another name")
     return {name: unmarked(value, name) for name in value}
 
 
@@ -260,5 +273,5 @@ def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
 
 
 def read_recorded(path: Path, label: str) -> Loaded[dict[str, RecordedQuery]]:
-    """The queries of a file by id, in its order, with `|user|: ` stripped from every line of their texts."""
+    """Read the queries of a file by id, in its order, without `|user|: ` at the start of their lines."""
     return collected(parsed(path, label, _parse_recorded), path)

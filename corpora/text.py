@@ -1,4 +1,4 @@
-"""Words, sentences, list items and normal forms, for whatever measures or cuts text.
+"""Splits text into words, sentences and list items, and normalises it, for metrics and for cutting passages.
 
 Every function is pure, linear in the length of its input, and takes any string.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f"
-"""Characters that are words (Han, kana), the inside of a regex class. Hangul is written with spaces."""
+"""Characters that are words by themselves (Han, kana), for a regex class. Hangul is written with spaces."""
 
 
 @cache
@@ -31,12 +31,12 @@ def _word_pattern() -> re.Pattern[str]:
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word."""
+    """Return the lower-cased words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word."""
     return [word.replace("’", "'").lower() for word in _word_pattern().findall(text)]
 
 
 def count_words(text: str) -> int:
-    """How many words white space divides a text into: near MTRAG's Table 8; no paper says how it counts."""
+    """Return the number of words between white space. This is near MTRAG's Table 8; no paper says how it counts."""
     return len(text.split())
 
 
@@ -58,7 +58,9 @@ _QUESTION_FRAMES = frozenset(
 
 
 def content_words(text: str) -> list[str]:
-    """The words that carry a question's topic: no English stop words, no question frames, in order, each once."""
+    """Return the words that carry a question's topic: no English stop words or question words, in order, without
+    repeats.
+    """
     return list(dict.fromkeys(word for word in words(text) if word not in _STOP and word not in _QUESTION_FRAMES))
 
 
@@ -67,12 +69,14 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_tokens(text: str) -> list[str]:
-    """Tokens after SQuAD's normalisation: lower case, no ASCII punctuation, no a/an/the, split on white space."""
+    """Return the tokens after SQuAD's normalisation: lower case, no ASCII punctuation, no a/an/the, split on white
+    space.
+    """
     return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
 def multiset_overlap(first: Iterable[str], second: Iterable[str]) -> int:
-    """How many tokens the two have in common, each counted as often as both have it."""
+    """Return the number of tokens in common, counting repeats."""
     return (Counter(first) & Counter(second)).total()
 
 
@@ -85,7 +89,7 @@ _MARKER = (
 _BLOCK_START = re.compile(rf"[ \t]*(?:{_MARKER}(?:[ \t]|$)|#{{1,6}}[ \t]|\||```|~~~)|[ \t]*(?:\d{{1,3}}、|步骤)")
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}[ \t]")
 _RULE = re.compile(r"[ \t]*(?:=+|-{2,}|(?:[*_-][ \t]*){3,})$")
-_UNWRAPPED = 150  # characters: where a line is longer than this nobody wrapped by hand, so a newline ends a block
+_UNWRAPPED = 150  # characters: longer lines were not wrapped by hand, so that a newline ends a block
 
 _ENDER = re.compile(
     rf"(?P<wide>[。！？｡]+)[」』”’）】》\"']*"
@@ -120,18 +124,19 @@ _INLINE_LINK = re.compile(r"\[[^\[\]\n]{1,300}\]\([^()\s]{0,500}\)")
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """(start, end) of every sentence, in order, trimmed of white space; all other characters are covered once.
+    """Return (start, end) of every sentence, in order, trimmed of white space; together they cover all other
+    characters.
 
-    A newline ends a sentence only where it ends a block (blank line, list item, heading, table row, unwrapped text).
+    A newline ends a sentence only if it ends a block (blank line, list item, heading, table row, unwrapped text).
     """
     spans: list[tuple[int, int]] = []
-    # A Markdown link is never cut: its text may be a title that holds a question or a full stop.
+    # A Markdown link is never cut: its text may hold a question mark or a full stop.
     links = [match.span() for match in _INLINE_LINK.finditer(text)] if "](" in text else []
     for begin, end in _blocks(text):
         start = begin
         for mark in _ENDER.finditer(text, begin, end):
             if mark.start() < start:
-                continue  # a closing mark that the sentence before has already taken
+                continue  # a closing mark that belongs to the sentence before
             link = bisect_right(links, (mark.start(), len(text))) - 1
             if link >= 0 and mark.start() < links[link][1]:
                 continue
@@ -140,18 +145,19 @@ def sentences(text: str) -> list[tuple[int, int]]:
                 spans.append((start, cut))
                 start = cut
         spans.append((start, end))
-    return [span for span in (trimmed(text, *span) for span in spans) if span[0] < span[1]]
+    trimmed_spans = [trimmed(text, *span) for span in spans]
+    return [(start, end) for start, end in trimmed_spans if start < end]
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range without the white space at its ends; an empty range if there is nothing else."""
+    """Return a range without the white space at its ends; an empty range if it holds nothing else."""
     stripped = text[start:end].lstrip()
     start = end - len(stripped)
     return start, start + len(stripped.rstrip())
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """(offset, line without its newline) for every line; only a newline ends one."""
+    """Yield (offset, line without its newline) for every line; only a newline ends a line."""
     offset = 0
     for line in text.split("\n"):
         yield offset, line
@@ -159,7 +165,7 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Ranges whose ends are surely ends of sentences."""
+    """Yield ranges whose ends are certainly ends of sentences."""
     begin, above = 0, ""
     for offset, line in lines(text):
         ends = (
@@ -178,14 +184,16 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int | None:
-    """Where the sentence that began at `start` ends, if the punctuation `mark` ends it."""
+    """Return the end of the sentence that began at `start`, if the punctuation `mark` ends it; else None."""
     cut = mark.end()
     if mark["wide"]:
         return cut
     spaced = mark.start() > start and text[mark.start() - 1].isspace()
-    if spaced and (closer := _SPACED_CLOSER.match(text, cut, end)):
-        opened = closer["mark"] != '"' or text.count('"', max(start, cut - 2000), cut) % 2 == 1
-        cut = closer.end() if opened else cut
+    closer = _SPACED_CLOSER.match(text, cut, end) if spaced else None
+    if closer:
+        quote_is_open = text.count('"', max(start, cut - 2000), cut) % 2 == 1
+        if closer["mark"] != '"' or quote_is_open:
+            cut = closer.end()
     follow = _FOLLOW.match(text, cut, end)
     word = follow["word"] if follow else None
     if not follow or not word:
@@ -200,7 +208,7 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
 
 
 def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced: bool) -> bool:
-    """Whether a single '.' at `dot` ends a sentence, judged by the word before it and the word after it."""
+    """Return whether a single '.' at `dot` ends a sentence, judged by the words before and after it."""
     words_before = text[max(start, dot - 40) : dot].split()
     token = words_before[-1].lstrip("\"'“‘«([{*_`") if words_before else ""
     name = token.lower()
@@ -226,7 +234,7 @@ def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced:
 
 @dataclass(frozen=True, slots=True)
 class ListItem:
-    """One list item: its range (marker included, nested items not), what it says, and its position in the list."""
+    """A list item: its range (with the marker, without nested items), its text, and its position in the list."""
 
     start: int
     end: int
@@ -242,12 +250,12 @@ _FENCE = re.compile(r"[ \t]*(```|~~~)")
 
 
 def list_items(text: str) -> list[ListItem]:
-    """Items of bulleted and numbered lists ("-", "*", "+", "•", "1.", "1)", "Step 3:"), in order.
+    """Return the items of bulleted and numbered lists ("-", "*", "+", "•", "1.", "1)", "Step 3:"), in order.
 
     Lines that continue an item belong to it; lines inside a fenced block are never items.
     """
     items: list[ListItem] = []
-    indents: list[int] = []  # of the items that are open at this line
+    indents: list[int] = []  # indents of the open items
     current: tuple[int, int, int | None, int, int] | None = None  # start, start of the text, number, depth, end
     fenced = blank = False
 
@@ -303,27 +311,30 @@ _HTML_TAGS = frozenset(
 
 
 def is_placeholder(tag: str) -> bool:
-    """Whether what looks like an HTML tag is words, such as `<your name>`: no name of HTML's, no JSX, no attribute."""
+    """Return whether an apparent HTML tag is words, such as `<your name>`: not an HTML or JSX name, and without
+    attributes.
+    """
     name = _TAG_NAME.match(tag)
     if name is None or "=" in tag or tag.startswith("</"):
         return False
     return name[1].islower() and "." not in name[1] and name[1] not in _HTML_TAGS
 
 
-_INLINE_LIMIT = 20_000  # characters: beyond this it is no line of prose, and the Markdown parser would take its time
+_INLINE_LIMIT = 20_000  # characters; longer text is not a line of prose, and the Markdown parser would take long
 
 
 def plain(markdown: str) -> str:
-    """Inline Markdown as one line of plain text: no emphasis, code ticks or images; links reduced to their text."""
+    """Convert inline Markdown to one line of plain text: no emphasis, code ticks or images; of a link its text."""
     if len(markdown) <= _INLINE_LIMIT and re.search(r"[*_`\[\]<>\\&~]", markdown):
         pieces = []
-        for token in (child for block in _inline().parseInline(markdown) for child in block.children or ()):
-            if token.type in ("text", "code_inline", "text_special"):
-                pieces.append(token.content)
-            elif token.type in ("softbreak", "hardbreak"):
-                pieces.append(" ")
-            elif token.type == "html_inline" and is_placeholder(token.content):
-                pieces.append(token.content)
+        for block in _inline().parseInline(markdown):
+            for token in block.children or ():
+                if token.type in ("text", "code_inline", "text_special"):
+                    pieces.append(token.content)
+                elif token.type in ("softbreak", "hardbreak"):
+                    pieces.append(" ")
+                elif token.type == "html_inline" and is_placeholder(token.content):
+                    pieces.append(token.content)
         markdown = "".join(pieces)
     return " ".join(markdown.split())
 
@@ -333,7 +344,7 @@ _UNDERLINED = re.compile(r"\n[ \t>]*(?:=+|-+)[ \t]*$")
 
 
 def heading_text(raw: str) -> str:
-    """What a Markdown heading says, ATX ("## Steps") or Setext (underlined), as one line of plain text."""
+    """Return the text of a Markdown heading, ATX ("## Steps") or Setext (underlined), as one line of plain text."""
     return plain(_ATX.sub("", _UNDERLINED.sub("", raw.strip())))
 
 
@@ -348,10 +359,13 @@ _LINK_TARGET = re.compile(r":[ \t]*<?(?:https?:|/|www\.)")
 
 
 def strip_citations(text: str, most: int | None = None) -> str:
-    """`text` without its citation marks ([1], [2, 3], [1][4]) and the space before each.
+    """Return a text without its citation marks ([1], [2, 3], [1][4]) and the space before each.
 
-    Markdown links and their targets, code, and words in brackets stay. With `most`, the highest number that a mark can
-    have, only single numbers from 1 up to it go: `arr[0]`, `[1, 2, 3]` and `arr[1].x` stay.
+    Markdown links and their targets, code, and words in brackets stay.
+
+    Args:
+        most: the highest citation number. If given, only single numbers from 1 to `most` are removed: `arr[0]`,
+            `[1, 2, 3]` and `arr[1].x` stay.
     """
 
     def keep(match: re.Match[str]) -> str:
@@ -368,7 +382,7 @@ def strip_citations(text: str, most: int | None = None) -> str:
 
 
 def spans(numbers: Iterable[int]) -> list[str]:
-    """Ascending numbers with neighbours joined: 3, 7, 8, 9 are `3` and `7-9`."""
+    """Format ascending numbers with neighbours joined: 3, 7, 8, 9 become `3` and `7-9`."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""The records that every room of the house shares: documents, passages, messages. Nothing clever."""
+"""Records that all packages share: documents, passages, messages, problems."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Block(Record):
 
 
 CONTINUED = "(continued)"
-"""Ends `Passage.section` where the section began in an earlier passage."""
+"""Ends `Passage.section` if the section began in an earlier passage."""
 
 
 class Document(Record):
-    """A source text as it was read, with its structure.
+    """A source text with its structure.
 
     `id` is the path relative to the source in POSIX form, or `_id` of a BEIR row.
     """
@@ -38,12 +38,12 @@ class Document(Record):
     path: str = Field(default="", description="path relative to the source, POSIX; for BEIR rows the corpus file")
     blocks: tuple[Block, ...] = ()
     pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
-    is_passage: bool = Field(default=False, description="True: the document is one passage as it is (a BEIR row)")
-    date: str = Field(default="", description="when it was last changed or written, as its front matter says")
+    is_passage: bool = Field(default=False, description="True: the document is a single passage (a BEIR row)")
+    date: str = Field(default="", description="date of its last change, or of writing, from its front matter")
 
 
 class Passage(Record):
-    """A stretch of a document that is indexed, found and cited.
+    """A stretch of a document, the unit that is indexed, retrieved and cited.
 
     `id` is `<document>-<start>-<end>` in characters, or `_id` of a BEIR row.
     """
@@ -51,42 +51,42 @@ class Passage(Record):
     id: str
     document: str = Field(description="id of the document it was cut from")
     title: str
-    text: str = Field(description="exactly the document's characters from start to end")
+    text: str = Field(description="the document's characters from start to end")
     start: int
     end: int
     path: str = ""
-    section: str = Field(default="", description="headings that hold for all of the text, joined by ' › '")
+    section: str = Field(default="", description="headings that apply to all of the text, joined by ' › '")
     page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
-    date: str = Field(default="", description="of the document")
+    date: str = Field(default="", description="date of the document")
 
     @property
     def heading(self) -> str:
-        """The title and the section, "(continued)" left out."""
+        """Title and section, without "(continued)"."""
         section = self.section.removesuffix(CONTINUED).rstrip()
         return " › ".join(part for part in (self.title, section) if part)
 
     @property
     def indexed_text(self) -> str:
-        """What is embedded and counted: the heading put in front, unless the text starts with the title."""
+        """The text that is embedded and tokenised: the heading, unless the text begins with the title, and the text."""
         if not self.heading or self.text.lstrip("# \n").startswith(self.title or "\0"):
             return self.text
         return f"{self.heading}\n{self.text}"
 
     @property
     def content_hash(self) -> str:
-        """Fingerprint of `indexed_text`: equal hashes have equal vectors."""
+        """Fingerprint of `indexed_text`: passages with equal hashes have equal vectors."""
         return hashlib.sha256(self.indexed_text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Message(Record):
-    """One utterance of a conversation."""
+    """One message of a conversation."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
 class Problem(Record):
-    """Something in the input that was skipped: what, and where exactly."""
+    """A part of the input that was skipped: where it is, and why."""
 
     file: str
     what: str

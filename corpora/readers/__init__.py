@@ -1,7 +1,7 @@
-"""A folder, a file or a BEIR corpus in; Documents and Problems out, in a fixed order.
+"""Reads a folder, a file or a BEIR corpus into Documents and Problems, in a fixed order.
 
-Markdown, text and HTML are read here because offsets, headings and list items matter; PDF and Word come through
-LlamaIndex's readers. Nothing is fetched: what is not on the disk does not exist.
+Markdown, text and HTML are parsed here, to keep offsets, headings and list items; PDF and Word files are read with
+LlamaIndex's readers. Nothing is fetched from the network.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     _Specs = tuple[tuple[str, GitIgnoreSpec], ...]  # (folder with a trailing '/', its .gitignore), the outermost first
 
-CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and only this file of it is documents
+CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set; its other files are not read
 
 
 def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Document | Problem]:
-    """Every document of a source, in sorted order, one in memory at a time.
+    """Iterate over the documents of a source, in sorted order, one in memory at a time.
 
-    What cannot be read is a Problem and stops nothing. Of two rows with the same id the first is kept.
+    What cannot be read becomes a Problem, and reading continues. Of two rows with the same id the first is kept.
 
     Args:
         source: a folder, a single file, a `.jsonl` file of BEIR rows, or a folder with a `corpus.jsonl`.
-        include: gitignore-style globs on the path relative to a folder; empty means every file of a known type. A
-            file of an unknown type that a glob names is read as text.
-        exclude: globs of what to leave out; they win over `include`.
+        include: gitignore-style globs for paths relative to the folder; empty: every file of a known type. A file of
+            an unknown type that matches is read as text.
+        exclude: globs of files to leave out; they take precedence over `include`.
     """
     rows = _rows_file(source)
     globs = Globs(include, exclude)
@@ -67,7 +67,7 @@ def _read_files(source: Path, globs: Globs) -> Iterator[Document | Problem]:
 
 
 def read_rows(path: Path) -> Iterator[Document | Problem]:
-    """The rows of a BEIR corpus in order, {"_id", "title", "text"} a line, each a document that is one passage.
+    """Yield the rows of a BEIR corpus in order, {"_id", "title", "text"} per line, each as a document of one passage.
 
     A real row: {"_id": "100045-0-277", "title": "", "text": "\\nThere are PABs (Private Activity Bonds) for …"}.
     A row that cannot be used is a Problem with its line.
@@ -102,9 +102,10 @@ _BOMS = (
 
 
 def read_file(path: Path, relative: str, only_text: bool = False) -> Document | Problem | None:
-    """The document in a file, or why there is none; nothing is raised. `relative` becomes its id.
+    """Read a file as a document, or return a Problem that says why it cannot be read; nothing is raised. `relative`
+    becomes the document's id.
 
-    With `only_text`, None for a file that is no text at all, instead of a Problem.
+    With `only_text`, a file that is not text gives None instead of a Problem.
     """
     try:
         size = path.stat().st_size
@@ -134,7 +135,7 @@ def _parser(suffix: str) -> Callable[[Path, str], Document]:
 
 
 def decode(data: bytes) -> str:
-    """Bytes of a text file as text with "\\n" for newlines: UTF-8, or UTF-16 where a byte order mark says so."""
+    """Decode the bytes of a text file, with "\\n" for newlines: UTF-8, or UTF-16 if a byte order mark says so."""
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
     if encoding.startswith("utf-8") and b"\0" in data:
         raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
@@ -157,7 +158,12 @@ def _line(data: bytes, offset: int) -> int:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to read. `named`: its type is unknown, but a glob of `include` asks for it."""
+    """A file to read.
+
+    Attributes:
+        relative: its path relative to the source, POSIX.
+        named: True if its type is unknown and a glob of `include` matches it.
+    """
 
     path: Path
     relative: str
@@ -171,19 +177,19 @@ class Globs:
         problems: list[str] = []
         self.include = _patterns("--include", include, problems)
         self._exclude = _patterns("--exclude", exclude, problems)
-        # A pattern with '!' may bring back a file below an excluded folder, so then no folder is skipped.
+        # A pattern with '!' may include a file below an excluded folder again, so then no folder is skipped.
         self._prune = not any(pattern.startswith("!") for pattern in exclude)
         if problems:
             raise RequestError(problems)
 
     def takes(self, relative: str) -> bool:
-        """Whether the globs let a file through."""
+        """Return whether the globs select a file."""
         if self._exclude is not None and self._exclude.match_file(relative):
             return False
         return self.include is None or bool(self.include.match_file(relative))
 
     def skips_folder(self, relative: str) -> bool:
-        """Whether nothing below this folder can be taken."""
+        """Return whether the globs exclude everything below a folder."""
         return self._prune and self._exclude is not None and bool(self._exclude.match_file(relative + "/"))
 
 
@@ -203,10 +209,10 @@ def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgn
 
 
 def walk(root: Path, globs: Globs) -> Iterator[SourceFile | Problem]:
-    """The files below `root` that are to be read, folder by folder in the order of their names.
+    """Yield the files below `root` that are to be read, folder by folder in the order of their names.
 
-    A link to a file within the folder is read under its own name; a link to a folder within it is not followed, as
-    what it leads to is found there.
+    A link to a file inside `root` is read under the link's name. A link to a folder inside `root` is not followed,
+    since the folder is read itself.
     """
     base = Path(os.path.realpath(root))
     stack: list[tuple[Path, str, bool, _Specs]] = [(base, "", True, ())]
@@ -236,7 +242,7 @@ def walk(root: Path, globs: Globs) -> Iterator[SourceFile | Problem]:
 
 
 def _shown(relative: str) -> str:
-    """A name that can be written anywhere, also where the bytes on the disk are no UTF-8."""
+    """Return a name that can be printed even if the bytes on the disk are not UTF-8."""
     return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
@@ -273,7 +279,7 @@ def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem
 
 
 def _ignored(relative: str, specs: _Specs) -> bool:
-    """As git decides: the pattern file nearest to the path that says anything about it has the word."""
+    """Return whether .gitignore files exclude a path. As in git, the file nearest to the path decides."""
     for prefix, spec in reversed(specs):
         verdict = spec.check_file(relative.removeprefix(prefix)).include
         if verdict is not None:

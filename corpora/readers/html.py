@@ -1,6 +1,6 @@
-"""HTML: what a reader of the page would read, rendered as a Markdown-like text with its blocks.
+"""Renders the readable part of an HTML page as Markdown-like text with its blocks.
 
-The tree is walked with a stack of our own, so a page nested 5,000 levels deep is just another page.
+The tree is walked with an explicit stack, so that deeply nested pages do not exceed the recursion limit.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.prose import Unreadable, day, shorten_title, split_front_matter, stem
 from turnmark.corpora.types import Block, BlockKind, Document
@@ -45,7 +45,7 @@ _HEADING = re.compile(r"h[1-6]")
 
 
 def parse_html(text: str, relative: str) -> Document:
-    """An HTML file's Document: `text` is its rendering, and the offsets of the blocks are into that."""
+    """Parse an HTML file. The document's text is the rendered page, to which the offsets of its blocks refer."""
     front, body = split_front_matter(text)
     page = _read(body)
     return Document(
@@ -59,17 +59,17 @@ def parse_html(text: str, relative: str) -> Document:
 
 
 def render(piece: str) -> str:
-    """The text of a piece of HTML, such as a Markdown file has."""
+    """Return the text of a fragment of HTML, such as one in a Markdown file."""
     return "".join(_read(piece).parts)
 
 
 def _read(text: str) -> _Page:
-    """A page, with what its head says of it."""
+    """Parse a page with its title and date."""
     from bs4 import BeautifulSoup
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "looks like a file name", "looks like XML": said of text that is neither
+            warnings.simplefilter("ignore")  # it takes some texts for file names or XML
             soup = BeautifulSoup(text, "lxml")
         page = _Page(title=_title(soup), date=_date(soup))
         page.walk(soup)
@@ -79,22 +79,29 @@ def _read(text: str) -> _Page:
 
 
 def _title(soup: BeautifulSoup) -> str:
-    """What <title> says; the first <h1> where <title> only adds the site's name to it, or says nothing."""
-    title, heading = (
-        "" if tag is None else " ".join("".join(tag.strings).replace("¶", " ").split())
-        for tag in (soup.find("title"), soup.find("h1"))
-    )
+    """Return the <title>, or the first <h1> if <title> is empty or only adds the site's name to it."""
+    texts: list[str] = []
+    for tag in (soup.find("title"), soup.find("h1")):
+        text = "" if tag is None else "".join(tag.strings)
+        texts.append(" ".join(text.replace("¶", " ").split()))
+    title, heading = texts
     return heading if heading and (not title or heading in title) else title
 
 
 def _date(soup: BeautifulSoup) -> str:
-    """The day on which the page was changed last, or published, as its <meta> tags say."""
-    said = {str(tag.get("property") or tag.get("name") or "").lower(): tag.get("content") for tag in soup("meta")}
-    return day(str(next((said[name] for name in _DATES if said.get(name)), "")))
+    """Return the date of the page's last change, or of its publication, from its <meta> tags."""
+    metadata: dict[str, Any] = {}
+    for tag in soup("meta"):
+        key = str(tag.get("property") or tag.get("name") or "").lower()
+        metadata[key] = tag.get("content")
+    for name in _DATES:
+        if metadata.get(name):
+            return day(str(metadata[name]))
+    return ""
 
 
 def _leads_elsewhere(tag: Tag) -> bool:
-    """Whether a tag is navigation by its role or class, or a heading's permalink."""
+    """Return whether a tag is navigation by its role or class, or the permalink of a heading."""
     role, classes = str(tag.attrs.get("role", "")).lower(), tag.attrs.get("class") or ()
     if tag.attrs.get("id") in _NAVIGATION_IDS and "section" not in classes and tag.name != "section":
         return True
@@ -104,7 +111,7 @@ def _leads_elsewhere(tag: Tag) -> bool:
 
 
 def _dropped(tag: Tag) -> bool:
-    """Whether nothing of a tag is read. A <header> and a callout within the content are read."""
+    """Return whether a tag is skipped with its contents. A <header> and a callout inside the content are read."""
     if tag.name == "header":
         return not any(parent.name in _IN_CONTENT for parent in tag.parents)
     if tag.name == "aside":
@@ -122,7 +129,7 @@ def _hidden(tag: Tag) -> bool:
 
 
 def _layout_tables(soup: BeautifulSoup) -> set[int]:
-    """id() of the tables that arrange a page instead of showing data. One pass: `find` on each would be quadratic."""
+    """Return the id() of each table that lays out the page instead of showing data, in one pass over the tree."""
     from bs4.element import Tag
 
     tables: set[int] = set()
@@ -139,7 +146,7 @@ def _layout_tables(soup: BeautifulSoup) -> set[int]:
 
 @dataclass
 class _List:
-    """A list that is open; `pending` while an item's marker has not been written."""
+    """An open list; `pending` until an item's marker is written."""
 
     ordered: bool
     number: int
@@ -148,7 +155,7 @@ class _List:
 
 @dataclass
 class _Page:
-    """The text so far, its blocks, and the block that is being gathered."""
+    """The text and blocks so far, and the block that is being collected."""
 
     title: str = ""
     date: str = ""
@@ -181,7 +188,7 @@ class _Page:
         self.flush()
 
     def enter(self, tag: Tag) -> bool:
-        """Before a tag's children; False where they have been dealt with."""
+        """Handle a tag before its children; return False if the children are handled, too."""
         name = tag.name
         if self.rows is not None:
             return self._enter_table(name)
@@ -228,7 +235,7 @@ class _Page:
             self.rows[-1].append(words)
 
     def leave(self, tag: Tag) -> None:
-        """After a tag's children."""
+        """Handle a tag after its children."""
         name = tag.name
         if self.rows is not None:
             if name in ("td", "th", "tr", "caption"):
@@ -248,10 +255,11 @@ class _Page:
                 self.lists.pop()
 
     def flush(self) -> None:
-        """Emit the text that was gathered, as the block that it is in."""
+        """Emit the collected text as a block of the current kind."""
         if not self.buffer:
             return
-        words = "\n".join(filter(None, (" ".join(line.split()) for line in "".join(self.buffer).split("\n"))))
+        stripped_lines = [" ".join(line.split()) for line in "".join(self.buffer).split("\n")]
+        words = "\n".join(filter(None, stripped_lines))
         self.buffer.clear()
         if not words:
             return
@@ -264,7 +272,7 @@ class _Page:
             indent = "  " * min(depth, 20)  # a page nested 5,000 lists deep must not become megabytes of spaces
             marker = f"{number}. " if number is not None else "- "
             self.emit("item", indent + marker + words.replace("\n", " "), depth, number)
-        elif self.caption:  # of a box, an example, a figure: no sentence, and no heading of what follows the box
+        elif self.caption:  # the title of a box, an example or a figure is not a heading of what follows
             self.emit("paragraph", f"**{words.replace('*', '').replace(chr(10), ' ')}**")
         else:
             self.emit("paragraph", words)

@@ -1,4 +1,4 @@
-"""Markdown: what a person reads of it, line by line, and markdown-it's map of line ranges says where its blocks are."""
+"""Reads Markdown: keeps the text that a person reads, line by line, and finds its blocks with markdown-it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 
 
 def parse_markdown(text: str, relative: str) -> Document:
-    """A Markdown file's Document; `text` has "\\n" for newlines.
+    """Parse a Markdown file. The document's text has "\\n" for newlines.
 
-    The document's text is what a person reads: front matter, site syntax, links' targets, HTML and navigation are gone
-    from it, and offsets count in it. The title is the front matter's, else the heading of level 1.
+    Front matter, site syntax, link targets, HTML and navigation are removed; offsets refer to the resulting text. The
+    title is the front matter's, or else the heading of level 1.
     """
     front, body = split_front_matter(text)
     body = strip_inline(strip_site_syntax(body), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
-    tops = [heading_text(body[b.start : b.end]) for b in parsed_blocks if b.kind == "heading" and b.level == 1]
+    main_headings: list[str] = []
+    for block in parsed_blocks:
+        if block.kind == "heading" and block.level == 1:
+            main_headings.append(heading_text(body[block.start : block.end]))
     return Document(
         id=relative,
-        title=shorten_title(" ".join(plain(front.title).split()) or main_heading(tops, relative)),
+        title=shorten_title(" ".join(plain(front.title).split()) or main_heading(main_headings, relative)),
         text=body,
         path=relative,
         blocks=parsed_blocks,
@@ -41,7 +44,7 @@ def parse_markdown(text: str, relative: str) -> Document:
 
 @dataclass
 class _Item:
-    """A list item that is open: its own text ends where the first list inside it begins."""
+    """An open list item. Its block ends where the first list inside it begins."""
 
     depth: int
     number: int | None
@@ -52,27 +55,27 @@ class _Item:
 
 @dataclass
 class _Walk:
-    """Turns markdown-it's tokens into blocks."""
+    """Converts markdown-it's tokens to blocks."""
 
     text: str
     starts: list[int]
     items: list[_Item] = field(default_factory=list)
-    found: list[Block] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
 
     def add(self, kind: BlockKind, first: int, end: int, level: int = 0, number: int | None = None) -> None:
-        """A block of the lines from `first` to before `end`."""
+        """Add a block of the lines from `first` to before `end`."""
         start, stop = trimmed(self.text, self.starts[first], self.starts[min(end, len(self.starts) - 1)])
         if start < stop:
-            self.found.append(Block(kind=kind, start=start, end=stop, level=level, number=number))
+            self.blocks.append(Block(kind=kind, start=start, end=stop, level=level, number=number))
 
     def flush(self, item: _Item) -> None:
-        """Emit an item, once: it ends with its own text."""
+        """Add the block of an item, once."""
         if not item.closed and item.end > item.first:
             self.add("item", item.first, item.end, item.depth, item.number)
         item.closed = True
 
     def take(self, token: Token) -> None:
-        """One token of the flat list."""
+        """Handle one token of the flat list."""
         if token.type == "list_item_close":
             self.flush(self.items.pop())
         if token.map is None:
@@ -102,17 +105,19 @@ _KINDS: dict[str, BlockKind] = {
 
 
 def blocks(text: str) -> Sequence[Block]:
-    """The blocks of a Markdown text, in order. A list item is one block, the items nested in it are others."""
+    """Return the blocks of a Markdown text, in order. A list item is a block; items nested in it are blocks of their
+    own.
+    """
     starts = [offset for offset, _ in lines(text)]
     starts.append(len(text))
     walk = _Walk(text, starts)
     for token in block_parser().parse(text):
         walk.take(token)
-    return _in_order(walk.found)
+    return _in_order(walk.blocks)
 
 
 def _in_order(unsorted: list[Block]) -> list[Block]:
-    """Sorted, and without overlaps: several items that begin in one line ("- 1. a") share that line."""
+    """Sort blocks and drop overlapping ones: several items may begin in one line ("- 1. a")."""
     ordered: list[Block] = []
     for block in sorted(unsorted, key=lambda block: (block.start, block.end)):
         if not ordered or block.start >= ordered[-1].end:
@@ -120,7 +125,7 @@ def _in_order(unsorted: list[Block]) -> list[Block]:
     return ordered
 
 
-MAX_INLINE = 20_000  # characters; a longer paragraph is no prose, and the inline parser would take its time
+MAX_INLINE = 20_000  # characters; a longer paragraph is not prose, and the inline parser would take long
 MAX_HTML = 2_000  # pieces of HTML in a file, single tags not counted
 _LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _MARKS = re.compile(r"[\[<]|\\\n|!\[")
@@ -139,7 +144,7 @@ _FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+(?:[-_]\w+)+|image|screenshot|logo|ico
 
 @cache
 def block_parser() -> MarkdownIt:
-    """Markdown's block structure alone, the cheap part; the inline rules run where a line needs them."""
+    """Return a parser of Markdown's block structure only, which is fast; inline rules run on lines that need them."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -148,7 +153,7 @@ def block_parser() -> MarkdownIt:
 
 
 def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
-    """`text` with links and images reduced to their words and without HTML, link definitions and navigation."""
+    """Reduce links and images to their words, and remove HTML, link definitions and navigation."""
     env: dict[str, Any] = {}
     tokens = block_parser().parse(text, env)
     lines = text.split("\n")
@@ -162,7 +167,7 @@ def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
 
 
 def _without_double_blanks(lines: Sequence[str]) -> Iterator[str]:
-    """Where something went, one blank line stays of two; code keeps all of its lines."""
+    """Yield the lines with at most one blank line in a row; code keeps all of its lines."""
     fence, blank = "", True
     for line in lines:
         stripped = line.strip()
@@ -179,6 +184,7 @@ def _without_double_blanks(lines: Sequence[str]) -> Iterator[str]:
 def _edits(
     tokens: Sequence[Token], lines: list[str], env: dict[str, Any], render_html: Callable[[str], str]
 ) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the replacements to make: first line, end line, new lines."""
     index = pieces = 0
     while index < len(tokens):
         token = tokens[index]
@@ -199,9 +205,10 @@ def _edits(
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
         elif token.type == "tr_open" and token.map:
             cells = [inner for inner in tokens[index : _closing(tokens, index - 1)] if inner.type == "inline"]
-            # Padding would fill passages and say nothing.
-            first, words = token.map[0], (_cell(cell.content, env) for cell in cells)
-            yield first, first + 1, [f"{_lead(lines[first])}| {' | '.join(words)} |"]
+            # Cells are joined without padding, which would fill passages with spaces.
+            first = token.map[0]
+            words = " | ".join(_cell(cell.content, env) for cell in cells)
+            yield first, first + 1, [f"{_lead(lines[first])}| {words} |"]
             if tokens[index - 2].type == "thead_open":
                 rule = re.sub("-+", "---", "|".join(re.findall(":?-+:?", lines[first + 1])))
                 yield first + 1, first + 2, [f"{_lead(lines[first + 1])}|{rule}|"]
@@ -216,7 +223,7 @@ def _edits(
 
 
 def _lead(line: str) -> str:
-    """The indent and the marks of quotations."""
+    """Return the indent and the quotation marks (`>`) of a line."""
     return line[: len(line) - len(line.lstrip(" \t>"))]
 
 
@@ -226,7 +233,7 @@ def _cell(content: str, env: dict[str, Any]) -> str:
 
 
 def _closing(tokens: Sequence[Token], index: int) -> int:
-    """Position of the token that closes tokens[index]."""
+    """Return the position of the token that closes tokens[index]."""
     name, level = tokens[index].type.replace("_open", "_close"), tokens[index].level
     for position in range(index + 1, len(tokens)):
         if tokens[position].level == level and tokens[position].type == name:
@@ -237,6 +244,7 @@ def _closing(tokens: Sequence[Token], index: int) -> int:
 def _line_edit(
     token: Token, lines: list[str], env: dict[str, Any], heading: bool
 ) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the replacement of an inline token's lines, if it changes them."""
     assert token.map
     first, end = token.map
     content = token.content.split("\n")
@@ -255,7 +263,7 @@ def _line_edit(
 
 
 def _rewritten(content: str, env: dict[str, Any], navigation: bool = True) -> str:
-    """Inline Markdown with links and images as their words; "" for what only leads elsewhere."""
+    """Reduce links and images in inline Markdown to their words; return "" for navigation."""
     children: list[Token] = []
     block_parser().inline.parse(content, block_parser(), env, children)
     if navigation and _leads_elsewhere(children):
@@ -264,7 +272,9 @@ def _rewritten(content: str, env: dict[str, Any], navigation: bool = True) -> st
 
 
 def _leads_elsewhere(children: Sequence[Token]) -> bool:
-    """Whether a line is navigation: "Back to top", links between separators (breadcrumbs), linked images (badges)."""
+    """Return whether a line is navigation: "Back to top", links between separators (breadcrumbs), linked images
+    (badges).
+    """
     depth, links, outside = 0, [""], ""
     images = False
     for token in children:
@@ -283,7 +293,7 @@ def _leads_elsewhere(children: Sequence[Token]) -> bool:
     if not words:
         return images and not outside.strip()
     if not _SEPARATORS.fullmatch(outside):
-        # The last of the breadcrumbs is often the page itself, and no link.
+        # The last breadcrumb is often the page itself, without a link.
         return len(words) > 1 and bool(re.fullmatch(r"(?:\s*[>›»]\s*)+[^>›».]{1,80}", outside))
     return all(_NAVIGATION.fullmatch(link) for link in words) or (len(words) > 1 and bool(outside.strip()))
 
@@ -291,7 +301,7 @@ def _leads_elsewhere(children: Sequence[Token]) -> bool:
 _UNDEFINED = re.compile(
     r"(?<![\w\]])\[([^\[\]\n]{1,200})\](?:\[[^\[\]\n]{0,100}\]|[ ]?\((?:https?:|mailto:|\.{0,2}/|#)[^()\n]{0,300}\))"
 )
-"""A link to a reference that the file does not define, since a site generator does, or to an address with spaces."""
+"""A link to a reference that the file does not define (a site generator does), or to an address with spaces."""
 
 
 def _written(children: Sequence[Token]) -> str:
@@ -320,7 +330,7 @@ def _written(children: Sequence[Token]) -> str:
 
 
 def _tag_words(source: str) -> str:
-    """What is read for an HTML tag; words in angle brackets such as `<your name>` stay."""
+    """Return the words that replace an HTML tag; words in angle brackets such as `<your name>` stay."""
     name = _TAG.match(source)
     if name is None:
         return ""

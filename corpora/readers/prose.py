@@ -1,6 +1,6 @@
-"""Plain text, front matter of pages, and PDF and Word through LlamaIndex's readers.
+"""Reads plain text, the front matter of pages, and PDF and Word files (with LlamaIndex's readers).
 
-A PDF or Word file from anywhere may be broken or hostile, so guards come before its reader.
+A PDF or Word file may be broken or hostile, so it is checked before it is read.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ from typing import NamedTuple
 from turnmark.corpora.text import lines, trimmed, words
 from turnmark.corpora.types import Block, Document
 
-MAX_TITLE = 200  # characters; what is longer is cut at a word
+MAX_TITLE = 200  # characters; a longer title is cut at a word
 MAX_TITLE_LINE = 80  # characters of a first line that still counts as a title
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
 
 
 def parse_text(text: str, relative: str) -> Document:
-    """A text file's Document; `text` has "\\n" for newlines."""
+    """Parse a text file. The document's text has "\\n" for newlines."""
     return Document(
         id=relative, title=_title(text) or stem(relative), text=text, path=relative, blocks=tuple(paragraphs(text))
     )
 
 
 def stem(relative: str) -> str:
-    """A title made of a file name: no suffix, no '-' and '_'."""
+    """Make a title from a file name: without suffix, '-' and '_'."""
     name = PurePosixPath(relative)
     return " ".join(re.sub(r"[-_]+", " ", name.stem).split()) or name.name
 
 
 def main_heading(headings: Sequence[str], relative: str) -> str:
-    """A title: the heading of level 1. Of several the first only if it goes with the file's name; else that name."""
+    """Choose the title: the only heading of level 1, or the first of several if it resembles the file name, else the
+    file name.
+    """
     first, name = headings[0] if headings else "", stem(relative)
     if len(headings) > 1 and name.lower() not in ("readme", "index") and not {*words(first)} & {*words(name)}:
         return name
@@ -43,14 +45,14 @@ def main_heading(headings: Sequence[str], relative: str) -> str:
 
 
 def shorten_title(title: str) -> str:
-    """A title of at most `MAX_TITLE` characters."""
+    """Shorten a title to `MAX_TITLE` characters."""
     if len(title) <= MAX_TITLE:
         return title
     return title[:MAX_TITLE].rsplit(" ", 1)[0] + "…"
 
 
 def paragraphs(text: str, start: int = 0, end: int | None = None) -> list[Block]:
-    """The paragraphs of text[start:end], which blank lines separate."""
+    """Return the paragraphs of text[start:end], separated by blank lines."""
     blocks: list[Block] = []
     stop = len(text) if end is None else end
     begin = start
@@ -69,6 +71,7 @@ def _add(blocks: list[Block], text: str, start: int, end: int) -> None:
 
 
 def _title(text: str) -> str:
+    """Return a text's first line if it looks like a title, else an empty text."""
     head = [line.strip() for line in text.lstrip("\n").split("\n", 4)[:4]]
     if len(head) > 2 and _UNDERLINE.match(head[0]):  # reStructuredText: a line above and below the title
         head = head[1:]
@@ -78,7 +81,7 @@ def _title(text: str) -> str:
 
 
 class Unreadable(Exception):
-    """A file that gives no document; becomes a Problem. `binary`: no text at all, so that no glob can have meant it."""
+    """A file cannot be read as a document; it becomes a Problem. `binary`: it is not a text at all."""
 
     def __init__(self, message: str, line: int | None = None, binary: bool = False) -> None:
         super().__init__(message)
@@ -88,22 +91,22 @@ class Unreadable(Exception):
 
 _YAML = re.compile(r"---[ \t]*\n(?P<body>(?:(?!---|\.\.\.)[^\n]*\n)*+)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<body>(?:(?!\+\+\+)[^\n]*\n)*+)\+\+\+[ \t]*(?:\n|\Z)")
-# What may be at the beginning of a line of YAML or TOML; a text between two rules is no front matter.
+# How a line of YAML or TOML can begin; other text between two rules is not front matter.
 _METADATA_LINE = re.compile(r"\s|$|#|[-\]})]|\[|[\w\"'.$-][^:=\n]{0,100}[:=](?:\s|$|(?<==))")
-_DATES = "last_modified last-modified last_updated lastmod updated modified date".split()  # the first that is there
+_DATES = "last_modified last-modified last_updated lastmod updated modified date".split()  # in order of preference
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?![\d-])")
 _BLOCK_SCALAR = re.compile(r"[>|][+-]?\d?$")
 
 
 class FrontMatter(NamedTuple):
-    """What the lines in front of a page say of it; "" for what they do not."""
+    """Title and date from a page's front matter; empty if it does not give them."""
 
     title: str = ""
     date: str = ""
 
 
 def split_front_matter(text: str) -> tuple[FrontMatter, str]:
-    """The front matter of a page, and the text behind it; all of the text if there is none."""
+    """Split a page into its front matter and the text after it."""
     match = _YAML.match(text) or _TOML.match(text)
     if match is None:
         return FrontMatter(), text
@@ -116,12 +119,13 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
 
 
 def day(value: str) -> str:
-    """A date without its time, if it is written as ISO 8601; else the first 40 characters of what is written."""
+    """Return an ISO 8601 date without its time; of any other value its first 40 characters."""
     iso = _ISO_DATE.match(value.strip())
     return iso.group() if iso else value.strip()[:40]
 
 
 def _metadata(body: str, key: str) -> str:
+    """Return the value of a key in YAML or TOML front matter; empty if it is missing."""
     match = re.search(
         rf"^(?:{key}|\"{key}\")[ \t]*[:=][ \t]*(?P<first>[^\n]*)(?P<more>(?:\n[ \t]+[^\n]*)*+)", body, re.MULTILINE
     )
@@ -130,27 +134,28 @@ def _metadata(body: str, key: str) -> str:
     first, continuation = match["first"].strip(), match["more"]
     value = continuation if _BLOCK_SCALAR.match(first) else first + continuation
     value = " ".join(value.split())
-    if quoted := re.match(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'", value):
-        double, single_quoted = quoted.groups()
-        return (
-            double.replace('\\"', '"').replace("\\\\", "\\") if double is not None else single_quoted.replace("''", "'")
-        )
+    quoted = re.match(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'", value)
+    if quoted:
+        double_quoted, single_quoted = quoted.groups()
+        if double_quoted is None:
+            return single_quoted.replace("''", "'")
+        return double_quoted.replace('\\"', '"').replace("\\\\", "\\")
     return re.split(r"[ \t]#", value)[0].strip()
 
 
-MAX_UNPACKED = 200 * 1000 * 1000  # bytes of a Word file's parts together; a book without pictures has about 5 million
+MAX_UNPACKED = 200 * 1000 * 1000  # bytes of a Word file when unpacked; a book without pictures has about 5 million
 _ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 
 
 def read_pdf(path: Path, relative: str) -> Document:
-    """A PDF's Document; `pages` says where each page begins."""
+    """Read a PDF. `pages` holds the offset at which each page begins."""
     _refuse_encrypted(path)
     with _quiet("pypdf"):
         from llama_index.readers.file import PDFReader
 
         try:
             texts = [page.text or "" for page in PDFReader().load_data(path)]
-        except Exception as error:  # pypdf raises whatever its internals stumble over, all of it a broken file
+        except Exception as error:  # of a broken file pypdf raises many kinds of errors
             raise Unreadable(
                 f"a PDF that cannot be read ({_cause(error)}); open it and print it to a new PDF"
             ) from error
@@ -170,7 +175,7 @@ def read_pdf(path: Path, relative: str) -> Document:
 
 
 def _refuse_encrypted(path: Path) -> None:
-    """An owner's password alone hinders printing, not reading; a user's password hinders both."""
+    """Refuse a PDF that needs a password to be read. An owner's password alone only restricts printing."""
     import pypdf
 
     with _quiet("pypdf"):
@@ -180,7 +185,7 @@ def _refuse_encrypted(path: Path) -> None:
                 locked = reader.is_encrypted and not reader.decrypt("")
         except OSError:
             raise
-        except Exception as error:  # as above
+        except Exception as error:  # see read_pdf
             encrypted = isinstance(error, pypdf.errors.DependencyError)
             fault = "an encrypted PDF" if encrypted else f"not a PDF, or a broken one ({_cause(error)})"
             raise Unreadable(f"{fault}; open it and print it to a new PDF") from error
@@ -189,19 +194,20 @@ def _refuse_encrypted(path: Path) -> None:
 
 
 def read_docx(path: Path, relative: str) -> Document:
-    """A Word file's Document. Headings and lists are not distinguished: the reader gives paragraphs."""
+    """Read a Word file as paragraphs; LlamaIndex's reader does not tell headings and lists."""
     _guard_docx(path)
     with _quiet("docx2txt"):
         from llama_index.readers.file import DocxReader
 
         try:
             text = "".join(part.text or "" for part in DocxReader().load_data(path))
-        except Exception as error:  # of a broken file, each layer of the reader raises its own
+        except Exception as error:  # of a broken file each layer of the reader raises its own error
             raise Unreadable(f"a Word file that cannot be read ({_cause(error)}); open it and save it again") from error
     return parse_text(_clean(text), relative)
 
 
 def _guard_docx(path: Path) -> None:
+    """Refuse a Word file that is not one, unpacks to too much, or declares XML entities."""
     try:
         with zipfile.ZipFile(path) as packed:
             total = sum(part.file_size for part in packed.infolist())
@@ -210,27 +216,27 @@ def _guard_docx(path: Path) -> None:
             for part in packed.infolist():
                 if not part.filename.lower().endswith((".xml", ".rels")):
                     continue
-                # What it unpacks to is cut off at the size it declares, which was counted above.
+                # Unpacking stops at the declared size, which was counted above.
                 content = packed.read(part)
                 if any(mark in content for mark in _ENTITY):
                     raise Unreadable(
-                        f"{part.filename} in it declares XML entities, which no Word file needs; not opened"
+                        f"its {part.filename} declares XML entities, which Word files do not need; not opened"
                     )
     except Unreadable:
         raise
-    except Exception as error:  # zipfile's own, zlib's, and more
+    except Exception as error:  # zipfile, zlib and others raise their own errors
         fault = f"broken, encrypted or in the old .doc format ({_cause(error)})"
-        raise Unreadable(f"not a Word file that can be read: {fault}; save it again as .docx") from error
+        raise Unreadable(f"not a readable Word file: {fault}; save it again as .docx") from error
 
 
 def _clean(text: str) -> str:
-    """Extracted text may hold NULs and halves of surrogate pairs, which no store can keep."""
+    """Remove NULs and lone surrogates from extracted text, which SQLite cannot store, and unify newlines."""
     text = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _cause(error: BaseException) -> str:
-    """The first line of what went wrong; LlamaIndex's PDF reader wraps it in the error of its retries."""
+    """Return the first line of an error; LlamaIndex's PDF reader wraps the real one in a retry error."""
     attempt = getattr(error, "last_attempt", None)
     inner = attempt.exception() if attempt is not None else None
     cause = inner if inner is not None else error
@@ -239,9 +245,9 @@ def _cause(error: BaseException) -> str:
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """No warnings of a library on the screen while it reads: what matters becomes a Problem.
+    """Silence a library's warnings while it reads; what matters becomes a Problem.
 
-    One of LlamaIndex's readers sets up logging for the program when it is imported; that is undone.
+    One of LlamaIndex's readers configures the root logger when it is imported; that is undone.
     """
     logger, root = logging.getLogger(name), logging.getLogger()
     level, root_level, handlers = logger.level, root.level, root.handlers[:]

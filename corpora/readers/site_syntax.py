@@ -1,4 +1,4 @@
-"""What site generators add to Markdown goes; the words that a person wrote, such as titles, stay. Code stays as it is.
+"""Removes the syntax that site generators add to Markdown; words such as titles stay, and code is not changed.
 
 Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists),
 Docusaurus (`:::`), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, footnotes, and the tags of Liquid, Jinja,
@@ -27,14 +27,14 @@ _TAGS = re.compile(
     r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:(?:\{[^{}\n]{0,200}\})?)(?P<space>[ ]?)"
 )
 _IN_ADDRESS = re.compile(r"(?:\]\(<?|\]:[ \t]*<?|://|=[\"']?)[^\s\"'()<>]*$")
-"""The target of a link or an HTML attribute has begun."""
+"""Matches a text that ends inside a link target or an HTML attribute."""
 _PLUMBING = frozenset(
     """
     assign block blocktrans blocktranslate break capture case comment continue cycle decrement elif else elseif elsif
     extends filter for from highlight if ifchanged import increment layout load macro raw set unless when with
     """.split()
 )
-"""Tags without a word for readers, whatever they quote."""
+"""Tags that show the reader nothing."""
 _SHOWS_A_THING = frozenset(
     """
     asset audio badge codepen css data datatable download embed emoji fig figure file gist i18n icon image img imgproc
@@ -42,7 +42,7 @@ _SHOWS_A_THING = frozenset(
     tweet url var video vimeo youtube
     """.split()
 )
-"""A tag with one of these in its name shows a file, a page or a variable: a single word in it is that thing's name."""
+"""Parts of tag names that show a file, a page or a variable; a single word in such a tag is only its name."""
 _WORD_KEYS = frozenset("alt body caption content description heading label message summary text title".split())
 _STYLES = frozenset(
     """
@@ -50,7 +50,7 @@ _STYLES = frozenset(
     right secondary slim success tip warn warning yellow
     """.split()
 )
-"""How a box looks, which no reader sees in words; with a capital it is its title."""
+"""Styles of a box, which a reader does not see as words; written with a capital they are its title."""
 _ARGUMENT = re.compile(
     r"(?:(?P<key>[\w-]{1,60})[ \t]*[=:][ \t]*)?(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>(?:[^'\\]|\\.)*)')",
     re.DOTALL,
@@ -65,7 +65,7 @@ _PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 
 def strip_site_syntax(text: str) -> str:
-    """`text` as plain Markdown. Takes time linear in the length of the text."""
+    """Return `text` as plain Markdown. Takes time linear in its length."""
     stretches = []
     for is_code, group in groupby(_lines(_without_comments(text)), key=lambda line: line[1]):
         stretch = "\n".join(line for line, _ in group)
@@ -74,20 +74,30 @@ def strip_site_syntax(text: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """`text` without HTML comments, except in code."""
+    """Return `text` without HTML comments, except in code."""
     pieces, after = [], 0
-    while (start := text.find("<!--", after)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+    while True:
+        start = text.find("<!--", after)
+        end = text.find("-->", start + 4) if start >= 0 else -1
+        if end < 0:
+            break
         line_start = text[text.rfind("\n", 0, start) + 1 : start]
         is_code = "`" in line_start or line_start.startswith(("    ", "\t"))
-        pieces.append(text[after : start + 4 if is_code else start])
-        after = start + 4 if is_code else end + 3
+        if is_code:
+            pieces.append(text[after : start + 4])
+            after = start + 4
+        else:
+            pieces.append(text[after:start])
+            after = end + 3
     return "".join((*pieces, text[after:]))
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """(line, whether it is code): the body of an admonition moved to the left, the marks of blocks gone."""
+    """Yield (line, whether it is code), with the bodies of admonitions moved to the left and the markers of blocks
+    removed.
+    """
     fence = ""
-    bodies: list[int] = []  # indents of the bodies that are open, each of which moves to the left by four
+    bodies: list[int] = []  # indents of the open bodies, each of which moves to the left by four
     for line in text.split("\n"):
         indent = len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
         if line.strip() and not fence:
@@ -119,6 +129,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _dedent(line: str, width: int) -> str:
+    """Remove up to `width` columns of indent from a line."""
     if not width:
         return line
     expanded = line.expandtabs(4)
@@ -126,17 +137,20 @@ def _dedent(line: str, width: int) -> str:
 
 
 def _marker_words(words: str) -> str:
-    """The title behind the mark of a box: `note "Title"`, `tip Title`, `info[Title]`."""
+    """Return the title in the marker of a box: `note "Title"`, `tip Title`, `info[Title]`."""
     quoted = re.search(r"\"([^\"]*)\"|\[([^\[\]]*)\]", words)
     return (quoted[1] or quoted[2] or "").strip() if quoted else " ".join(words.split()[1:])
 
 
 def _without_tags(text: str) -> str:
+    """Replace the tags in `text` by the words that a reader sees."""
+
     def replacement(match: re.Match[str]) -> str:
         if match["code"]:
             return match.group()
         words = (match["keys"] or "").replace('"', "")
-        if tag := match["tag"] or match["shortcode"]:
+        tag = match["tag"] or match["shortcode"]
+        if tag:
             in_address = _IN_ADDRESS.search(text, max(0, match.start() - 300), match.start())
             words = "" if in_address else _tag_words(tag)
             if words and _opens_paragraph(text, match.start()) and text.startswith("\n", match.end()):
@@ -149,13 +163,15 @@ def _without_tags(text: str) -> str:
 
 
 def _opens_paragraph(text: str, start: int) -> bool:
-    """Whether a line begins before `start`, below a blank one or a tag."""
+    """Return whether a paragraph begins at `start`: nothing, a blank line or a tag precedes it."""
     before = text[max(0, start - 80) : start].rstrip(" \t")
     return not before or before.endswith(("\n\n", "%}\n", "}}\n"))
 
 
 def _tag_words(tag: str) -> str:
-    """The quoted arguments of a tag that readers see: titles, captions, sentences, names such as "admins-github"."""
+    """Return the quoted arguments of a tag that a reader sees: titles, captions, sentences, names such as
+    "admins-github".
+    """
     name, arguments = (*tag.strip("-+~ \t\n").split(maxsplit=1), "", "")[:2]
     if name in _PLUMBING:
         return ""
@@ -173,7 +189,7 @@ def _tag_words(tag: str) -> str:
         elif " " in value:
             is_words = not _CODE.search(value) and not (shows_a_thing and _FILE.search(value))
         else:
-            # "admins-github" is a name, "md" behind a title is none.
+            # "admins-github" is a name, "md" after a title is not.
             is_name = not value[0].islower() or (position == 0 and value not in _STYLES)
             is_words = is_name and not shows_a_thing and not _NO_WORD.search(value) and not _FILE.search(value)
         if is_words:
@@ -182,7 +198,7 @@ def _tag_words(tag: str) -> str:
 
 
 def _page_words(link: re.Match[str]) -> str:
-    """A wiki link's words, or the name of its page; nothing of what is embedded.
+    """Return a wiki link's words, or else the name of its page; nothing for an embedded page.
 
     GitHub's wikis write the words first, others the page.
     """

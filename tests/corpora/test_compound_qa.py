@@ -100,7 +100,7 @@ def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
     ({"ID": ...}, "'ID' is missing"),
     ({"context": 0}, "'context' is int, not text"),
     ({"com_question": " "}, "'com_question' is empty"),
-    ({}, "stood in line 1 already; the first is kept"),
+    ({}, "is already in line 1; the first is kept"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     tmp_path: Path, changes: dict[str, Any], message: str

@@ -101,7 +101,7 @@ def test_what_was_changed_or_lost_is_repaired_and_the_change_kept(host):
 
 def test_a_later_command_keeps_what_is_complete(host):
     host.twists[TASKS] = lambda handler, content: handler.send(200, content[:1000], length=len(content))
-    with pytest.raises(TurnmarkError, match="what is complete is kept") as caught:
+    with pytest.raises(TurnmarkError, match="complete files are kept") as caught:
         fetched(host)
     assert caught.value.exit_code == 1
     assert nothing_is_there()
@@ -142,9 +142,10 @@ ROW = {"path": TASKS, "mode": "100644", "type": "blob", "sha": "0" * 40, "size":
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ((200, b"<html>"), "not a reply that can be read"), ((200, b"[" * 100_000), "not a reply that can be read"),
-        (tree(ROW | {"size": -1}), r"not a reply .*tree\.0\.size"),
-        (tree(ROW | {"sha": "zz"}), "'git:zz' is no checksum"), (tree(ROW | {"size": 10**12}), "at most 1,000,000,000"),
+        ((200, b"<html>"), "an unreadable reply"), ((200, b"[" * 100_000), "an unreadable reply"),
+        (tree(ROW | {"size": -1}), r"unreadable reply .*tree\.0\.size"),
+        (tree(ROW | {"sha": "zz"}), "'git:zz' is not a checksum"),
+        (tree(ROW | {"size": 10**12}), "at most 1,000,000,000"),
         (tree(ROW | {"mode": "120000"}), "layout has changed"), (tree(ROW | {"path": f"../{TASKS}"}), "layout has"),
         (tree(ROW | {"path": f"/{TASKS}"}), "layout has changed"),
         ((401, b""), "401 Client Error"),
@@ -164,7 +165,7 @@ def test_a_revision_that_is_none(host):
         with pytest.raises(RequestError, match="a branch, tag or commit"):
             fetched(host, bad)
     host.pages[f"/repos/{NAME}/commits/main"] = (200, b"not a commit")
-    with pytest.raises(TurnmarkError, match="not a reply that can be read"):
+    with pytest.raises(TurnmarkError, match="an unreadable reply"):
         fetched(host)
 
 

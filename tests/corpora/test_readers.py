@@ -113,7 +113,7 @@ def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
     ]
     wrong = {item.line: item.what for item in items if isinstance(item, Problem)}
     starts = {
-        3: "the id '1' stood in line 1 already", 4: "'_id' is int, not text", 5: "'text' is empty", 6: "'_id' is empty",
+        3: "the id '1' is already in line 1", 4: "'_id' is int, not text", 5: "'text' is empty", 6: "'_id' is empty",
         7: "'_id' is missing", 8: "not a JSON object", 9: "not JSON", 11: "not valid UTF-8 text",
         12: "not valid UTF-8 text", 13: "not JSON", 14: "'title' is int, not text",
     }  # fmt: skip

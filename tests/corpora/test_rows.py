@@ -62,7 +62,7 @@ def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path, loa
     assert "not a JSON object" in problems[4]
     assert "not valid UTF-8" in problems[6]
     assert sum("at most 16,777,216 are read" in message for message in problems.values()) == 1
-    assert sum("stood in line 1 already; the first is kept" in message for message in problems.values()) == 1
+    assert sum("is already in line 1; the first is kept" in message for message in problems.values()) == 1
 
 
 @every_loader
@@ -125,7 +125,7 @@ def test_a_row_with_a_text_alone_and_rows_with_variants(tmp_path: Path) -> None:
     ({"text": " "}, "'text' is empty"),
     ({"text": "t", "variants": "x"}, "'variants' is neither a list of texts nor an object"),
     ({"text": "t", "variants": ["x", " "]}, "'2' is empty"),
-    ({"text": "t", "variants": {"raw": "x"}}, "'variants': 'raw' is the row's own text"),
+    ({"text": "t", "variants": {"raw": "x"}}, "'variants': 'raw' is the name of the row's text"),
 ])  # fmt: skip
 def test_a_wrong_row_is_a_problem_with_its_line_and_stops_no_other(
     tmp_path: Path, row: dict[str, Any], message: str

@@ -24,12 +24,12 @@ from turnmark.evaluation.scores.stats import alpha_figure, correlation_figure, i
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        (lambda c: c["evaluations"].__setitem__(2, "x"), "evaluations[2]: is no object"),
+        (lambda c: c["evaluations"].__setitem__(2, "x"), "evaluations[2]: is not an object"),
         (lambda c: c["evaluations"][2].update(model_id="who"), "evaluations[2].model_id: no model 'who' in the file"),
         (lambda c: c["evaluations"][2].update(model_response=7), "evaluations[2]: 'model_response' is int, not text"),
         (lambda c: c["evaluations"].append(c["evaluations"][2]), "evaluations[36]: 'llama-3.1-405b"),
         (lambda c: c["evaluations"][4]["annotations"]["rl_f"]["composite"].update(value="NaN"),
-         "evaluations[4].annotations.rl_f.composite: 'NaN' is no finite number"),
+         "evaluations[4].annotations.rl_f.composite: 'NaN' is not a finite number"),
     ],
 )  # fmt: skip
 def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path, change, place):
@@ -44,7 +44,8 @@ def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path, chan
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is not JSON"), ("[1]", "is no JSON object"), ("{}", "no list under models, metrics, tasks, evaluations"),
+        ("", "is not JSON"), ("[1]", "is not a JSON object"),
+        ("{}", "no list under models, metrics, tasks, evaluations"),
         ('{"models": [], "metrics": [], "tasks": []}', "no list under evaluations"), ("[" * 100_000, "is not JSON"),
     ],
 )  # fmt: skip

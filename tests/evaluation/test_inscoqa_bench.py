@@ -165,7 +165,7 @@ def test_a_run_over_broken_data_counts_them_by_line(turnmark, tmp_path):
     assert (summary["n"], summary["failed"]) == (2, 0)
     skipped = [note for note in summary["notes"] if "test.jsonl:" in note]
     assert [re.findall(r"test.jsonl:(\d)", note) for note in skipped] == [["2"], ["3"], ["4"], ["5"], ["6"]]
-    assert "the id 'a' stood in line 1 already" in skipped[2]
+    assert "the id 'a' is already in line 1" in skipped[2]
 
 
 def test_a_split_is_chosen_by_its_file(tmp_path):
