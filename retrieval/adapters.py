@@ -1,4 +1,4 @@
-"""LlamaIndex and Turnmark find for each other: any LlamaIndex retriever by name, and ours as a LlamaIndex retriever."""
+"""Adapters for LlamaIndex: uses a LlamaIndex retriever in Turnmark, and a Turnmark retriever in LlamaIndex."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from turnmark.retrieval.types import Hit, Query, Retriever
 LIST = "llama-index"
 
 DEPTH = 100
-"""Nodes asked for a text where several lists are fused: what finds them may be a paid service a call away."""
+"""Nodes requested for each text if several lists are fused: the retriever may call a paid service."""
 
 
 class LlamaIndexRetriever:
-    """A LlamaIndex retriever as one of ours; see `turnmark.retrieval.types.Retriever`.
+    """A LlamaIndex retriever with Turnmark's interface (`turnmark.retrieval.types.Retriever`).
 
-    A node whose id is a passage's id is that passage; any other becomes a new passage. The order is by the
-    nodes' scores; where a list has a node without one, it stays in the order given with scores 1 / rank. A message and
-    its variants are searched one by one and fused.
+    A node with the id of a passage is that passage; any other node becomes a new passage. Nodes are ordered by score;
+    a list in which a node has no score keeps its order, with scores 1 / rank. A message and its variants are searched
+    one after the other, and the lists are fused.
 
     Args:
         name: the spec in normal form.
-        inner: a LlamaIndex `BaseRetriever`. Its own `similarity_top_k` is raised to what is asked, never lowered.
-        index: whose passages nodes may be.
+        inner: a LlamaIndex `BaseRetriever`. Its `similarity_top_k` is raised to the `k` of a search, never lowered.
+        index: the index whose passages the nodes may be.
     """
 
     def __init__(self, name: str, inner: Any, index: Index) -> None:
         self.name, self._inner, self.index = name, inner, index
-        # A retriever of unknown make, on which `similarity_top_k` is set: one search at a time.
+        # One search at a time: `similarity_top_k` is set on the retriever, which may not be safe for threads.
         self._lock = threading.Lock()
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
@@ -57,7 +57,7 @@ class LlamaIndexRetriever:
         return [self._hits(query, k) for query in queries]
 
     def neighbours(self, passage: Passage) -> list[Passage]:
-        """The index's passages of the same document, in reading order; none for a document that it lacks."""
+        """Return the index's passages of the same document, in reading order; none if the index lacks the document."""
         return self.index.neighbours(passage)
 
     def _hits(self, query: Query, k: int) -> list[Hit]:
@@ -67,12 +67,13 @@ class LlamaIndexRetriever:
         rows: dict[str, int] = {}
         lists = []
         for number, text in enumerate(texts):
-            found = self._found(text, depth)
-            for passage, _ in found:
+            scored_passages = self._found(text, depth)
+            for passage, _ in scored_passages:
                 if rows.setdefault(passage.id, len(passages)) == len(passages):
                     passages.append(passage)
             name, weight = (f"{LIST}+{number}", VARIANT_WEIGHT) if number else (LIST, 1.0)
-            lists.append(RankedList(name, TopK.from_pairs((rows[each.id], score) for each, score in found), weight))
+            pairs = [(rows[passage.id], score) for passage, score in scored_passages]
+            lists.append(RankedList(name, TopK.from_pairs(pairs), weight))
         fused = fuse(lists, k)
         return [
             Hit(passage=passages[row], score=score, found=found_in)
@@ -80,7 +81,7 @@ class LlamaIndexRetriever:
         ]
 
     def _found(self, text: str, k: int) -> list[tuple[Passage, float]]:
-        """The `k` best passages for a text with their scores, best first, none twice."""
+        """Return the `k` best passages for a text with their scores, best first, without duplicates."""
         nodes = self._retrieve(text, k)
         scores = [score for score in map(_score, nodes) if score is not None]
         if len(scores) < len(nodes):
@@ -94,24 +95,25 @@ class LlamaIndexRetriever:
     def _retrieve(self, text: str, k: int) -> list[Any]:
         try:
             with self._lock:
-                if isinstance(configured := getattr(self._inner, "similarity_top_k", None), int) and configured < k:
+                configured = getattr(self._inner, "similarity_top_k", None)
+                if isinstance(configured, int) and configured < k:
                     self._inner.similarity_top_k = k
                 nodes = list(self._inner.retrieve(text))
         except TurnmarkError:
             raise
-        except Exception as error:  # whatever a third party's retriever raises; it is reported, not swallowed
+        except Exception as error:  # a third party's retriever may raise anything
             raise TurnmarkError(f"retriever {self.name} failed: {redact(error)}") from None
         return nodes
 
     def _passages(self, nodes: Sequence[Any]) -> list[Passage]:
-        """A passage a node, in their order."""
+        """Return the passage of each node, in their order."""
         rows = self.index.store.rows_of([str(node.node.node_id) for node in nodes])
-        ours = dict(zip(rows, self.index.store.by_rows(list(rows.values())), strict=True))
-        return [ours.get(str(node.node.node_id)) or passage_of(node.node) for node in nodes]
+        indexed = dict(zip(rows, self.index.store.by_rows(list(rows.values())), strict=True))
+        return [indexed.get(str(node.node.node_id)) or passage_of(node.node) for node in nodes]
 
 
 def _score(node: Any) -> float | None:
-    """A node's score, where it is a number."""
+    """Return a node's score; None if it is not a finite number."""
     try:
         score = float(node.score)
     except (TypeError, ValueError):
@@ -120,37 +122,43 @@ def _score(node: Any) -> float | None:
 
 
 def passage_of(node: Any) -> Passage:
-    """A LlamaIndex node as a passage: its text without metadata, and of the metadata what LlamaIndex's readers write.
+    """Convert a LlamaIndex node to a passage: its text without metadata, and the metadata that LlamaIndex's readers
+    write.
 
-    `document` is the node's `ref_doc_id`, else its file, else its own id; without offsets it starts at 0.
+    `document` is the node's `ref_doc_id`, or else its file, or else its id. A node without offsets starts at 0.
     """
     text = node.get_content(metadata_mode=MetadataMode.NONE)
-    path = _told_by(node, "file_path", "path", "file_name")
-    page = _told_by(node, "page_label", "page")
+    path = _metadata(node, "file_path", "path", "file_name")
+    page = _metadata(node, "page_label", "page")
     start = getattr(node, "start_char_idx", None)
     start = start if isinstance(start, int) and start >= 0 else 0
     return Passage(
         id=str(node.node_id),
         document=str(getattr(node, "ref_doc_id", None) or path or node.node_id),
-        title=_told_by(node, "title", "document_title", "file_name"),
+        title=_metadata(node, "title", "document_title", "file_name"),
         text=text,
         start=start,
         end=start + len(text),
         path=path,
-        section=_told_by(node, "section", "header_path"),
+        section=_metadata(node, "section", "header_path"),
         page=int(page) if page.isascii() and page.isdigit() and len(page) < 10 else None,
-        date=_told_by(node, "date"),
+        date=_metadata(node, "date"),
     )
 
 
-def _told_by(node: Any, *keys: str) -> str:
-    """The first of these metadata that is there, as text; empty where none is."""
-    values = (node.metadata.get(key) for key in keys)
-    return next((str(value) for value in values if isinstance(value, str | int) and str(value)), "")
+def _metadata(node: Any, *keys: str) -> str:
+    """Return the value of the first key that a node's metadata has, as text; empty if it has none."""
+    for key in keys:
+        value = node.metadata.get(key)
+        if isinstance(value, str | int) and str(value):
+            return str(value)
+    return ""
 
 
 def open_llama_index_retriever(spec: Spec, index: Index) -> Retriever:
-    """`llama-index:pkg.mod:factory`: `factory(index)` gives a LlamaIndex retriever, or what has `as_retriever()`."""
+    """Open `llama-index:pkg.mod:factory`: `factory(index)` returns a LlamaIndex retriever, or an object with
+    `as_retriever()`.
+    """
     factory = load_python(spec.argument, "retriever")
     try:
         retriever = factory(index)
@@ -169,12 +177,12 @@ def open_llama_index_retriever(spec: Spec, index: Index) -> Retriever:
 
 
 def as_llama_index(retriever: Retriever, k: int = 10) -> TurnmarkRetriever:
-    """One of our retrievers as a LlamaIndex `BaseRetriever` that gives `k` nodes; see `node_of`."""
+    """Wrap a Turnmark retriever as a LlamaIndex `BaseRetriever` that returns `k` nodes; see `node_of`."""
     return TurnmarkRetriever(retriever, k)
 
 
 class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
-    """A Turnmark retriever; `similarity_top_k` is how many nodes it gives."""
+    """A LlamaIndex retriever that searches with a Turnmark retriever and returns `similarity_top_k` nodes."""
 
     def __init__(self, retriever: Retriever, similarity_top_k: int) -> None:
         super().__init__()
@@ -186,7 +194,7 @@ class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
 
 
 def node_of(passage: Passage) -> TextNode:
-    """A passage as a LlamaIndex `TextNode`, from which `passage_of` makes the same passage again.
+    """Convert a passage to a LlamaIndex `TextNode`; `passage_of` converts it back.
 
     The ids are the passage's and the document's; title, section, `file_path` and `page_label` are in its metadata.
     """

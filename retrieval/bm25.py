@@ -26,24 +26,26 @@ _STOP_LISTS = {"english": "EN_PLUS"}
 
 
 class BM25Settings(Record):
-    """What a BM25 index is built with. k1 and b are the values of Anserini and Pyserini for passages."""
+    """The settings of a BM25 index. The defaults of k1 and b are those of Anserini and Pyserini for passages."""
 
     k1: float = Field(default=0.9, ge=0, le=10)
     b: float = Field(default=0.4, ge=0, le=1)
-    language: str = Field(default="english", description="a Snowball language, or 'none': neither stems nor stop words")
+    language: str = Field(
+        default="english", description="a Snowball language, or 'none': no stemming and no stop words"
+    )
 
 
 def languages() -> list[str]:
-    """The languages that can be asked for."""
+    """Return the valid languages."""
     import Stemmer
 
     return [*sorted(Stemmer.algorithms()), "none"]
 
 
 def analyser(language: str) -> Analyser:
-    """Text to index terms: lower-cased words, stemmed, without the stop words that bm25s ships for the language.
+    """Return the function from a text to its index terms: lower-cased, stemmed words without bm25s's stop words.
 
-    Stems are remembered, since the same words come again and again.
+    Stems are cached.
     """
     if language == "none":
         return words
@@ -57,18 +59,18 @@ def analyser(language: str) -> Analyser:
     def analyse(text: str) -> list[str]:
         terms = []
         for word in words(text):
-            if word not in stop:
-                term = stems.get(word)
-                if term is None:
-                    term = stems[word] = stem(word)
-                terms.append(term)
+            if word in stop:
+                continue
+            if word not in stems:
+                stems[word] = stem(word)
+            terms.append(stems[word])
         return terms
 
     return analyse
 
 
 def build_bm25(texts: Iterable[str], folder: Path, settings: BM25Settings) -> None:
-    """Index texts (row numbers in their order) into `folder`; memory holds the term ids, not the texts."""
+    """Write the BM25 index of texts, numbered in their order, into `folder`. Holds term ids in memory, not texts."""
     import bm25s
 
     analyse = analyser(settings.language)
@@ -83,7 +85,7 @@ def build_bm25(texts: Iterable[str], folder: Path, settings: BM25Settings) -> No
 
 
 class BM25:
-    """A BM25 index opened for searching."""
+    """A BM25 index, opened for searching."""
 
     def __init__(self, folder: Path, settings: BM25Settings) -> None:
         import bm25s
@@ -94,11 +96,15 @@ class BM25:
         self.rows = int(self._model.scores["num_docs"])
 
     def top(self, text: str, k: int, rows: NDArray[np.bool_] | None = None) -> TopK:
-        """The `k` best rows with a score above 0; `rows` masks what may be found."""
+        """Return the `k` best rows with a score above 0.
+
+        Args:
+            rows: True for each row that may be found; None: every row.
+        """
         return top_k(self.scores(text), k, rows, positive=True)
 
     def scores(self, text: str) -> NDArray[np.float32]:
-        """Score of every row for a query text."""
+        """Return the score of every row for a query text."""
         ids = [self._vocabulary[term] for term in self.analyse(text) if term in self._vocabulary]
         if not ids:
             return np.zeros(self.rows, dtype=np.float32)

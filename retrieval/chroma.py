@@ -1,6 +1,7 @@
-"""Vectors in Chroma, in a folder or on a server: written once when an index is built, then only read. No telemetry.
+"""Stores vectors in Chroma, in a folder or on a server, without telemetry.
 
-For indexes of more passages than a flat file serves (`turnmark.retrieval.vectors`), and for servers.
+Used for servers, and for indexes with more passages than a flat file serves (`turnmark.retrieval.vectors`). The vectors
+are written once, when an index is built.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from turnmark.retrieval.servers import Served, read_note, redact
 TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000
 SECONDS = 60.0
-"""The longest wait for an answer."""
+"""Timeout of a request."""
 COLLECTION = "passages"
 # Chosen so that recall@10 against exact search stays above .99 on the MTRAG pools; a data test measures it.
 HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 200, "max_neighbors": 32, "ef_search": 256}
@@ -29,27 +30,28 @@ PAGE = 1000
 
 
 def open_client(server: Served) -> Any:
-    """A client for a server, which has answered; the token comes from the environment."""
+    """Connect to a server and return the client. The token is read from the environment."""
     import chromadb
     import httpx
 
     url, token = server.url, os.environ.get(TOKEN)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with _named_errors(f"the Chroma server at {url}"):
-        # Chroma's own client waits for ever for its first answer.
+        # Chroma's client has no timeout for its first request.
         httpx.get(f"{url}/api/v2/heartbeat", timeout=SECONDS, headers=headers).raise_for_status()
         client: Any = chromadb.HttpClient(
             url, port=PORT, ssl=url.startswith("https:"), headers=headers,
             settings=chromadb.Settings(anonymized_telemetry=False),
         )  # fmt: skip
-    if (session := getattr(getattr(client, "_server", None), "_session", None)) is not None:
+    session = getattr(getattr(client, "_server", None), "_session", None)
+    if session is not None:
         session.timeout = SECONDS
     return client
 
 
 @contextmanager
 def _named_errors(owner: str) -> Iterator[None]:
-    """What Chroma raises, as ours; a server's client raises a plain Exception for whatever answer it does not know."""
+    """Turn Chroma's errors into TurnmarkErrors; its client raises a plain Exception for unknown answers."""
     try:
         yield
     except TurnmarkError:
@@ -61,7 +63,7 @@ def _named_errors(owner: str) -> Iterator[None]:
 
 
 def delete_collection(server: Served) -> None:
-    """Delete a collection, if it is there."""
+    """Delete a collection, if it exists."""
     from chromadb.errors import NotFoundError
 
     client = open_client(server)
@@ -75,9 +77,9 @@ def delete_collection(server: Served) -> None:
 
 
 class ChromaVectors:
-    """One Chroma collection: in a folder, or on the server that a note in that folder names.
+    """A Chroma collection: in a folder, or on the server that a note in the folder names.
 
-    With `create` it is made, on `server` if one is given, where it replaces one of that name.
+    With `create` a new collection is made, on `server` if given, where it replaces one of the same name.
     """
 
     def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:
@@ -88,9 +90,13 @@ class ChromaVectors:
         name = server.name if server else COLLECTION
         with _named_errors(self._owner):
             self._client = open_client(server) if server else _open_files(folder)
-            made = {"configuration": {"hnsw": HNSW}} if create else {}
-            opener = self._client.create_collection if create else self._client.get_collection
-            self._collection: Any = opener(name, embedding_function=None, **made)
+            self._collection: Any
+            if create:
+                self._collection = self._client.create_collection(
+                    name, embedding_function=None, configuration={"hnsw": HNSW}
+                )
+            else:
+                self._collection = self._client.get_collection(name, embedding_function=None)
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[dict[str, Any]]) -> None:
         """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""
@@ -101,14 +107,14 @@ class ChromaVectors:
 
     @cached_property
     def count(self) -> int:
-        """How many vectors are stored: a finished collection is only read."""
+        """Number of vectors; read once, since a finished collection does not change."""
         with _named_errors(self._owner):
             return int(self._collection.count())
 
     def query(
         self, vectors: NDArray[np.float32], k: int, filters: Mapping[str, Any] | None = None
     ) -> list[list[tuple[str, float]]]:
-        """For each vector the `k` nearest passages as (id, cosine), best first, equal cosines by id."""
+        """Return for each vector the `k` nearest passages as (id, cosine), best first, equal cosines by id."""
         k = min(k, self.count)
         if not len(vectors) or not k:
             return [[] for _ in vectors]
@@ -118,12 +124,14 @@ class ChromaVectors:
             )
         lists = []
         for ids, distances in zip(response["ids"], response["distances"], strict=True):
-            pairs = ((identifier, 1.0 - float(distance)) for identifier, distance in zip(ids, distances, strict=True))
-            lists.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
+            neighbours: list[tuple[str, float]] = []
+            for identifier, distance in zip(ids, distances, strict=True):
+                neighbours.append((identifier, 1.0 - float(distance)))
+            lists.append(sorted(neighbours, key=lambda neighbour: (-neighbour[1], neighbour[0])))
         return lists
 
     def get(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """The stored vectors of passages, by id; ids that are not there are left out."""
+        """Return the stored vectors of passages, by id; unknown ids are left out."""
         stored: dict[str, NDArray[np.float32]] = {}
         for start in range(0, len(ids), PAGE):
             with _named_errors(self._owner):
@@ -132,14 +140,15 @@ class ChromaVectors:
         return stored
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Every (passage id, content hash) stored, in pages."""
+        """Yield every (passage id, content hash) stored, in pages."""
         for offset in range(0, self.count, PAGE):
             with _named_errors(self._owner):
                 page = self._collection.get(limit=PAGE, offset=offset, include=["metadatas"])
-            yield from ((i, str(m["hash"])) for i, m in zip(page["ids"], page["metadatas"], strict=True))
+            for identifier, metadata in zip(page["ids"], page["metadatas"], strict=True):
+                yield identifier, str(metadata["hash"])
 
     def close(self) -> None:
-        """Let go of the files. The store cannot be used afterwards."""
+        """Close the files. The store cannot be used afterwards."""
         self._client.close()
 
 

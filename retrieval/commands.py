@@ -1,4 +1,4 @@
-"""`turnmark index …` and `turnmark search`."""
+"""The commands `turnmark index …` and `turnmark search`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turnmark.retrieval.manifest import Manifest
     from turnmark.retrieval.types import Hit
 
-index_app = typer.Typer(no_args_is_help=True, help="Build and look after indexes of documents.")
+index_app = typer.Typer(no_args_is_help=True, help="Build and manage indexes of documents.")
 
 Name = Annotated[str, typer.Argument(help="the index's name", metavar="NAME")]
 IndexName = Annotated[
@@ -36,21 +36,25 @@ SHOWN_PROBLEMS = 20
 )
 def build(
     source: Annotated[Path, typer.Argument(help="a folder, one file, or a BEIR corpus.jsonl")],
-    name: Annotated[str, typer.Option("--name", help="what the index will be called")],
+    name: Annotated[str, typer.Option("--name", help="the index's name")],
     retriever: Annotated[
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="what will search it (turnmark list retrievers), such as bm25; default: conversational, with "
-            "splade-tiny once that is fetched",
+            help="retriever to build for (turnmark list retrievers), such as bm25; default: conversational, with "
+            "splade-tiny if that is fetched",
         ),
     ] = None,
     embedder: Annotated[
         str, typer.Option(metavar="SPEC", help="minilm, or sentence-transformers:MODEL", hidden=True)
     ] = "minilm",
-    include: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="only paths that match; repeatable")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="no paths that match; repeatable")] = None,
-    engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="where models work", hidden=True)] = "local",
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="index only paths that match; repeatable")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="leave out paths that match; repeatable")
+    ] = None,
+    engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="where models run", hidden=True)] = "local",
     as_json: AsJson = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
@@ -69,8 +73,7 @@ def build(
     if len(report.problems) > SHOWN_PROBLEMS:
         err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
     if as_json:
-        fields = {k: v for k, v in vars(report).items() if k != "problems"}
-        print_json({**fields, "problems": [problem.model_dump() for problem in report.problems]})
+        print_json({**vars(report), "problems": [problem.model_dump() for problem in report.problems]})
         return
     counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
     if report.unchanged:
@@ -83,7 +86,7 @@ def build(
 def _check_build(
     source: Path, name: str, retriever: str | None, embedder: str, engine: str, include: list[str], exclude: list[str]
 ) -> None:
-    """Look at everything that a build is given."""
+    """Check all arguments of a build and report all mistakes at once."""
     from turnmark.core.home import check_name
     from turnmark.corpora.readers import Globs, read_source
     from turnmark.retrieval.embed import EMBEDDERS
@@ -92,7 +95,8 @@ def _check_build(
 
     errors = ErrorCollector()
     errors.collect(read_source, source)
-    if (path := os.path.realpath(source)) != valid_text(path):
+    path = os.path.realpath(source)
+    if path != valid_text(path):
         errors.add(f"source {path!r}: the path is not valid UTF-8; rename it")
     errors.collect(check_name, name, "index")
     errors.collect(build_settings, retriever or retriever_to_build(), embedder)
@@ -104,10 +108,10 @@ def _check_build(
 
 @index_app.command("list", epilog="Example: turnmark index list --all")
 def list_all(
-    include_internal: Annotated[bool, typer.Option("--all", help="also those that are kept for benchmarks")] = False,
+    include_internal: Annotated[bool, typer.Option("--all", help="also indexes kept for benchmarks")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the indexes there are."""
+    """List the indexes."""
     from turnmark.retrieval.index import list_indexes
 
     manifests = list_indexes(internal=include_internal)
@@ -125,7 +129,7 @@ def list_all(
 
 
 def _made_by(manifest: Manifest) -> str:
-    """The models that an index was built with, and the server that holds a part of it."""
+    """Return the models that an index was built with, and the server that stores its vectors."""
     models = [info.spec for info in (manifest.embedder, manifest.splade) if info]
     location = f" on {manifest.server.url}" if manifest.server else ""
     return (", ".join(models) or "none (bm25)") + location
@@ -133,7 +137,7 @@ def _made_by(manifest: Manifest) -> str:
 
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
 def info(name: Name, as_json: AsJson = False) -> None:
-    """Show what an index holds and how it was made."""
+    """Show what an index holds and how it was built."""
     from turnmark.retrieval.index import open_index
     from turnmark.retrieval.registry import default_retriever
 
@@ -158,29 +162,33 @@ def remove(name: Name) -> None:
 
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
 def verify(name: Name) -> None:
-    """Check an index against itself: checksums, and what Chroma holds."""
+    """Check the files of an index against their checksums, and the contents of Chroma against the passages."""
     from turnmark.retrieval.components import verify_index
     from turnmark.retrieval.index import open_index
     from turnmark.retrieval.manifest import rebuild_command
 
     index = open_index(name)
-    if problems := verify_index(index):
-        command = inert(rebuild_command(index.manifest))
-        raise TurnmarkError("\n".join([*(f"{name}: {problem}" for problem in problems), f"rebuild it with: {command}"]))
-    typer.echo(f"{name}: {index.manifest.passages} passages, everything holds")
+    problems = verify_index(index)
+    if problems:
+        lines = [f"{name}: {problem}" for problem in problems]
+        lines.append(f"rebuild it with: {inert(rebuild_command(index.manifest))}")
+        raise TurnmarkError("\n".join(lines))
+    typer.echo(f"{name}: {index.manifest.passages} passages, everything is intact")
 
 
 def search(
     query: Annotated[str, typer.Argument(help="what to search for")],
     index_name: IndexName,
     retriever: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="default: conversational, as far as the index allows")
+        str | None, typer.Option(metavar="SPEC", help="default: conversational, with what the index was built for")
     ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=1000, help="how many passages")] = 10,
     where: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=GLOB", help="on document, title, path, section, page")
+        list[str] | None, typer.Option(metavar="KEY=GLOB", help="filter by document, title, path, section or page")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="which lists found a passage, rank and score")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="show which lists found a passage, with rank and score")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search an index for passages."""
@@ -199,7 +207,7 @@ def search(
     elif retriever is not None:
         errors.collect(build_settings, retriever)
     errors.raise_all()
-    assert opened is not None, "what could not be opened is a mistake"
+    assert opened is not None, "raise_all reports a retriever that cannot be opened"
     hits = opened.search([Query(text=valid_text(query), where=filters or {})], k)[0]
     if as_json:
         print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
@@ -208,6 +216,7 @@ def search(
 
 
 def _draw(hits: list[Hit], explain: bool) -> None:
+    """Print the hits of a search."""
     from turnmark.core.console import printable
 
     console = Console()
@@ -224,7 +233,7 @@ def _draw(hits: list[Hit], explain: bool) -> None:
 
 
 def parse_where(pairs: list[str]) -> dict[str, str]:
-    """`KEY=GLOB` flags to a mapping."""
+    """Parse `KEY=GLOB` flags into a mapping."""
     from turnmark.retrieval.store import WHERE_KEYS
 
     filters: dict[str, str] = {}

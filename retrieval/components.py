@@ -1,6 +1,6 @@
-"""The components of an index next to its passages: what each is written from, read back as, and checked by.
+"""The components of an index: how each is written, read back for a rebuild, and verified.
 
-The manifest says which components an index has. A component is a folder of its name in the generation.
+The manifest says which components an index has. A component is a folder in the generation's folder.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack
 from turnmark.retrieval.vectors import pack_tokens_of, write_tokens, write_vectors
 
 VECTORS = "vectors"
-"""Key of the passages' vectors in a checkpoint, whichever component they end in."""
-CHUNK_SIZE = 256  # tokens; docs/measured.md has what smaller ones bring
+"""Key of the passages' vectors in a checkpoint, for both components that store them."""
+CHUNK_SIZE = 256  # tokens; smaller ones are measured in docs/measured.md
 SPECIAL_TOKENS = 2
 
 Page = Sequence[tuple[int, str, Passage]]
@@ -42,7 +42,7 @@ Page = Sequence[tuple[int, str, Passage]]
 
 @dataclass(frozen=True)
 class BuildFiles:
-    """What a component is written from."""
+    """The inputs that a component is written from."""
 
     folder: Path
     manifest: Manifest
@@ -51,36 +51,38 @@ class BuildFiles:
     progress: Progress
 
     def values(self, key: str) -> Iterator[list[bytes]]:
-        """The checkpoint's values of a key, in row order, a page at a time."""
+        """Yield the checkpoint's values of a key, in row order, a page at a time."""
         for page in self.store.pages():
             yield self.checkpoint.get(key, [content for _, content, _ in page])
 
 
 class Component:
-    """One component: `name` is that of its folder, and `key` that of its contents in a checkpoint."""
+    """A component of an index. `name` is its folder, `key` names its values in a checkpoint."""
 
     name: ClassVar[str]
     key: ClassVar[str]
 
     def made_by(self, manifest: Manifest) -> str | None:
-        """Fingerprint of the model that made it, empty if none did; None: an index of that manifest lacks it."""
+        """Return the fingerprint of the model behind the component, empty without a model; None if an index with this
+        manifest lacks the component.
+        """
         raise NotImplementedError
 
     def write(self, files: BuildFiles) -> None:
-        """Write its folder, which does not exist yet, from the checkpoint."""
+        """Write the component's new folder from the checkpoint."""
         raise NotImplementedError
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        """Content hash -> its value in a checkpoint, from a finished index, for the passages that have it."""
+        """Return content hash -> checkpoint value, read from a finished index, for the passages that have one."""
         raise NotImplementedError
 
     def verify(self, index: Index) -> Iterator[str]:  # noqa: ARG002
-        """What is wrong with it that checksums do not show."""
+        """Yield what is wrong with the component beyond its files' checksums."""
         return iter(())
 
 
 class BM25Component(Component):
-    """Every index has it: it is cheap, and needs no model."""
+    """BM25, which every index has: it is cheap and needs no model."""
 
     name = key = "bm25"
 
@@ -94,7 +96,7 @@ class BM25Component(Component):
 
 
 class ChromaComponent(Component):
-    """The embedder's vectors in Chroma: on a server, or in files where they are too many to be all compared."""
+    """The embedder's vectors in Chroma: on a server, or in files if there are too many to compare each with a query."""
 
     name, key = "chroma", VECTORS
 
@@ -116,20 +118,26 @@ class ChromaComponent(Component):
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         contents = {passage.id: content for _, content, passage in page}
-        return {contents[i]: vector.tobytes() for i, vector in index.chroma.get(list(contents)).items()}
+        vectors = index.chroma.get(list(contents))
+        return {contents[identifier]: vector.tobytes() for identifier, vector in vectors.items()}
 
     def verify(self, index: Index) -> Iterator[str]:
-        """See `Component.verify`: the ids and content hashes of all, since Chroma's files change."""
-        expected = {p.id: content for page in index.store.pages() for _, content, p in page}
+        """Compare all ids and content hashes with the passages: Chroma's files change, so they have no checksums."""
+        expected: dict[str, str] = {}
+        for page in index.store.pages():
+            for _, content, passage in page:
+                expected[passage.id] = content
         stored = dict(index.chroma.rows())
-        if differing := [i for i in expected.keys() | stored.keys() if expected.get(i) != stored.get(i)]:
-            yield f"chroma has other contents than the {len(expected)} passages: {len(differing)} differ, such as " + (
-                repr(min(differing))
+        differing = [key for key in expected.keys() | stored.keys() if expected.get(key) != stored.get(key)]
+        if differing:
+            yield (
+                f"chroma does not match the {len(expected)} passages: {len(differing)} differ, such as "
+                f"{min(differing)!r}"
             )
 
 
 class FlatComponent(Component):
-    """The embedder's vectors in one file, where they are few."""
+    """The embedder's vectors in one file, for indexes that are small enough."""
 
     name, key = "exact", VECTORS
 
@@ -137,7 +145,7 @@ class FlatComponent(Component):
         return manifest.embedder.fingerprint if manifest.embedder and manifest.exact else None
 
     def write(self, files: BuildFiles) -> None:
-        assert files.manifest.embedder is not None, "`made_by` says so"
+        assert files.manifest.embedder is not None, "see `made_by`"
         shape = files.manifest.passages, files.manifest.embedder.dimension
         write_vectors(files.folder / self.name, files.values(self.key), *shape)
 
@@ -147,7 +155,7 @@ class FlatComponent(Component):
 
 
 class TokensComponent(Component):
-    """The embedder's token vectors."""
+    """The token vectors of the embedder, for late interaction."""
 
     name = key = "tokens"
 
@@ -163,7 +171,7 @@ class TokensComponent(Component):
 
 
 class SpladeComponent(Component):
-    """The terms that a sparse encoder weighs."""
+    """The term weights of a sparse encoder."""
 
     name = key = "splade"
 
@@ -171,7 +179,7 @@ class SpladeComponent(Component):
         return manifest.splade.fingerprint if manifest.splade else None
 
     def write(self, files: BuildFiles) -> None:
-        assert files.manifest.splade is not None, "`made_by` says so"
+        assert files.manifest.splade is not None, "see `made_by`"
         files.progress.start(self.name, None)
         write_sparse(files.folder / self.name, lambda: files.values(self.key), files.manifest.splade.dimension)
 
@@ -184,18 +192,18 @@ COMPONENTS = (BM25Component(), ChromaComponent(), FlatComponent(), TokensCompone
 
 
 def components_of(manifest: Manifest) -> list[Component]:
-    """The components that an index of that manifest has."""
+    """Return the components of an index with this manifest."""
     return [component for component in COMPONENTS if component.made_by(manifest) is not None]
 
 
 def has_all_components(index: Index) -> bool:
-    """Whether all components that the manifest names exist (not whether they are undamaged)."""
+    """Return whether the files of all components exist; they are not checked."""
     names = ["passages.db", *(component.name for component in components_of(index.manifest))]
     return all((index.files / name).exists() for name in names)
 
 
 def _where_values(passage: Passage) -> dict[str, Any]:
-    """What `--where` looks at, as a server keeps it with the passage."""
+    """Return the values that `--where` filters by, as Chroma stores them with a passage."""
     values = {key: getattr(passage, key) for key in WHERE_KEYS}
     return {key: value for key, value in values.items() if value is not None}
 
@@ -205,14 +213,14 @@ def _where_values(passage: Passage) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Encoder:
-    """A model's one pass over the contents: the values it gives for each text, by key in a checkpoint."""
+    """One pass of a model over texts, which gives the values of one or more checkpoint keys."""
 
     keys: tuple[str, ...]
     encode: Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
 
 
 def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
-    """Vectors and, with `tokens`, the token vectors of the same pass."""
+    """Return the encoder of vectors and, with `tokens`, of token vectors in the same pass."""
     if not tokens:
         return Encoder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
 
@@ -224,7 +232,7 @@ def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
 
 
 def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
-    """Each vector brought to length 1 in float32: the flat index compares by dot products."""
+    """Return each vector, scaled to length 1 in float32, as bytes: the flat index compares by dot products."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
 
@@ -235,7 +243,7 @@ def _splade_encoder(encoder: SpladeEncoder) -> Encoder:
 
 
 class Models:
-    """The models that a build needs, loaded; `of` has them by their field in the manifest."""
+    """The loaded models of a build; `of` holds them by their field in the manifest."""
 
     def __init__(self, settings: BuildSettings) -> None:
         self.of: dict[str, Embedder | SpladeEncoder] = {}
@@ -248,7 +256,7 @@ class Models:
             self.encoders.append(_splade_encoder(encoder))
 
     def infos(self) -> dict[str, ModelInfo | None]:
-        """The manifest's fields."""
+        """Return the models' fields of the manifest."""
         infos = {
             name: ModelInfo(spec=model.name, fingerprint=model.fingerprint, dimension=model.dimension)
             for name, model in self.of.items()
@@ -256,11 +264,11 @@ class Models:
         return {"embedder": None, **infos}
 
     def mark(self) -> str:
-        """A line a model: which it is, to the fingerprint."""
+        """Return a line with the fingerprint of each model."""
         return "\n".join(f"{name} {model.fingerprint}" for name, model in self.of.items())
 
     def window(self) -> Window:
-        """How long passages may be for them; in words if there is no model."""
+        """Return how long passages may be for the models; counted in words if there is no model."""
         if not self.of:
             return Window(CHUNK_SIZE, CHUNK_SIZE, regex_tokens)
         narrowest = min(self.of.values(), key=lambda model: model.max_tokens)
@@ -270,19 +278,21 @@ class Models:
 
 @dataclass(frozen=True)
 class Window:
-    """How long passages may be: no longer than the model with the lowest limit reads."""
+    """The size limit of passages: the lowest limit of the models."""
 
     size: int
     room: int  # for text: `size` less the model's special tokens
     tokenize: Tokenizer
 
     def cut(self, document: Document) -> list[Passage]:
-        """The passages of a document."""
+        """Cut a document into passages."""
         return chunk(document, self.tokenize, self.room)
 
 
 def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
-    """For `turnmark.retrieval.workers.Workers`: what the encoder of a number makes of texts, and the models' mark."""
+    """Return a function (number of the encoder, texts) -> values, and the models' mark, for
+    `turnmark.retrieval.workers.Workers`.
+    """
     models = Models(settings)
     return lambda number, texts: models.encoders[number].encode(texts), models.mark()
 
@@ -293,17 +303,17 @@ FILE = "seal.json"
 _MAY_CHANGE = {
     "generation", "created", "version", "source", "include", "exclude", "skipped", "internal", "server", "name",
 }  # fmt: skip
-"""Fields of a manifest that may be rewritten while its generation stays, or that say where it comes from."""
+"""Fields of a manifest that may change within a generation, or that say where the index comes from."""
 
 
 def write_checksums(folder: Path, manifest: Manifest) -> None:
-    """Write the SHA-256 of every file of a finished generation, and of its manifest's lasting fields."""
+    """Write the SHA-256 of every file of a finished generation, and of the fixed fields of its manifest."""
     files = {path.relative_to(folder).as_posix(): file_sha256(path) for path in _files(folder)}
     write_json(folder / FILE, {"manifest": _manifest_digest(manifest), "files": files})
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files that only a build writes: Chroma writes to its own whenever they are opened."""
+    """Yield the files that only a build writes; Chroma's are left out, since opening them changes them."""
     for path in sorted(folder.rglob("*")):
         top = path.relative_to(folder).parts[0]
         skipped = top in ("chroma", FILE) or top.startswith(("kept.", ".", "models"))
@@ -316,16 +326,19 @@ def _manifest_digest(manifest: Manifest) -> str:
 
 
 def verify_index(index: Index) -> list[str]:
-    """Compare the checksums of an index and, if they hold, what Chroma holds; an empty list means that it is intact."""
+    """Check an index's checksums and, if they match, what Chroma holds; return the problems."""
     try:
         problems = list(_changed_files(index))
-        return problems or [problem for part in components_of(index.manifest) for problem in part.verify(index)]
+        if not problems:
+            for component in components_of(index.manifest):
+                problems.extend(component.verify(index))
+        return problems
     except TurnmarkError as error:
         return [str(error)]
 
 
 def _changed_files(index: Index) -> Iterator[str]:
-    """Every file that differs from what the build wrote."""
+    """Yield a message for every file that differs from the one that the build wrote."""
     try:
         content: Any = json.loads((index.files / FILE).read_text(encoding="utf-8"))
         files, manifest_digest = dict(content["files"]), content["manifest"]
@@ -343,23 +356,24 @@ def _changed_files(index: Index) -> Iterator[str]:
 
 
 def delete_served(folder: Path) -> list[str]:
-    """Delete what servers hold for the parts in a folder, before the folder is deleted.
+    """Delete the collections on servers that the notes in a folder name, before the folder is deleted.
 
     Returns:
-        What is left on a server that cannot be reached, or refused; a sentence each.
+        A sentence for each collection that is left on a server, because it could not be reached or refused.
     """
     leftovers = []
     for note in sorted(folder.rglob(NOTE)):
         try:
-            if served := read_note(note.parent):
+            served = read_note(note.parent)
+            if served:
                 chroma.delete_collection(served)
         except (ValueError, TurnmarkError) as error:
-            leftovers.append(f"what {note} names is left on its server: {error}")
+            leftovers.append(f"the collection that {note} names is left on its server: {error}")
     return leftovers
 
 
 def remove_index(name: str) -> None:
-    """Delete an index; the manifest goes first, so that a half-deleted index is not one."""
+    """Delete an index. The manifest is deleted first, so that a half-deleted index is not an index."""
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
         open_index(name)

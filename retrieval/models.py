@@ -1,8 +1,8 @@
-"""Models of sentence-transformers: what runs them, at which precision, and how they are loaded.
+"""Loads models of sentence-transformers, and chooses the backend and the precision that they run at.
 
 An embedder runs on OpenVINO where that is installed, else on PyTorch. Texts are embedded at the fastest precision whose
 vectors stay within a cosine of .01: bf16 where the processor multiplies it, 8-bit integers where it has VNNI, else
-fp32. Queries as passages: in fp32 they take twice as long, and over passages in 8-bit integers they find no more
+fp32. Queries are embedded at the same precision as passages: in fp32 they take twice as long and find no more
 (nDCG@5 on the ClapNQ pool .471 in fp32, .473 in 8-bit integers). `TURNMARK_BACKEND=torch` and
 `TURNMARK_PRECISION=fp32` give the same vectors with and without the extra, and on every processor.
 """
@@ -32,7 +32,7 @@ BACKEND, PRECISION = "TURNMARK_BACKEND", "TURNMARK_PRECISION"
 
 
 class Choice(Record):
-    """A backend and its precision; `note` says why it is not the one that would be faster."""
+    """A backend and its precision; `note` says why a faster one is not used."""
 
     backend: str
     precision: str
@@ -43,7 +43,7 @@ class Choice(Record):
 
 
 def cpu_has_bf16() -> bool:
-    """True where the processor multiplies bf16 in hardware; elsewhere bf16 is several times slower than fp32."""
+    """Return whether the processor multiplies bf16 in hardware; otherwise bf16 is several times slower than fp32."""
     import torch
 
     probes = (getattr(torch.cpu, f"_is_{feature}_supported", None) for feature in ("avx512_bf16", "amx_tile"))
@@ -51,7 +51,7 @@ def cpu_has_bf16() -> bool:
 
 
 def cpu_has_vnni() -> bool:
-    """True where the processor adds up products of 8-bit integers in 32 bits; elsewhere sums may overflow."""
+    """Return whether the processor adds products of 8-bit integers in 32 bits; otherwise sums may overflow."""
     try:
         flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
     except OSError:
@@ -60,7 +60,7 @@ def cpu_has_vnni() -> bool:
 
 
 def has_gpu() -> bool:
-    """True where PyTorch has a GPU; PyTorch is only asked where there may be one."""
+    """Return whether PyTorch has a GPU. PyTorch is imported only if there may be one."""
     if sys.platform == "linux" and not Path("/proc/driver/nvidia").exists() and not Path("/dev/kfd").exists():
         return False
     import torch
@@ -69,12 +69,12 @@ def has_gpu() -> bool:
 
 
 def openvino_installed() -> bool:
-    """Whether the extra `openvino` is there; nothing is imported."""
+    """Return whether the extra `openvino` is installed; imports nothing."""
     return importlib.util.find_spec("openvino") is not None
 
 
 def _asks_for(variable: str, value: str) -> bool:
-    """Whether a variable of the environment asks for its one value beside `auto`."""
+    """Return whether an environment variable is set to `value`, its one alternative to `auto`."""
     setting = os.environ.get(variable) or "auto"
     if setting not in ("auto", value):
         raise RequestError(f"{variable}={setting!r}: {value} or auto was expected")
@@ -82,13 +82,13 @@ def _asks_for(variable: str, value: str) -> bool:
 
 
 def torch_choice(note: str = "") -> Choice:
-    """PyTorch, in bf16 where that is faster."""
+    """Choose PyTorch, in bf16 where that is faster."""
     half = not _asks_for(PRECISION, "fp32") and (has_gpu() or cpu_has_bf16())
     return Choice(backend="torch", precision="bf16" if half else "fp32", note=note)
 
 
 def choose() -> Choice:
-    """What will run a model that embeds."""
+    """Choose the backend and precision for an embedding model."""
     exact = _asks_for(PRECISION, "fp32")
     if _asks_for(BACKEND, "torch") or not openvino_installed() or has_gpu():
         return torch_choice()
@@ -102,24 +102,24 @@ def choose() -> Choice:
 
 
 class Backend:
-    """The backend of one embedding model, settled when it is first asked for, and converted when it first embeds.
+    """The backend of one embedding model. It is chosen on first use; the model is converted for the first text.
 
     Args:
         owner: the embedder, for messages.
-        key: the identity of the model, for what is kept of it.
-        load: gives the model in fp32, for the conversion.
+        key: returns the model's identity, the key of its converted form in the cache.
+        load: returns the model in fp32, for the conversion.
     """
 
     def __init__(self, owner: str, key: Callable[[], str], load: Callable[[], Any]) -> None:
         self._owner, self._key, self._load = owner, key, load
-        # Entered again while a model is converted: loading it asks what runs it.
+        # Reentrant: loading a model for its conversion reads `choice`.
         self._lock = threading.RLock()
         self._choice: Choice | None = None
         self._runner: Runner | None = None
 
     @property
     def choice(self) -> Choice:
-        """What runs; before the first text is embedded, what is going to be tried."""
+        """The backend in use; before the first text, the one that will be tried."""
         with self._lock:
             return self._choice or self._settle(choose())
 
@@ -130,7 +130,7 @@ class Backend:
         return choice
 
     def runner(self) -> Runner | None:
-        """What runs the model; None where PyTorch does."""
+        """Return the converted model; None if PyTorch runs it."""
         with self._lock:
             if self._runner is None and self.choice.backend == "openvino":
                 self._convert()
@@ -156,7 +156,7 @@ class Backend:
 
 
 def settings_digest(model: Path) -> str:
-    """Digest of a local model's configuration and tokenizer; empty for a hub name."""
+    """Return a digest of a local model's configuration and tokenizer; empty for a hub name."""
     if not model.is_dir():
         return ""
     files = sorted(path for path in model.rglob("*") if path.suffix in (".json", ".txt", ".model") and path.is_file())
@@ -165,7 +165,7 @@ def settings_digest(model: Path) -> str:
 
 
 def state_digest(model: Any) -> str:
-    """Digest of a loaded model: its modules, and their weights."""
+    """Return a digest of a loaded model's modules and weights."""
     digest = hashlib.sha256(repr(model).encode())
     for name, weights in model.state_dict().items():
         digest.update(name.encode())
@@ -188,8 +188,8 @@ def load_model(kind: Kind, model: str, owner: str, half: bool | None = None) -> 
     Args:
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
-        owner: the part that asks, for messages ("reranker 'cross:…'").
-        half: in bf16; None: where that is faster.
+        owner: the component that needs the model, for messages ("reranker 'cross:…'").
+        half: load in bf16; None: where that is faster.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -211,7 +211,7 @@ def load_model(kind: Kind, model: str, owner: str, half: bool | None = None) -> 
             f"{owner} cannot be loaded: {first}; name a folder with {_CALLED[kind]}, or a hub model while the hub can "
             "be reached"
         ) from error
-    # An embedder has no head that could have been made up.
+    # An embedder has no head that could be untrained.
     if kind != "SentenceTransformer" and (untrained := _untrained(loaded)):
         raise RequestError(f"{owner}: {model!r} is not {_CALLED[kind]}: {untrained} has no trained weights in it")
     loaded.eval()
@@ -219,9 +219,9 @@ def load_model(kind: Kind, model: str, owner: str, half: bool | None = None) -> 
 
 
 def _untrained(loaded: Any) -> str:
-    """The part of a model that was made up with random weights since the files lack it; empty if there is no such part.
+    """Return the part of a model that has random weights because the files lack it; empty if there is none.
 
-    The library turns any model into any other by adding what it lacks, which then scores at random.
+    sentence-transformers adds missing layers with random weights, so that the model would score at random.
     """
     stored = getattr(loaded, "module_kwargs", None) or {}
     for name, module in loaded.named_children():
@@ -236,13 +236,13 @@ def _untrained(loaded: Any) -> str:
 
 
 def weights_digest(model: str) -> str:
-    """Digest of a local model's weights; empty for a hub name, whose name is all that is known of it."""
+    """Return a digest of a local model's weights; empty for a hub name, of which only the name is known."""
     folder = Path(model)
     paths = sorted(folder.rglob("*.safetensors")) if folder.is_dir() else []
     return hashlib.sha256("".join(map(file_sha256, paths)).encode()).hexdigest() if paths else ""
 
 
 def check_finite(values: Any, source: str) -> None:
-    """Raises TurnmarkError where a model's numbers are not all finite: NaN would sort anywhere."""
+    """Raise TurnmarkError if a model's numbers are not all finite: NaN has no place in an order."""
     if not np.isfinite(values).all():
         raise TurnmarkError(f"{source} gave numbers that are not finite (NaN or infinite); its weights are damaged")

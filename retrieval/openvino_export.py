@@ -1,9 +1,8 @@
-"""A sentence-transformers model made into what OpenVINO runs, once a model, kept under `$TURNMARK_HOME/cache`.
+"""Converts a sentence-transformers model for OpenVINO, once, into `$TURNMARK_HOME/cache`.
 
-Two forms are kept: the model as it is, and one whose linear layers multiply 8-bit integers, whose ranges are found on
-the demo documents. Each layer's inputs are rounded by one range, after the input channels are evened out as SmoothQuant
-does (arXiv:2211.10438). Both forms are compared with PyTorch, on other pieces of the same documents and on very short
-texts.
+Two forms are kept: the model in fp32, and one whose linear layers multiply 8-bit integers, with ranges found on the
+demo documents. Each layer's inputs are rounded with one range, after their channels are scaled as in SmoothQuant
+(arXiv:2211.10438). Both forms are compared with PyTorch, on other pieces of the same documents and on very short texts.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from turnmark.retrieval.openvino_run import ABOUT, FULL, INT8, TOKENIZER, About,
 
 FORMAT = 4
 
-# What each form must keep of the cosine to PyTorch's vectors, on every text it is checked with.
+# The lowest cosine to PyTorch's vectors that each form may have, over all checked texts.
 FULL_COSINE, INT8_COSINE = 0.9999, 0.99
 CALIBRATION_TEXTS, CHECKED_TEXTS, TEXT_LENGTH = 40, 24, 900
 
 POOLINGS = ("mean", "cls")
-# Models that number a text's tokens from 0 when they get the numbers, and take a mask of pairs of tokens.
+# Model types that accept token positions, counted from 0, and a mask of pairs of tokens.
 PACKING = ("bert",)
 
 
 class NotConvertible(TurnmarkError):
-    """OpenVINO cannot run this model, or not as PyTorch runs it; the message says why."""
+    """OpenVINO cannot run a model, or not with the same results as PyTorch; the message says why."""
 
 
 def export_folder(key: str) -> Path:
-    """Where the model with this key is kept, whether it is there or not: under `$TURNMARK_CACHE` if that is set."""
+    """Return the folder for the converted model with this key; it may not exist. `$TURNMARK_CACHE` moves it."""
     from importlib.metadata import version
 
     made_with = "|".join([key, str(FORMAT), *(version(name) for name in ("openvino", "transformers"))])
@@ -50,7 +49,7 @@ def export_folder(key: str) -> Path:
 
 
 def export(model: Any, folder: Path, with_int8: bool) -> None:
-    """Convert a loaded fp32 `SentenceTransformer`, check it, and keep it in `folder`; complete or not at all.
+    """Convert a loaded fp32 `SentenceTransformer`, check it, and write it to `folder`, completely or not at all.
 
     Args:
         with_int8: also make the 8-bit form, where the processor multiplies 8-bit integers exactly.
@@ -60,7 +59,7 @@ def export(model: Any, folder: Path, with_int8: bool) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / ".lock"):
         if (folder / ABOUT).is_file():
-            return  # another process was first; what it made is the same
+            return  # another process has converted the model meanwhile
         part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
         try:
             # Tracing a model warns; whether it went well is checked by its vectors.
@@ -76,7 +75,7 @@ def export(model: Any, folder: Path, with_int8: bool) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what tracing a model warns of: whether it went well is checked by its vectors."""
+    """Silence the warnings of tracing a model: the check of its vectors shows whether it went well."""
     from transformers.utils import logging as transformers_logging
 
     verbosity = transformers_logging.get_verbosity()
@@ -112,7 +111,7 @@ def _write(model: Any, part: Path, with_int8: bool) -> None:
 
 
 def _about(model: Any) -> About:
-    """What a model of the plain form (a transformer, a pooling, perhaps a normalisation) is."""
+    """Describe a model of a plain form: a transformer, a pooling, perhaps a normalisation."""
     modules = list(model)
     kinds = [type(module).__name__ for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
@@ -134,7 +133,7 @@ def _about(model: Any) -> About:
 
 
 def _traceable(model: Any, about: About) -> tuple[Any, Any]:
-    """The transformer as a module that gives the last layer, and an example of what it takes, with padding in it.
+    """Return the transformer as a module that outputs the last layer, and an example input with padding.
 
     It takes the tokens' ids; then, of a model that packs, their positions in their text and the text's number, 0 for
     padding; of any other a 1 for each token and a 0 for padding.
@@ -154,7 +153,7 @@ def _traceable(model: Any, about: About) -> tuple[Any, Any]:
             return self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
 
     class PackedLastLayer(LastLayer):
-        """A token sees those with its own text's number."""
+        """Lets a token attend to the tokens of its own text only."""
 
         def forward(  # type: ignore[override]
             self, input_ids: torch.Tensor, positions: torch.Tensor, numbers: torch.Tensor
@@ -169,7 +168,7 @@ def _traceable(model: Any, about: About) -> tuple[Any, Any]:
 
 
 def _sample_texts() -> tuple[list[str], list[str]]:
-    """Texts of the demo documents: to find ranges on, and others to check with."""
+    """Return texts of the demo documents: some for finding ranges, and others for checking."""
     from importlib.resources import files
 
     from turnmark.corpora.readers import read_source
@@ -180,13 +179,13 @@ def _sample_texts() -> tuple[list[str], list[str]]:
         if isinstance(item, Document):
             pieces += [item.text[start : start + TEXT_LENGTH] for start in range(0, len(item.text), TEXT_LENGTH)]
     ranged, checked = pieces[::2][:CALIBRATION_TEXTS], pieces[1::2][:CHECKED_TEXTS]
-    # Beginnings of the lengths that questions have; and one word, or none, which lies furthest from the others.
+    # Beginnings as long as questions; and texts of one word or none, whose vectors are the most unusual.
     short = [[text[: 10 + 7 * number % 80] for number, text in enumerate(texts)] for texts in (ranged, checked)]
     return [*ranged, *short[0], "", "a", "What?"], [*checked, *short[1], "tea", " "]
 
 
 def _encode(model: Any, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The model's own vectors, without a prompt."""
+    """Return the vectors of the original model, without a prompt."""
     vectors: NDArray[np.float32] = model.encode(
         list(texts), prompt="", batch_size=8, show_progress_bar=False, normalize_embeddings=True
     )
@@ -194,7 +193,9 @@ def _encode(model: Any, texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.float32]) -> float:
-    """Of the texts embedded as a batch, and a few at a time, which may run otherwise."""
+    """Return the lowest cosine to the expected vectors, of texts embedded as one batch and three at a time, which may
+    run differently.
+    """
     in_threes = [runner.encode(texts[start : start + 3]) for start in range(0, len(texts), 3)]
     return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(in_threes)))
 
@@ -207,7 +208,7 @@ Ranges = dict[bytes, tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 
 
 def input_ranges(model: Any, texts: Sequence[str]) -> Ranges:
-    """The least and the greatest input of each channel of each linear layer, by the digest of the layer's weights."""
+    """Return the lowest and highest input of each channel of each linear layer, by the digest of its weights."""
     import torch
 
     ranges: Ranges = {}
@@ -224,7 +225,7 @@ def input_ranges(model: Any, texts: Sequence[str]) -> Ranges:
     layers = [layer for layer in model[0].auto_model.modules() if isinstance(layer, torch.nn.Linear)]
     hooks = [layer.register_forward_pre_hook(watch(_digest(layer.weight.detach().numpy()))) for layer in layers]
     try:
-        # One by one: padding has inputs too, and its ranges are of no interest.
+        # One by one, since padding would change the ranges.
         for text in texts:
             _encode(model, [text])
     finally:
@@ -238,7 +239,7 @@ def _digest(weights: NDArray[np.float32]) -> bytes:
 
 
 def quantise(converted: Any, ranges: Ranges) -> bool:
-    """Let the linear layers of an OpenVINO model multiply 8-bit integers; False where none is known by its weights."""
+    """Make the linear layers of an OpenVINO model multiply 8-bit integers; False if none of them has known ranges."""
     sharing: dict[tuple[str, int], list[tuple[Any, NDArray[np.float32], bytes]]] = {}
     for node in converted.get_ordered_ops():
         weights = _linear_weights(node)
@@ -262,7 +263,7 @@ def quantise(converted: Any, ranges: Ranges) -> bool:
 
 
 def _linear_weights(node: Any) -> NDArray[np.float32] | None:
-    """The weights of a product with a constant (outputs, inputs); None for any other operation."""
+    """Return the weights (outputs, inputs) of a product with a constant; None for any other operation."""
     if node.get_type_name() != "MatMul" or not node.get_attributes()["transpose_b"]:
         return None
     constant = node.input_value(1).get_node()
@@ -272,7 +273,7 @@ def _linear_weights(node: Any) -> NDArray[np.float32] | None:
 
 
 def _rounded_input(source: Any, scale: NDArray[np.float32], low: float, high: float) -> Any:
-    """The input over `scale`, rounded to 256 levels from `low` to `high`, which include zero."""
+    """Return the input over `scale`, rounded to 256 levels from `low` to `high`, extended to include zero."""
     operations = openvino().opset13
     low, high = min(low, 0.0), max(high, 0.0)
     even = operations.multiply(source, operations.constant((1 / scale).reshape(1, 1, -1)))
@@ -281,7 +282,7 @@ def _rounded_input(source: Any, scale: NDArray[np.float32], low: float, high: fl
 
 
 def _rounded_weights(weights: NDArray[np.float32]) -> Any:
-    """Weights as 8-bit integers with one factor an output."""
+    """Return weights as 8-bit integers with one factor per output."""
     operations = openvino().opset13
     step = np.abs(weights).max(axis=1, keepdims=True).clip(1e-8) / 127
     integers = operations.constant(np.round(weights / step).astype(np.int8))

@@ -1,7 +1,7 @@
-"""Running a converted model.
+"""Runs a converted model.
 
-A few texts are laid into one row, and all cores read them together; many are sorted by length, so that none is padded
-much beyond its own, and each core takes a batch.
+A few texts are laid out in one row, which all cores process together. Many texts are sorted by length, to need little
+padding, and each core takes a batch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Ids = NDArray[np.int32]
 
 
 def openvino() -> Any:
-    """The `openvino` package, imported without its telemetry; ImportError or OSError where it does not load.
+    """Import the `openvino` package without its telemetry; ImportError or OSError if it cannot be loaded.
 
-    OpenVINO reports to its makers that it was imported, unless its telemetry package is missing: so it is, meanwhile.
+    OpenVINO reports its import to its makers unless its telemetry package is missing, so that is hidden meanwhile.
     """
     telemetry = "openvino_telemetry"
     before = sys.modules.get(telemetry)
@@ -49,18 +49,18 @@ FULL, INT8, ABOUT, TOKENIZER = "model.xml", "int8.xml", "about.json", "tokenizer
 
 
 class About(Record):
-    """What is kept with a converted model, so that it runs without loading the original."""
+    """Settings stored with a converted model, so that it runs without loading the original."""
 
     dimension: int
     max_tokens: int
     pooling: str
     pad: int
-    packs: bool  # whether it takes several texts as one row: of each token the position and the text's number
-    int8_cosine: float  # the least over the checked texts; 0: there is no 8-bit form
+    packs: bool  # whether several texts can share a row, with the position and the text's number of each token
+    int8_cosine: float  # lowest cosine over the checked texts; 0: no 8-bit form
 
 
 def read_about(folder: Path) -> About:
-    """What is kept about the converted model in `folder`."""
+    """Read the settings of the converted model in `folder`."""
     return About.model_validate_json((folder / ABOUT).read_text(encoding="utf-8"))
 
 
@@ -83,12 +83,12 @@ THREADS = 4
 
 
 def supports_bf16() -> bool:
-    """True where the processor multiplies bf16 in hardware."""
+    """Return whether the processor multiplies bf16 in hardware."""
     return "BF16" in openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 class Runner:
-    """A converted model at one precision (`fp32`, `bf16`, `int8`). May be called from many threads.
+    """A converted model at one precision (`fp32`, `bf16`, `int8`). Safe to call from many threads.
 
     A text has the same vector, to the bit, alone and among others, where the model's limit is a multiple of `STEP`.
     """
@@ -105,11 +105,11 @@ class Runner:
         self._lock = threading.Lock()
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors of shape (len(texts), dimension), in the order of `texts`."""
+        """Return unit vectors of shape (len(texts), dimension), in the order of `texts`."""
         return self._encode(texts, None)[0]
 
     def encode_both(self, texts: Sequence[str]) -> tuple[Floats, list[Floats], list[Ids]]:
-        """Unit vectors, and of each text its tokens' unit vectors and ids, special tokens included."""
+        """Return unit vectors, and the unit token vectors and token ids of each text, special tokens included."""
         tokens: list[Any] = [None] * len(texts)
         vectors, ids = self._encode(texts, tokens)
         return vectors, tokens, ids
@@ -136,7 +136,7 @@ class Runner:
         return _unit(vectors), ids
 
     def _compiled(self, tokens: int) -> _Compiled:
-        """The form of the model for so many tokens, prepared when it is first needed: it takes more memory."""
+        """Return the compiled model for a number of tokens, compiled on first use, since each form takes memory."""
         quick = tokens <= QUICK_TOKENS
         with self._lock:
             if quick not in self._forms:
@@ -146,7 +146,7 @@ class Runner:
 
 
 class _Compiled:
-    """A model prepared for this processor."""
+    """A model compiled for this processor."""
 
     def __init__(self, path: Path, precision: str, quick: bool, inputs: Sequence[Any]) -> None:
         ov = openvino()
@@ -164,17 +164,16 @@ class _Compiled:
         for _ in range(streams):
             self._requests.put(compiled.create_infer_request())
         self._pool = ThreadPoolExecutor(streams, thread_name_prefix="openvino")
-        # Once in this thread: the first arrays that OpenVINO's binding hands to NumPy make two threads at once wait for
-        # each other for ever.
+        # Run once in this thread: two threads that receive the first arrays from OpenVINO's binding deadlock.
         self.run(inputs)
 
     def spread(self, work: Callable[[T], None], pieces: Sequence[T]) -> None:
-        """`work` on each piece, over the streams; a single piece in the thread that asks."""
+        """Run `work` on each piece, spread over the streams; a single piece runs in the calling thread."""
         for _ in map(work, pieces) if len(pieces) < 2 else self._pool.map(work, pieces):
             pass
 
     def run(self, inputs: Sequence[Any]) -> Floats:
-        """The last layer's output (rows, tokens, dimension)."""
+        """Return the output of the last layer, of shape (rows, tokens, dimension)."""
         request = self._requests.get()
         try:
             # A copy: the request's own memory is another batch's as soon as it is given back.
@@ -184,11 +183,11 @@ class _Compiled:
 
 
 Laid = tuple[list[NDArray[np.int64]], list[tuple[int, slice]]]
-"""What a model takes, arrays of one shape as `openvino_export._traceable` says; and of each text its row and tokens."""
+"""The inputs of a model, arrays of one shape (`openvino_export._traceable`); and each text's row and tokens."""
 
 
 def in_rows(ids: Sequence[Ids], about: About) -> Laid:
-    """A text a row."""
+    """Lay out the texts as one row each."""
     longest = max(map(len, ids))
     # A model that numbers the tokens itself has no numbers beyond its limit, not even for padding.
     length = _rounded_up(longest) if about.packs else min(_rounded_up(longest), max(longest, about.max_tokens))
@@ -204,7 +203,7 @@ def in_rows(ids: Sequence[Ids], about: About) -> Laid:
 
 
 def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
-    """All texts in one row, each beginning at a multiple of `STEP`; for a model that packs."""
+    """Lay out all texts in one row, each beginning at a multiple of `STEP`; for a model that packs."""
     length = sum(_rounded_up(len(token_ids)) for token_ids in ids)
     padded = np.full((1, length), about.pad, dtype=np.int64)
     positions, numbers = np.zeros((2, 1, length), dtype=np.int64)
@@ -218,7 +217,9 @@ def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Positions of texts in batches of like length, the longest first, so that no core has a long one at the end."""
+    """Yield batches of positions of texts of similar length, the longest first, so that no core is left with a long
+    one.
+    """
     batch: list[int] = []
     for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         longest = lengths[(batch or [position])[0]]
@@ -237,7 +238,7 @@ def _rounded_up(length: int) -> int:
 
 
 def _unit(vectors: Floats) -> Floats:
-    """Rows made of length 1; a row of zeros stays."""
+    """Return the rows scaled to length 1; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit: Floats = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return unit

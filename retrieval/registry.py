@@ -1,4 +1,4 @@
-"""The retrievers by name, a `Kind` each: what it takes, what an index is built with for it, how it is opened."""
+"""The registry of retrievers. A `Kind` says what a retriever takes, what its index is built with, how it is opened."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RETRIEVERS = Registry(
     },
     group="turnmark.retrievers",
 )
-"""A line names a `Kind`; an entry point of somebody else may also name a `factory(spec, index=index)`."""
+"""An entry names a `Kind`; a third party's entry point may also name a `factory(spec, index=index)`."""
 
 Options = Mapping[str, Any]
 """The options of a spec, converted."""
@@ -61,7 +61,7 @@ Converters = Mapping[str, Callable[[str], Any]]
 
 
 def build_for(options: Options, embedder: str = "", **more: Any) -> BuildSettings:
-    """What an index is built with for a retriever of these options.
+    """Return the build settings of an index for a retriever with these options.
 
     Args:
         embedder: its spec; empty: no vectors.
@@ -73,12 +73,12 @@ def build_for(options: Options, embedder: str = "", **more: Any) -> BuildSetting
 
 @dataclass(frozen=True)
 class Kind:
-    """A retriever.
+    """A kind of retriever: how it is opened, and what its index is built with.
 
     Attributes:
-        open: the retriever that a spec names, over an index; raises RequestError for an index built otherwise.
-        settings: what an index is built with for a spec, its options and `--embedder`.
-        options: what the spec takes, by name.
+        open: opens the retriever of a spec over an index; raises RequestError if the index was not built for it.
+        settings: returns the build settings for a spec, its options and `--embedder`.
+        options: converters of the spec's options, by name.
         argument: whether the spec takes an argument.
     """
 
@@ -95,7 +95,7 @@ def _language(text: str) -> str:
 
 
 def _splade(model: str) -> str:
-    """The spec of the encoder that an option `splade=MODEL` names."""
+    """Return the encoder spec of an option `splade=MODEL`."""
     spec = parse_spec(f"splade:{model}")
     if spec.url or spec.options:
         raise RequestError("a folder or a hub name, without an address or options")
@@ -105,7 +105,7 @@ def _splade(model: str) -> str:
 BM25_OPTIONS: Converters = {"k1": up_to(10), "b": up_to(1), "language": _language}
 HYBRID_OPTIONS: Converters = {**BM25_OPTIONS, "weight": up_to(10), "splade": _splade}
 SPLADE_WEIGHT = 0.5
-"""Of SPLADE's lists next to others, with 1 for the dense ones: the middle of what served four sets best."""
+"""Weight of SPLADE's lists in a fusion, where dense lists have 1: the middle of the best values on four data sets."""
 
 BM25 = Kind(
     open=lambda spec, index, _: FusedRetriever(str(spec), index, [(BM25Ranker(index), 1.0)]),
@@ -116,7 +116,7 @@ BM25 = Kind(
 
 
 def _dense_model(spec: Spec) -> str:
-    """The embedder that `dense:MODEL` means: a name of the table, or a sentence-transformers model. Else empty."""
+    """Return the embedder of `dense:MODEL`: a registered name or a sentence-transformers model; else empty."""
     known = spec.argument in EMBEDDERS.entries()
     return spec.argument if known or not spec.argument else str(Spec("sentence-transformers", spec.argument))
 
@@ -139,7 +139,7 @@ DENSE = Kind(open=_open_dense, settings=_build_dense, argument=True)
 
 
 def _splade_rankers(spec: Spec, index: Index, options: Options) -> Sequence[tuple[Ranker, float]]:
-    """SPLADE next to the other lists of a retriever whose options name an encoder, with its weight."""
+    """Return a SPLADE ranker with its weight, if the options name an encoder."""
     if "splade" not in options:
         return ()
     index.check_model(spec, "sparse encoder", options["splade"], index.manifest.splade)
@@ -183,7 +183,7 @@ SPLADE_ONLY = Kind(open=_open_splade, settings=_build_splade, argument=True)
 
 
 def _server(spec: Spec) -> Served:
-    """The Chroma server that a spec names."""
+    """Return the Chroma server of a spec."""
     base, path = address(spec.url, chroma.PORT, spec.name, chroma.TOKEN)
     if path:
         raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {path!r} out")
@@ -215,7 +215,7 @@ def _open_elastic(spec: Spec, index: Index, options: Options) -> FusedRetriever:
 
 
 def _build_elastic(spec: Spec, options: Options, _: str) -> BuildSettings:
-    """Locally the passages and BM25."""
+    """Check the address, and build passages and BM25 locally."""
     from turnmark.retrieval.elastic import index_address
 
     index_address(spec)
@@ -282,17 +282,17 @@ def _depth(text: str) -> int:
 
 
 RERANK: Converters = {"rerank": _reranker, "rerank_depth": _depth}
-"""Options that every retriever takes and that are read here."""
+"""Options of every retriever, read here."""
 
 
 def _declared(spec: Spec) -> tuple[Kind | None, dict[str, Any]]:
-    """What the table's line of a spec's name declares (None: a factory of somebody else), and the spec's options.
+    """Return the Kind of a spec (None: a third party's factory) and the spec's options.
 
-    What a retriever does not take is refused, all at once. A factory reads its own options, here only `RERANK`'s are.
+    All invalid options are reported at once. A third party's factory reads its own options, except those of `RERANK`.
     """
     no_credentials(spec)
     if "://" in spec.options.get("rerank", ""):
-        # Not repeated: there may be a password in it.
+        # The value is not shown: it may hold a password.
         raise RequestError(f"retriever {spec.name!r}: rerank= takes no address; rerankers run here")
     target = RETRIEVERS.factory(spec)
     kind = target if isinstance(target, Kind) else None
@@ -314,7 +314,7 @@ def _declared(spec: Spec) -> tuple[Kind | None, dict[str, Any]]:
 
 
 def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
-    """What an index for `retriever` is built with."""
+    """Return the build settings of an index for `retriever`."""
     spec = RETRIEVERS.check(retriever)
     kind, options = _declared(spec)
     settings = build_for(options, embedder) if kind is None else kind.settings(spec, options, embedder)
@@ -326,17 +326,19 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
 
 
 def open_retriever(text: str, index: Index) -> Retriever:
-    """The retriever that a spec names, over an index."""
+    """Open the retriever of a spec over an index."""
     spec = RETRIEVERS.check(text)
     kind, options = _declared(spec)
     if kind is None:
-        own_spec = replace(spec, options={key: value for key, value in spec.options.items() if key not in RERANK})
-        retriever: Retriever = RETRIEVERS.factory(spec)(own_spec, index=index)
+        factory_options = {key: value for key, value in spec.options.items() if key not in RERANK}
+        factory_spec = replace(spec, options=factory_options)
+        retriever: Retriever = RETRIEVERS.factory(spec)(factory_spec, index=index)
     else:
         retriever = kind.open(spec, index, options)
     for key in BM25_OPTIONS.keys() & options.keys():
-        # They belong to the build: asking for others than the index has is an error, not a surprise.
-        if options[key] != (built_with := getattr(index.manifest.bm25, key)):
+        # These options belong to the build: values other than the index's are an error.
+        built_with = getattr(index.manifest.bm25, key)
+        if options[key] != built_with:
             raise RequestError(
                 f"index {index.manifest.name!r} was built with {key}={built_with}, not {options[key]}; "
                 f"build it again: {index.build_command(str(spec))}"
@@ -348,7 +350,7 @@ def open_retriever(text: str, index: Index) -> Retriever:
         depth = options.get("rerank_depth", DEPTH)
         return Reranked(str(spec), retriever, open_reranker(reranker, index), depth)
     if not index.manifest.tokens:
-        build_settings(text)  # a retriever for which no index can have them says so
+        build_settings(text)  # raises an error if no index for this retriever can have token vectors
         index.need_tokens(str(spec))
     if not isinstance(retriever, IndexRetriever):
         raise RequestError(f"retriever {str(spec)!r}: rerank=late is for our own retrievers; write rerank=cross:MODEL")
@@ -356,12 +358,14 @@ def open_retriever(text: str, index: Index) -> Retriever:
 
 
 def retriever_to_build() -> str:
-    """The spec that an index is built for if none is given; it has splade-tiny once that is fetched."""
+    """Return the default spec to build for: conversational, with splade-tiny if that is fetched."""
     return SPLADE.use if is_complete(MODELS[SPLADE.name]) else "conversational"
 
 
 def default_retriever(index: Index) -> str:
-    """`conversational`, as far as the index goes; if it has no vectors, what it was built for."""
+    """Return the default spec to search an index with: `conversational` with what the index has; without vectors, the
+    spec it was built for.
+    """
     manifest = index.manifest
     if manifest.embedder:
         late = {} if manifest.tokens else {"rerank": NONE}

@@ -1,8 +1,8 @@
-"""Reordering what a retriever found by a second, slower look at each passage, fused with the first order.
+"""Reorders the hits of a retriever with a slower model, fused with the first order.
 
-A hit's new score is the z-score of its first score plus that of the reranker's, both over the query's hits that were
-reranked; `Hit.found` has the reranker's own rank and score. Hits beyond the depth follow in their first order, scored
-on from the last.
+A hit's new score is the sum of two z-scores over the reranked hits of the query: of its first score, and of the
+reranker's. `Hit.found` holds the reranker's rank and score. Hits beyond the depth follow in their first order, with
+scores below the last reranked hit.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ RERANKERS = Registry(
 
 DEPTH = 50
 LATE_DEPTH = 200
-"""Hits that are reranked: on the FiQA pool more than 20, 50 or 100 find, and 300 no more; elsewhere it matters less."""
+"""Hits reranked by late interaction: better than 20, 50 and 100 on the FiQA pool, and 300 is no better."""
 BATCH = 16
-"""Pairs are longer than passages alone; 16 at once as in embedding."""
+"""Pairs in a batch."""
 
 
 def reordered(first: NDArray[np.float64], scores: NDArray[np.float64]) -> TopK:
-    """The positions of what was found in their new order, with their new scores.
+    """Return the positions of hits in their new order, with their new scores.
 
     Args:
         first: the first scores, best first.
-        scores: the reranker's, of the first of them.
+        scores: the reranker's scores of the first len(scores) hits.
     """
     if not len(scores):
         return TopK(np.arange(len(first)), first)
@@ -60,7 +60,7 @@ def reordered(first: NDArray[np.float64], scores: NDArray[np.float64]) -> TopK:
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far each value is above their mean, in standard deviations."""
+    """Return the z-score of each value: its distance from the mean, in standard deviations."""
     above: NDArray[np.float64] = (values - values.mean()) / deviation(values)
     return above
 
@@ -69,20 +69,20 @@ def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class Reranker(Protocol):
-    """Scores passages that were found.
+    """Scores passages that a retriever found.
 
-    `name` is its spec; what comes before the first ':' is what `Hit.found` calls it.
+    `name` is its spec; the part before the first ':' names its list in `Hit.found`.
     """
 
     name: str
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> Sequence[Sequence[float]]:
-        """For each query one finite score for each of its hits, in their order; higher is better."""
+        """Return for each query a finite score for each of its hits, in their order; higher is better."""
         ...
 
 
 class Reranked(RetrieverWrapper):
-    """A retriever whose `depth` best hits are reordered; see `turnmark.retrieval.types.Retriever`."""
+    """A retriever whose `depth` best hits are reordered by a reranker."""
 
     def __init__(self, name: str, retriever: Retriever, reranker: Reranker, depth: int = DEPTH) -> None:
         super().__init__(retriever, name)
@@ -95,25 +95,26 @@ class Reranked(RetrieverWrapper):
         return [self._fused(hits, scores)[:k] for hits, scores in zip(found, answers, strict=True)]
 
     def _fused(self, hits: Sequence[Hit], answer: Sequence[float]) -> list[Hit]:
-        """A query's hits in their new order."""
+        """Return a query's hits in their new order."""
         scores = np.asarray(answer, dtype=np.float64)
         if len(scores) != min(len(hits), self._depth) or not np.isfinite(scores).all():
             raise TurnmarkError(f"reranker {self._reranker.name!r} did not give every passage one finite score")
         label = self._reranker.name.partition(":")[0]
-        found: dict[int, dict[str, Found]] = {
-            position: {label: Found(rank=rank, score=score)}
-            for rank, (position, score) in enumerate(top_k(scores, len(scores)), 1)
-        }
-        return [
-            hits[position].model_copy(
-                update={"score": score, "found": {**hits[position].found, **found.get(position, {})}}
-            )
-            for position, score in reordered(np.array([hit.score for hit in hits]), scores)
-        ]
+        reranked: dict[int, Found] = {}
+        for rank, (position, score) in enumerate(top_k(scores, len(scores)), 1):
+            reranked[position] = Found(rank=rank, score=score)
+        first_scores = np.array([hit.score for hit in hits])
+        fused: list[Hit] = []
+        for position, score in reordered(first_scores, scores):
+            found = dict(hits[position].found)
+            if position in reranked:
+                found[label] = reranked[position]
+            fused.append(hits[position].model_copy(update={"score": score, "found": found}))
+        return fused
 
 
 class CrossReranker:
-    """A CrossEncoder of sentence-transformers over (the message, the passage as it is indexed).
+    """A CrossEncoder of sentence-transformers that scores pairs of the message and a passage's `indexed_text`.
 
     The scores are the model's raw ones: a sigmoid would flatten the differences among the best.
 
@@ -125,7 +126,8 @@ class CrossReranker:
         self.name = str(spec)
         self._model: Any = load_model("CrossEncoder", spec.argument, f"reranker {self.name!r}")
         self._lock = threading.Lock()
-        if (labels := self._model.num_labels) != 1:
+        labels = self._model.num_labels
+        if labels != 1:
             raise RequestError(f"reranker {self.name!r} gives {labels} scores a pair; a model with one is needed")
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
@@ -148,7 +150,7 @@ class CrossReranker:
 
 
 def check_reranker(text: str) -> Spec:
-    """Parse the spec of a reranker and look at what can be known of it without loading anything."""
+    """Parse the spec of a reranker and check it without loading anything."""
     spec = RERANKERS.check(text)
     check_options(spec, {}, "reranker")
     if spec.name == "cross" and not spec.argument:
@@ -159,7 +161,7 @@ def check_reranker(text: str) -> Spec:
 
 
 def reranker_weights(retriever: str) -> str:
-    """Digest of the weights of the model that a retriever's `rerank=` names; empty where none is known or none there.
+    """Return the digest of the weights of the model in a retriever's `rerank=`; empty if there is no local model.
 
     No index depends on them, so its fingerprint does not change with a model's folder.
     """
@@ -168,14 +170,14 @@ def reranker_weights(retriever: str) -> str:
 
 
 def open_reranker(text: str, index: Any) -> Reranker:
-    """The reranker that a spec names, for hits from an index."""
+    """Open the reranker of a spec, for hits from an index."""
     spec = check_reranker(text)
     reranker: Reranker = RERANKERS.factory(spec)(spec, index=index)
     return reranker
 
 
 def open_cross(spec: Spec, index: Any) -> Reranker:  # noqa: ARG001
-    """`cross:MODEL`."""
+    """Open `cross:MODEL`."""
     return _cross(str(spec))
 
 
@@ -198,11 +200,11 @@ class LateReranked(IndexRetriever):
     def __init__(self, name: str, retriever: IndexRetriever, depth: int = LATE_DEPTH) -> None:
         super().__init__(name, retriever.index)
         self._retriever, self._depth = retriever, depth
-        _ = self.index.tokens  # an index without says so now
+        _ = self.index.tokens  # raises RequestError now if the index has none
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         found = self._retriever.ranked(queries, max(k, self._depth))
-        # Most of them are remembered from that search.
+        # Most views are cached by that search.
         spoken = iter(self.index.views.of([("", text) for query in queries for text in query.texts()]))
         answers = []
         for query, fused in zip(queries, found, strict=True):
@@ -214,11 +216,11 @@ class LateReranked(IndexRetriever):
         return answers
 
     def note_answer(self, answer: str) -> None:
-        """Tell the retriever of an answer that was given."""
+        """Pass an answer on to the inner retriever."""
         note_answer(self._retriever, answer)
 
     def _scores(self, spoken: Sequence[Spoken], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Of each row, for a message and its variants."""
+        """Return the score of each row for a message and its variants."""
         tokens = self.index.tokens
         best = tokens.best(rows, np.concatenate([message.tokens for message in spoken]))
         variants = len(spoken) - 1

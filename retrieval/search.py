@@ -30,17 +30,17 @@ VARIANT_WEIGHT = 2.0
 
 
 class Ranker(Protocol):
-    """One way of finding rows."""
+    """One way of finding rows, such as BM25 or dense vectors."""
 
     name: str
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        """The `k` best rows for each text, best first; `queries[i]` is the query that `texts[i]` belongs to."""
+        """Return the `k` best rows for each text, best first; `queries[i]` is the query that `texts[i]` belongs to."""
         ...
 
 
 class IndexRetriever:
-    """A retriever over an index that says which rows it found before their passages are fetched.
+    """A retriever over an index that ranks rows before it fetches their passages.
 
     See `turnmark.retrieval.types.Retriever`.
     """
@@ -49,14 +49,14 @@ class IndexRetriever:
         self.name, self.index = name, index
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
-        """The `k` best rows for each query, in the order of the queries."""
+        """Return the `k` best rows for each query, in the order of the queries."""
         raise NotImplementedError
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         return self.hits(self.ranked(queries, k))
 
     def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
-        """What was found, with its passages."""
+        """Fetch the passages of ranked rows and return them as hits."""
         hit_lists = []
         for fused in fused_lists:
             passages = self.index.store.by_rows(fused.rows.rows.tolist())
@@ -65,11 +65,11 @@ class IndexRetriever:
         return hit_lists
 
     def neighbours(self, passage: Passage) -> list[Passage]:
-        """All passages of the same document, in reading order."""
+        """Return all passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
     def titles(self) -> list[str]:
-        """The titles of its documents."""
+        """Return the titles of the index's documents."""
         return self.index.titles
 
     def sure_from(self) -> float | None:
@@ -78,7 +78,7 @@ class IndexRetriever:
 
 
 class BM25Ranker:
-    """Finds by terms."""
+    """Ranks by BM25."""
 
     name = "bm25"
 
@@ -91,7 +91,7 @@ class BM25Ranker:
 
 
 class DenseRanker:
-    """Finds by the cosine of embeddings."""
+    """Ranks by the cosine of embeddings."""
 
     name = "dense"
 
@@ -103,7 +103,7 @@ class DenseRanker:
         return self.nearest(self._index.embedder.encode(texts, "query"), queries, k)
 
     def nearest(self, vectors: NDArray[np.float32], queries: Sequence[Query], k: int) -> list[TopK]:
-        """The `k` nearest rows of each vector with their cosines; `queries[i]` is the query that `vectors[i]` is for.
+        """Return the `k` nearest rows of each vector with their cosines; `vectors[i]` belongs to `queries[i]`.
 
         Vectors under one filter are searched as one batch.
         """
@@ -118,21 +118,21 @@ class DenseRanker:
         return results
 
     def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[TopK]:
-        """The nearest rows of each vector under one filter."""
+        """Return the nearest rows of each vector under one filter."""
         if self._index.manifest.exact:
             return self._index.flat.nearest(vectors, k, self._index.mask(where))
         matching = self._index.store.matching(where)
         if not all(matching.values()):
             return [TopK.from_pairs(())] * len(vectors)
         nearest = self._index.chroma.query(vectors, k, _clause(matching))
-        rows = self._index.store.rows_of(
-            found := [identifier for neighbours in nearest for identifier, _ in neighbours]
-        )
-        if foreign := next((identifier for identifier in found if identifier not in rows), None):
+        ids = [identifier for neighbours in nearest for identifier, _ in neighbours]
+        rows = self._index.store.rows_of(ids)
+        foreign = next((identifier for identifier in ids if identifier not in rows), None)
+        if foreign is not None:
             manifest = self._index.manifest
             raise TurnmarkError(
-                f"Chroma holds {foreign!r}, which is no passage of the index {manifest.name!r}: they do not belong "
-                f"together; build it again: {rebuild_command(manifest)}"
+                f"Chroma holds {foreign!r}, which is not a passage of the index {manifest.name!r}: they do not "
+                f"belong together; build it again: {rebuild_command(manifest)}"
             )
         return (
             TopK.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbours) for neighbours in nearest
@@ -140,15 +140,19 @@ class DenseRanker:
 
 
 class FusedRetriever(IndexRetriever):
-    """A retriever made of rankers, each with its weight in the fusion; a single list of a single text is not fused."""
+    """A retriever that fuses weighted rankers; a single list of a single text is not fused."""
 
     def __init__(self, name: str, index: Index, rankers: Sequence[tuple[Ranker, float]]) -> None:
         super().__init__(name, index)
         self._rankers = list(rankers)
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
-        texts = [text for query in queries for text in query.texts()]
-        owners = [query for query in queries for _ in query.texts()]
+        texts: list[str] = []
+        owners: list[Query] = []  # the query of each text
+        for query in queries:
+            for text in query.texts():
+                texts.append(text)
+                owners.append(query)
         depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, DEPTH)
         by_ranker = [
             (ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers
@@ -165,40 +169,41 @@ class FusedRetriever(IndexRetriever):
 
 
 def _ranked(ranker: str, number: int, weight: float, rows: TopK) -> RankedList:
-    """A ranker's list for the message (number 0) or for a variant of it, named and weighted as such."""
+    """Return a ranker's list with its name and weight, for the message (number 0) or for a variant."""
     if number == 0:
         return RankedList(ranker, rows, weight)
     return RankedList(f"{ranker}+{number}", rows, weight * VARIANT_WEIGHT)
 
 
 def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
-    """Chroma's filter for the stored values that each field may have."""
+    """Return Chroma's filter for the values that each field may have."""
     clauses = [{key: {"$in": values}} for key, values in matching.items()]
-    return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else None
+    if len(clauses) > 1:
+        return {"$and": clauses}
+    return clauses[0] if clauses else None
 
 
 # --- in the middle of a conversation ---------------------------------------------------------------------------------
 
 ONE_VECTOR = "conversation"
-"""The list that the one vector finds."""
+"""Name of the list found with the search vector."""
 COSINE = "dense"
 BM25_WEIGHT = 0.3
 ANSWERS_WEIGHT = 0.6
-"""Of the earlier answers together; 1 each for the message, the message in context, and its rewrites."""
+"""Weight of the earlier answers together, where the message, the message in context and its rewrites have 1 each."""
 ANSWER_DECAY = 0.7
-"""What the answer before an answer counts, where that counts 1."""
+"""Weight of an answer relative to the answer after it."""
 MOST_ANSWERS = 8
 CLEAR = 0.65
-"""Cosine of the nearest passage from which a message that can be understood alone is searched for without its
-conversation."""
+"""Lowest cosine of the nearest passage at which a standalone message is searched without its conversation."""
 
 
 class ConversationalRetriever(IndexRetriever):
-    """The default retriever, without a language model; see above.
+    """The default retriever, without a language model; see the module's description.
 
     Args:
-        weight: of BM25, where the dense list has 1; the message has half of it, its rewrites together the other half.
-        more_rankers: further ways to find the message and its rewrites, each with its weight, shared as BM25's is.
+        weight: BM25's weight, where the dense list has 1; half is the message's, half is shared by its rewrites.
+        more_rankers: further rankers and their weights, which are shared in the same way.
     """
 
     def __init__(
@@ -212,18 +217,19 @@ class ConversationalRetriever(IndexRetriever):
         queries = self._by_evidence(queries)
         vectors, texts = self._vectors(queries)
         lists = self._lists(queries, vectors, max(k, DEPTH))
-        return self._with_cosines(texts, [fuse(own_lists, k) for own_lists in lists])
+        return self._with_cosines(texts, [fuse(query_lists, k) for query_lists in lists])
 
     def note_answer(self, answer: str) -> None:
-        """Embed an answer when it is given, so that the next turn need not wait for it."""
+        """Embed an answer as soon as it is given, so that the next turn is faster."""
         self.index.views.note_answer(answer)
 
     def _with_cosines(
         self, query_vectors: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[Fused]
     ) -> list[Fused]:
-        """What was found, in the list `dense` too: the cosine that the message or a rewrite of it has with a row.
+        """Add the list `dense` to each result: the best cosine of the message or a rewrite with each row.
 
-        That is what decisions are made by: the one vector that is searched with is like much that was said before."""
+        Decisions use these cosines: the search vector also resembles passages on what was said before.
+        """
         with_cosines = []
         for texts, answer, (rows, vectors) in zip(query_vectors, answers, self._of_rows(answers), strict=True):
             cosines = (vectors @ np.stack(texts).T).max(axis=1)
@@ -231,7 +237,7 @@ class ConversationalRetriever(IndexRetriever):
         return with_cosines
 
     def _of_rows(self, answers: Sequence[Fused]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Of each answer's rows those whose vectors are there, and the vectors."""
+        """Yield, for each answer, its rows whose vectors are stored, and these vectors."""
         if self.index.manifest.exact:
             yield from ((answer.rows.rows, self.index.flat.of(answer.rows.rows)) for answer in answers)
             return
@@ -244,36 +250,37 @@ class ConversationalRetriever(IndexRetriever):
             yield np.array(rows_known, dtype=np.int64), vectors.reshape(len(rows_known), self.index.embedder.dimension)
 
     def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
-        """The queries; one that is clear alone, and finds something, without its conversation and rewrites."""
+        """Return the queries; a standalone query that finds enough alone loses its history and variants."""
         positions = [
             position for position, query in enumerate(queries) if query.standalone and (query.history or query.variants)
         ]
         if not positions:
             return list(queries)
-        vectors = np.stack(
-            [view.vector for view in self.index.views.of([("", queries[position].text) for position in positions])]
-        )
+        views = self.index.views.of([("", queries[position].text) for position in positions])
+        vectors = np.stack([view.vector for view in views])
         nearest = self._dense.nearest(vectors, [queries[position] for position in positions], 1)
         plain = {"history": (), "variants": ()}
-        alone = {
-            position: queries[position].model_copy(update=plain)
-            for position, rows in zip(positions, nearest, strict=True)
-            if len(rows.rows) and float(rows.scores[0]) >= CLEAR
-        }
-        return [alone.get(position, query) for position, query in enumerate(queries)]
+        result = list(queries)
+        for position, rows in zip(positions, nearest, strict=True):
+            if len(rows.rows) and float(rows.scores[0]) >= CLEAR:
+                result[position] = queries[position].model_copy(update=plain)
+        return result
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
-        """The lists of each query, to be fused; all are searched as one batch."""
+        """Return the lists of each query, to be fused; all are searched as one batch."""
         dense = self._dense.nearest(vectors, queries, depth)
         texts = [list(query.texts()) for query in queries]
-        owners = [query for query, own_texts in zip(queries, texts, strict=True) for _ in own_texts]
-        flat = [text for own_texts in texts for text in own_texts]
+        owners: list[Query] = []  # the query of each text in `flat`
+        flat: list[str] = []
+        for query, query_texts in zip(queries, texts, strict=True):
+            owners += [query] * len(query_texts)
+            flat += query_texts
         rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
         lists_by_query = []
-        for rows, own_texts in zip(dense, texts, strict=True):
+        for rows, query_texts in zip(dense, texts, strict=True):
             lists = [RankedList(ONE_VECTOR, rows)]
             for name, weight, results in rankers:
-                rewrites = len(own_texts) - 1
+                rewrites = len(query_texts) - 1
                 message = weight / 2 if rewrites else weight
                 lists.append(RankedList(name, next(results), message))
                 lists += [
@@ -283,7 +290,9 @@ class ConversationalRetriever(IndexRetriever):
         return lists_by_query
 
     def _vectors(self, queries: Sequence[Query]) -> tuple[NDArray[np.float32], list[list[NDArray[np.float32]]]]:
-        """One vector of length 1 for each query; and those of its texts alone. All are embedded as one batch."""
+        """Return a search vector of length 1 for each query, and the vectors of its texts. All are embedded as one
+        batch.
+        """
         answers = [_answers(query.history) for query in queries]
         messages: list[tuple[str, str]] = []
         for query, earlier in zip(queries, answers, strict=True):
@@ -305,6 +314,6 @@ class ConversationalRetriever(IndexRetriever):
 
 
 def _answers(history: Sequence[Message]) -> list[str]:
-    """The last answers that were given, oldest first."""
+    """Return the last answers in a history, oldest first."""
     answers = [turn.content for turn in history if turn.role == "assistant" and turn.content.strip()]
     return answers[-MOST_ANSWERS:]

@@ -1,4 +1,4 @@
-"""What the seams to other people's code and servers share: addresses that are checked, errors that keep secrets."""
+"""Helpers for third-party servers and code: checks addresses, and removes secrets from error messages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from turnmark.core.record import Record
 from turnmark.core.specs import Spec
 
 LONGEST = 300
-"""Characters of a foreign error message that are passed on."""
+"""Longest foreign error message that is shown, in characters."""
 
 SECRET_LENGTH = 6
-"""A shorter value of a variable named as a secret is too common a string to blot out."""
+"""Shortest value of a secret variable that is redacted: shorter ones are too common as words."""
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 _SECRET_LOOK = re.compile(
@@ -28,12 +28,12 @@ _SECRET_LOOK = re.compile(
 
 
 def address(url: str, default_port: int, role: str, token: str) -> tuple[str, str]:
-    """Scheme, host and port of a spec's URL, and the path that follows, without slashes around it.
+    """Return scheme, host and port of a spec's URL, and its path without slashes at the ends.
 
     Args:
-        default_port: where the URL names no port.
-        role: who asks, for messages.
-        token: the environment variable that credentials belong into.
+        default_port: the port if the URL names none.
+        role: the component that uses the address, for messages.
+        token: the environment variable for credentials.
     """
     problems = []
     try:
@@ -42,7 +42,7 @@ def address(url: str, default_port: int, role: str, token: str) -> tuple[str, st
     except ValueError:
         raise RequestError(f"{role}: the address is not a URL with a valid host and port") from None
     if "@" in parts.netloc:
-        # Not repeated: what is before '@' is a secret.
+        # The address is not shown: the part before '@' is a secret.
         problems.append(f"{role}: no user and password in the address; set {token} in the environment")
     if not re.fullmatch(r"[A-Za-z0-9._:-]+", host):
         problems.append(f"{role}: the address has no valid host; write {role}://HOST:{default_port}")
@@ -55,7 +55,7 @@ def address(url: str, default_port: int, role: str, token: str) -> tuple[str, st
 
 
 def no_credentials(spec: Spec) -> None:
-    """Make sure that a spec can be shown: its address has no user and password inside."""
+    """Raise RequestError if a spec's address holds a user and password."""
     if "@" in spec.url.partition("://")[2].partition("/")[0]:
         raise RequestError(
             f"{spec.name}: no user and password in an address, where everybody would see them; they belong into the "
@@ -64,7 +64,7 @@ def no_credentials(spec: Spec) -> None:
 
 
 def redact(error: BaseException) -> str:
-    """Type and words of somebody else's error, in one line of limited length; what is or looks like a secret is not."""
+    """Return the type and message of a foreign error in one line of limited length, without secrets."""
     text = " ".join(printable(str(error)).split())
     for name, value in os.environ.items():
         if len(value) >= SECRET_LENGTH and _SECRET_NAME.search(name.upper()):
@@ -79,7 +79,7 @@ _TAG = ".server-tag"
 
 
 class Served(Record):
-    """Where a part lies on a server; `name` is that of the collection, in a note only."""
+    """A component's place on a server; `name` is the collection's name, in a note only."""
 
     kind: Literal["chroma"]
     url: str
@@ -87,10 +87,10 @@ class Served(Record):
 
 
 def assign_name(part: Path, requested: Served) -> Served:
-    """Choose the name of a new generation's part on a server, and note it before anything is there.
+    """Choose the name of a new component's collection, and write it to a note before the collection exists.
 
     Args:
-        part: the part's folder, made here; its parent is the generation's folder, and that one's the index's.
+        part: the component's folder, which is created; its parent is the generation's folder.
     """
     tag_file = part.parent.parent / _TAG
     if not tag_file.is_file():
@@ -104,6 +104,6 @@ def assign_name(part: Path, requested: Served) -> Served:
 
 
 def read_note(part: Path) -> Served | None:
-    """Where a part lies, if it lies on a server."""
+    """Read the note in a component's folder; None if the component is not on a server."""
     note = part / NOTE
     return Served.model_validate_json(note.read_text(encoding="utf-8")) if note.is_file() else None

@@ -1,4 +1,4 @@
-"""SPLADE: a model weighs the terms of its vocabulary for a text, and an inverted index sums them.
+"""SPLADE: a model weights the terms of its vocabulary for a text, and an inverted index sums the weights.
 
 Scores are dot products. The index is three arrays on disk, opened as memory maps: a posting is an int32 row and a
 float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less than two CPUs differ by.
@@ -35,7 +35,7 @@ SCANNED_AT_ONCE = 4_000_000
 
 
 class SpladeEncoder:
-    """A SparseEncoder of sentence-transformers, with the prompts and limits that its own configuration gives.
+    """A SparseEncoder of sentence-transformers, with the prompts and limits of its configuration.
 
     Args:
         spec: `splade:MODEL`; MODEL is a folder or a hub name.
@@ -51,7 +51,7 @@ class SpladeEncoder:
                 module.chunk_size = POOLED_AT_ONCE
             if getattr(module, "pooling_strategy", None) == "max":
                 module.forward = partial(_greatest_first, module.forward, module.activation_function)
-        # Looked at, not asked for: of a bare masked language model the library gives the size of its hidden states.
+        # Taken from an output: for a bare masked language model the library reports the size of its hidden states.
         self.dimension = int(self._model.encode_document(["a"], show_progress_bar=False, save_to_cpu=True).shape[1])
         self.max_tokens = int(self._model.max_seq_length or 512)
         query, passage = prompts_of(model, self._model.prompts)
@@ -61,7 +61,7 @@ class SpladeEncoder:
         self.fingerprint = "|".join(map(str, (self.name, *traits, repr(query), repr(passage))))
 
     def encode(self, texts: Sequence[str], role: Role) -> list[Vector]:
-        """The terms and weights of each text, in the order of `texts`; both empty where nothing is active."""
+        """Return the terms and weights of each text, in the order of `texts`; both are empty if no term is active."""
         if not texts:
             return []
         encode = self._model.encode_query if role == "query" else self._model.encode_document
@@ -77,15 +77,15 @@ class SpladeEncoder:
         return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
 
     def tokenizer(self) -> Tokenizer:
-        """The model's own token offsets, special tokens excluded."""
+        """Return the model's tokenizer, without special tokens."""
         return offsets_of(self._model.tokenizer.backend_tokenizer.to_str())
 
 
 def _greatest_first(forward: Callable[[Any], Any], activation: str, features: Any) -> Any:
-    """What `SpladePooling.forward` gives for its strategy `max`, to the bit and faster.
+    """Compute `SpladePooling.forward` for its strategy `max`, with the same bits and faster.
 
-    It takes the logarithm of every token's score for every term and then the greatest; no logarithm changes which is
-    the greatest, so here that is found first.
+    The original takes the logarithm of every token's score and then the maximum. The logarithm does not change which
+    score is the maximum, so here the maximum is taken first.
     """
     import torch
 
@@ -94,11 +94,11 @@ def _greatest_first(forward: Callable[[Any], Any], activation: str, features: An
     scores, mask = features["token_embeddings"], features["attention_mask"].bool()
     lengths = mask.sum(dim=1).tolist()
     if all(row[:n].all() for row, n in zip(mask, lengths, strict=True)):
-        # Padded at the end: nothing is copied.
+        # Padding is at the end, so that slices do not copy.
         scores_by_text = [row[:n] for row, n in zip(scores, lengths, strict=True)]
     else:
-        scores_by_text = [row[kept] for row, kept in zip(scores, mask, strict=True)]
-    # What is below 0 counts as 0, so a text without a token does, too.
+        scores_by_text = [row[token_mask] for row, token_mask in zip(scores, mask, strict=True)]
+    # Scores below 0 count as 0, and so do those of a text without tokens.
     best = torch.stack([part.amax(dim=0) if len(part) else part.new_zeros(part.shape[1]) for part in scores_by_text])
     best = best.relu_().log1p_()
     features["sentence_embedding"] = best.log1p_() if activation == "log1p_relu" else best
@@ -107,12 +107,12 @@ def _greatest_first(forward: Callable[[Any], Any], activation: str, features: An
 
 @lru_cache(maxsize=2)
 def open_encoder(spec: str) -> SpladeEncoder:
-    """The encoder that a spec names, loaded once a process."""
+    """Return the encoder of a spec; each is loaded once in a process."""
     return SpladeEncoder(spec)
 
 
 def pack_terms(vector: Vector) -> bytes:
-    """A vector as 6 bytes a term."""
+    """Encode a vector with 6 bytes per term."""
     terms, weights = vector
     with np.errstate(over="ignore"):
         halves = weights.astype("<f2")
@@ -121,13 +121,13 @@ def pack_terms(vector: Vector) -> bytes:
 
 
 def unpack_terms(packed: bytes) -> Vector:
-    """The terms and weights that `pack_terms` was given, the weights rounded."""
+    """Decode the output of `pack_terms`; the weights are rounded to float16."""
     count = len(packed) // 6
     return np.frombuffer(packed, "<i4", count), np.frombuffer(packed, "<f2", count, offset=4 * count)
 
 
 class SparseIndex:
-    """Postings by term, opened read-only: `rows[starts[t]:starts[t + 1]]` hold term `t`, ascending."""
+    """Postings by term, opened read-only: `rows[starts[t]:starts[t + 1]]` holds the rows of term `t`, ascending."""
 
     def __init__(self, folder: Path) -> None:
         def mapped(name: str) -> Any:
@@ -141,11 +141,11 @@ class SparseIndex:
 
     @property
     def postings(self) -> int:
-        """How many (term, passage) pairs there are."""
+        """Number of (term, passage) pairs."""
         return len(self._rows)
 
     def scores(self, vector: Vector) -> NDArray[np.float32]:
-        """The dot product of a query's vector with every row's."""
+        """Return the dot product of a query's vector with every row's."""
         total = np.zeros(self.rows, dtype=np.float32)
         for term, weight in zip(*vector, strict=True):
             part = slice(self._starts[term], self._starts[term + 1])
@@ -155,7 +155,7 @@ class SparseIndex:
         return total
 
     def vectors(self, rows: Sequence[int]) -> list[Vector]:
-        """What was stored of some rows, in the order asked: terms, ascending, and weights. Scans all postings once."""
+        """Return the stored terms (ascending) and weights of some rows, in the order given. Scans all postings once."""
         position_of = np.full(self.rows, -1, dtype=np.int32)
         position_of[list(rows)] = np.arange(len(rows), dtype=np.int32)
         matches: list[tuple[Any, Any]] = []
@@ -174,7 +174,7 @@ class SparseIndex:
 
 
 def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], terms: int) -> None:
-    """Write the index of packed vectors, row by row; memory holds a page of them.
+    """Write the index of packed vectors in row order; holds one page of them in memory.
 
     Args:
         pages: the vectors in row order, a page at a time; called twice, to count the postings and to write them.
@@ -202,38 +202,35 @@ def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], t
 def _place(
     pages: Iterable[Sequence[bytes]], free: NDArray[np.int64], postings: NDArray[Any], weights: NDArray[Any]
 ) -> None:
-    """Put the postings where they belong; `free` is where the next one of each term goes."""
+    """Write the postings into their places; `free` is the next free place of each term."""
     first = 0
     for page in pages:
         vectors = [unpack_terms(packed) for packed in page]
         terms = np.concatenate([term_ids for term_ids, _ in vectors])
         order = np.argsort(terms, kind="stable")
         terms = terms[order]
-        own_rows = np.repeat(
+        page_rows = np.repeat(
             np.arange(first, first + len(page), dtype=np.int32), [len(term_ids) for term_ids, _ in vectors]
         )
         different, begins, counts = np.unique(terms, return_index=True, return_counts=True)
         positions = free[terms] + np.arange(len(terms)) - np.repeat(begins, counts)
-        postings[positions] = own_rows[order]
-        weights[positions] = np.concatenate([two for _, two in vectors])[order]
+        postings[positions] = page_rows[order]
+        weights[positions] = np.concatenate([term_weights for _, term_weights in vectors])[order]
         free[different] += counts
         first += len(page)
 
 
 # --- the retriever ---------------------------------------------------------------------------------------------------
 
-SPLADE_WEIGHT = 0.5
-"""Of SPLADE's lists next to others, with 1 for the dense ones: the middle of what served four sets best."""
-
 
 def postings_of(index: Index) -> SparseIndex:
-    """The postings of an index."""
+    """Open the postings of an index."""
     index.model_info("splade", "SPLADE terms", "splade:MODEL")
     return index.open_part("splade", SparseIndex)
 
 
 class SpladeRanker:
-    """Finds by the terms that a model gives."""
+    """Ranks by the terms of a sparse encoder."""
 
     name = "splade"
 

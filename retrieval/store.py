@@ -1,4 +1,4 @@
-"""The passages of an index in one SQLite file."""
+"""Stores the passages of an index in one SQLite file, and the checkpoint of a build in another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CREATE INDEX IF NOT EXISTS by_hash ON passages ("hash");
 
 
 class PassageStore:
-    """Passages by row (0-based, the order of the source), id or document.
+    """The passages of an index, by row (from 0, in the order of the source), id or document.
 
     Args:
         path: the SQLite file.
@@ -59,7 +59,7 @@ class PassageStore:
             raise TurnmarkError(f"passages.db is damaged: {error} ({self._path})") from error
 
     def _where(self, key: str, values: Sequence[Any], columns: str) -> Iterator[Any]:
-        """Some columns of the passages whose `key` is one of the values."""
+        """Yield some columns of the passages whose `key` is one of the values."""
         yield from self._all(f'SELECT {columns} FROM passages WHERE "{key}" IN {_LISTED}', [_listed(values)])
 
     def _passage(self, values: Sequence[Any]) -> Passage:
@@ -74,36 +74,36 @@ class PassageStore:
     # -- reading
 
     def count(self) -> int:
-        """Number of passages."""
+        """Return the number of passages."""
         return int(self._all("SELECT count(*) FROM passages")[0][0])
 
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
-        """The passages of some rows, in the order asked."""
+        """Return the passages of some rows, in the order given."""
         passages = {row[0]: self._passage(row[1:]) for row in self._where("row", rows, f'"row", {_COLUMNS}')}
         return [passages[row] for row in rows]
 
     def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
-        """row -> id of its passage, for the rows that are there."""
+        """Return row -> passage id, for the rows that exist."""
         return dict(self._where("row", rows, '"row", "id"'))
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """id -> row, for the ids that are there."""
+        """Return passage id -> row, for the ids that exist."""
         return dict(self._where("id", ids, '"id", "row"'))
 
     def of_document(self, document: str) -> list[Passage]:
-        """All passages of a document, in reading order."""
+        """Return all passages of a document, in reading order."""
         rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
         return [self._passage(row) for row in rows]
 
     def titles(self) -> list[str]:
-        """The titles of the documents, those with most passages first."""
+        """Return the titles of the documents, those with most passages first."""
         rows = self._all(
             'SELECT "title" FROM passages WHERE "title" != \'\' GROUP BY "document" ORDER BY count(*) DESC, "document"'
         )
         return list(dict.fromkeys(row[0] for row in rows))
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
-        """Every (row, content hash, passage) in row order, a page at a time."""
+        """Yield every (row, content hash, passage) in row order, a page at a time."""
         last = -1
         while True:
             page = self._all(
@@ -115,7 +115,7 @@ class PassageStore:
             last = page[-1][0]
 
     def digest(self) -> str:
-        """Fingerprint of all ids and contents, in order."""
+        """Return a fingerprint of all ids and contents, in order."""
         digest = hashlib.sha256()
         for page in self.pages():
             for _, content, passage in page:
@@ -124,7 +124,7 @@ class PassageStore:
         return digest.hexdigest()
 
     def contents(self, size: int = 1000) -> Iterator[list[str]]:
-        """The hashes of all contents, each once, in their order, a page at a time."""
+        """Yield the hashes of all distinct contents, in their order, a page at a time."""
         last = ""
         while True:
             page = self._all(
@@ -136,40 +136,37 @@ class PassageStore:
             last = page[-1][0]
 
     def holds(self, hashes: Sequence[str]) -> set[str]:
-        """Which of some contents there are."""
+        """Return those content hashes that the store holds."""
         return {row[0] for row in self._where("hash", hashes, '"hash"')}
 
     def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
-        """For each key of `where`, the stored values that its glob matches (`*` and `?`; case matters)."""
+        """Return, for each key of `where`, the stored values that its glob matches (`*` and `?`, case-sensitive)."""
         unknown = [key for key in where if key not in WHERE_KEYS]
         if unknown:
             names = ", ".join(repr(key) for key in unknown)
             raise RequestError(f"--where: passages have no {names}; they have: {', '.join(WHERE_KEYS)}")
-        return {
-            key: [
-                row[0]
-                for row in self._all(f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ?', [_glob(glob)])
-            ]
-            for key, glob in where.items()
-        }
+        matching: dict[str, list[Any]] = {}
+        for key, glob in where.items():
+            rows = self._all(f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ?', [_glob(glob)])
+            matching[key] = [row[0] for row in rows]
+        return matching
 
     def rows_where(self, where: Mapping[str, str]) -> list[int]:
-        """The rows whose values match every glob of `where`."""
+        """Return the rows whose values match every glob of `where`."""
         self.matching(dict.fromkeys(where, ""))
         tests = " AND ".join(f'"{key}" GLOB ?' for key in where) or "1"
-        return [
-            row[0] for row in self._all(f'SELECT "row" FROM passages WHERE {tests}', list(map(_glob, where.values())))
-        ]
+        rows = self._all(f'SELECT "row" FROM passages WHERE {tests}', list(map(_glob, where.values())))
+        return [row[0] for row in rows]
 
     # -- building
 
     def clear_passages(self) -> None:
-        """Forget the passages: a build that starts again reads its source anew."""
+        """Delete the passages, for a build that reads its source again."""
         with self._lock, self._db:
             self._db.execute("DELETE FROM passages")
 
     def add_passages(self, passages: Iterable[Passage]) -> list[str]:
-        """Append passages in one transaction; returns the ids that were there already and so were left out."""
+        """Append passages in one transaction, and return the ids that were left out because they existed already."""
         doubled = []
         with self._lock, self._db:
             for passage in passages:
@@ -199,12 +196,12 @@ class PassageStore:
 
 
 def _listed(values: Sequence[Any]) -> str:
-    """Values for `_LISTED`: of any number, where SQLite's own lists have a limit."""
+    """Encode values for `_LISTED`, which takes any number of them; SQLite limits the number of parameters."""
     return json.dumps(list(values))
 
 
 def _glob(pattern: str) -> str:
-    """Only `*` and `?` are special to us; to SQLite `[` is too."""
+    """Return a pattern in which only `*` and `?` are special; to SQLite `[` is, too."""
     return pattern.replace("[", "[[]")
 
 
@@ -212,7 +209,7 @@ FILE = "kept.db"
 
 
 class Checkpoint:
-    """Bytes by part of the index and content hash.
+    """What models computed in an unfinished build: bytes by key of a component and content hash.
 
     Args:
         folder: the generation's folder.
@@ -234,10 +231,10 @@ class Checkpoint:
             raise TurnmarkError(f"{self._path} is damaged: {error}; delete it, and the build begins anew") from error
 
     def missing(self, store: PassageStore, parts: Sequence[str]) -> Iterator[tuple[str, Passage]]:
-        """(content hash, passage) for each content that one of `parts` lacks, once a content, in row order."""
+        """Yield (content hash, passage) for each distinct content that one of `parts` lacks, in row order."""
         previous_page: set[str] = set()
         for page in store.pages():
-            # What was given just before may not be kept yet.
+            # Contents of the previous page may not be stored yet.
             handled = previous_page | self.complete([content for _, content, _ in page], parts)
             previous_page = {content for _, content, _ in page}
             for _, content, passage in page:
@@ -246,11 +243,11 @@ class Checkpoint:
                     yield content, passage
 
     def count_missing(self, store: PassageStore, parts: Sequence[str]) -> int:
-        """How many different contents one of `parts` lacks."""
+        """Return the number of distinct contents that one of `parts` lacks."""
         return sum(len(page) - len(self.complete(page, parts)) for page in store.contents())
 
     def complete(self, hashes: Sequence[str], parts: Sequence[str]) -> set[str]:
-        """Those of some contents that every one of `parts` has."""
+        """Return those hashes that every one of `parts` has."""
         rows = self._all(
             f'SELECT "hash" FROM kept WHERE "part" IN {_LISTED} AND "hash" IN {_LISTED} '
             'GROUP BY "hash" HAVING count(*) = ?',
@@ -259,13 +256,16 @@ class Checkpoint:
         return {row[0] for row in rows}
 
     def add(self, hashes: Sequence[str], values: Mapping[str, Sequence[bytes]]) -> None:
-        """Keep a block for some parts, all of it or nothing; what is there already stays."""
-        rows = [(part, content, value) for part in values for content, value in zip(hashes, values[part], strict=True)]
+        """Store a block of values for some parts, all or nothing; existing values stay."""
+        rows: list[tuple[str, str, bytes]] = []
+        for part, part_values in values.items():
+            for content, value in zip(hashes, part_values, strict=True):
+                rows.append((part, content, value))
         with self._db:
             self._db.executemany("INSERT OR IGNORE INTO kept VALUES (?, ?, ?)", rows)
 
     def get(self, part: str, hashes: Sequence[str]) -> list[bytes]:
-        """What is kept of some contents, in the order asked; every one must be there."""
+        """Return the stored values of some contents, in the order given; every one must exist."""
         values: dict[str, bytes] = dict(
             self._all(
                 f'SELECT "hash", "value" FROM kept WHERE "part" = ? AND "hash" IN {_LISTED}', [part, _listed(hashes)]
@@ -279,11 +279,11 @@ class Checkpoint:
 
 
 def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
-    """Checkpoint vectors as rows."""
+    """Convert checkpoint vectors to rows of an array."""
     return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 
 
 def drop_checkpoint(folder: Path) -> None:
-    """Delete the file of a finished generation, if it is still there."""
+    """Delete the checkpoint of a finished generation, if it exists."""
     for path in folder.glob(f"{FILE}*"):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Passages that come with a task, not from an index: as hits in the order given, or ranked for what is asked."""
+"""Turns passages that come with a task, and not from an index, into hits: in the order given, or ranked."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PASSAGE_SIZE = 180
 
 
 def cut_passages(identity: str, title: str, text: str) -> list[Passage]:
-    """A text of a task as passages, in its order; it is read as Markdown, of which plain text is a case.
+    """Cut a text of a task into passages, in order. It is read as Markdown, which includes plain text.
 
-    They have no path, since the identity is whatever the data says.
+    The passages have no path, since `identity` is an id from the data.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     title = shorten_title(" ".join(title.split()))
@@ -38,12 +38,12 @@ def cut_passages(identity: str, title: str, text: str) -> list[Passage]:
 
 
 def hits_of(passages: Sequence[Passage]) -> list[Hit]:
-    """The passages as hits in the order given, with score 1 / rank and no list that found them."""
+    """Return passages as hits in the order given, with score 1 / rank and no list in `found`."""
     return [Hit(passage=passage, score=1 / rank) for rank, passage in enumerate(passages, 1)]
 
 
 def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | None) -> list[Hit]:
-    """The passages as hits, best first; ties stay in the order given.
+    """Return passages as hits, best first; ties keep the order given.
 
     The score is the mean cosine of the texts with a passage's `indexed_text`, -1..1. The mean, because the texts are
     one question put in several ways (the message and its rewrite): with the best alone, a rewrite that names the topic
@@ -58,20 +58,20 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     if embed is None or not passages:
         return hits_of(passages)
     text_vectors = embed(list(texts))
-    cosines = [
-        [float(cosine) for cosine in row]
-        for run in _runs(passages)
-        for row in embed([passage.indexed_text for passage in run]) @ text_vectors.T
-    ]
+    cosines: list[list[float]] = []  # one row for each passage, one column for each text
+    for run in _runs(passages):
+        products = embed([passage.indexed_text for passage in run]) @ text_vectors.T
+        cosines.extend([float(cosine) for cosine in row] for row in products)
     found: list[dict[str, Found]] = [{} for _ in passages]
     for number in range(len(texts)):
         name = f"{DENSE}+{number}" if number else DENSE
         for rank, position in enumerate(_best_first([row[number] for row in cosines]), 1):
             found[position][name] = Found(rank=rank, score=cosines[position][number])
     means = [fmean(row) for row in cosines]
-    return [
-        Hit(passage=passages[position], score=means[position], found=found[position]) for position in _best_first(means)
-    ]
+    hits: list[Hit] = []
+    for position in _best_first(means):
+        hits.append(Hit(passage=passages[position], score=means[position], found=found[position]))
+    return hits
 
 
 def _best_first(scores: Sequence[float]) -> list[int]:
@@ -90,7 +90,7 @@ CAPACITY = 8192
 
 
 class Cache(Generic[K, V]):
-    """Computes values by key, many at once, and keeps the most recently used. Safe to call from many threads.
+    """Computes values by key in batches, and keeps the most recently used. Safe to call from many threads.
 
     Args:
         compute: keys -> their values, in order; must be safe to call from many threads, too.
@@ -107,7 +107,7 @@ class Cache(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, keys: Sequence[K]) -> list[V]:
-        """The values of some keys, in order; what is not kept is computed in one call."""
+        """Return the values of some keys, in order; missing ones are computed in one call."""
         unique = list(dict.fromkeys(keys))
         with self._lock:
             values = {key: self._values[key] for key in unique if key in self._values}
@@ -132,10 +132,10 @@ class Cache(Generic[K, V]):
 
 
 def by_list(embed: Embed, capacity: int = CAPACITY) -> Embed:
-    """An `Embed` that embeds no list of texts twice; its arrays are shared and read-only.
+    """Return an `Embed` that caches the vectors of each list of texts; its arrays are shared and read-only.
 
-    A list is kept as one: in its last digits the vector of a text depends on the texts that are embedded with it, and
-    so it is always the same, whoever asked first.
+    The key is the complete list: the last digits of a vector depend on the texts embedded with it, so a cache by text
+    would depend on the order of calls.
     """
 
     def compute(lists: Sequence[tuple[str, ...]]) -> list[NDArray[np.float32]]:
@@ -149,7 +149,7 @@ def by_list(embed: Embed, capacity: int = CAPACITY) -> Embed:
 
 
 def by_text(embed: Embed, capacity: int = CAPACITY) -> Embed:
-    """An `Embed` that embeds no text twice: the steps of a turn ask for the same sentences one after the other."""
+    """Return an `Embed` that caches the vector of each text: the steps of a turn embed the same sentences."""
     cache: Cache[str, NDArray[np.float32]] = Cache(embed, capacity)
 
     def vectors(texts: Sequence[str]) -> NDArray[np.float32]:

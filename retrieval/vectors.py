@@ -1,8 +1,8 @@
-"""Vectors on disk, in the order of the rows: of passages, each compared with a query, and of their tokens.
+"""Stores vectors on disk in row order: one for each passage, and one for each token.
 
-**Passages.** Up to some tens of thousands, comparing all is faster than a walk through Chroma's graph for the long
-lists that fusion wants, needs no ids turned into rows, gains from batches, and misses nothing. Larger indexes, and
-those on a server, have their vectors in Chroma (`turnmark.retrieval.chroma`). The costs are in docs/measured.md.
+**Passages.** Up to some tens of thousands, comparing a query with all vectors is faster than Chroma's graph for the
+long lists that fusion needs, and exact. Larger indexes, and those on a server, store their vectors in Chroma
+(`turnmark.retrieval.chroma`). The costs are in docs/measured.md.
 
 **Tokens,** for late interaction: one bit a dimension, as ColBERT's compressed forms keep one. A token's vector is kept
 as the signs of its components, 48 bytes at 384 dimensions. On the MTRAG pools that costs .002 to .006 of nDCG@5 against
@@ -34,17 +34,17 @@ Ids = NDArray[np.int32]
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000
-"""Passages up to which an index has the file: 150 MB for 384 dimensions, read for each query."""
+"""Most passages for which an index has the file: 150 MB at 384 dimensions, read for each query."""
 _AT_ONCE = 32
-"""Queries that are compared as one product: of 100,000 passages, 13 MB of scores."""
+"""Queries compared in one product: 13 MB of scores for 100,000 passages."""
 _APIECE = 4096
-"""Rows, or tokens, from which another core takes some of them."""
+"""Rows, or tokens, for each further core."""
 _DIGITS = 6
-"""Cosines are rounded to so many, as one vector's product differs in the last digits with its position in a batch."""
+"""Digits of a cosine: the last digits of a product depend on the vector's position in a batch."""
 
 
 def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
-    """Write the file, a page of vectors (float32, of length 1) at a time, as they are: a rebuild reads them again."""
+    """Write the file of vectors (float32, of length 1), a page at a time, unchanged: a rebuild reads them again."""
     folder.mkdir(parents=True)
     file = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
     start = 0
@@ -55,7 +55,7 @@ def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dim
 
 
 class FlatVectors:
-    """The file, opened for searching. It is mapped: only the pages that the system has room for are in memory."""
+    """The file of vectors, opened for searching. It is memory-mapped."""
 
     def __init__(self, folder: Path) -> None:
         self._vectors: Floats = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
@@ -63,11 +63,13 @@ class FlatVectors:
             raise ValueError(f"{FILE} holds no rows of vectors")
 
     def of(self, rows: Sequence[int] | NDArray[np.int64]) -> Floats:
-        """The vectors of some rows, of shape (len(rows), dimension)."""
+        """Return the vectors of some rows, of shape (len(rows), dimension)."""
         return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
 
     def nearest(self, vectors: Floats, k: int, mask: NDArray[np.bool_] | None = None) -> list[TopK]:
-        """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""
+        """Return, for each vector of length 1, the `k` nearest rows with their cosines; `mask` is True for each row
+        that may be returned.
+        """
         nearest = []
         for start in range(0, len(vectors), _AT_ONCE):
             batch = vectors[start : start + _AT_ONCE]
@@ -77,26 +79,26 @@ class FlatVectors:
         return nearest
 
     def _alone(self, vector: Floats) -> Floats:
-        """One vector's products, each core with other rows, since memory is what is waited for."""
+        """Return the products of one vector, with the rows shared by the cores: memory access is the bottleneck."""
         products = np.empty(len(self._vectors), dtype=np.float32)
         by_cores(len(products), lambda part: np.dot(self._vectors[part], vector, products[part]), apiece=_APIECE)
         return products
 
 
 _MOST = 4
-"""Cores that memory keeps busy when vectors are compared; two were all that token products were tried with."""
+"""Most cores used: more do not help where memory access is the bottleneck."""
 
 
 def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: int = 1) -> None:
-    """`work` on stretches of rows that together are all of them, each on another core; ends when all have ended.
+    """Run `work` on stretches of rows, each on another core, and wait for all of them.
 
-    OpenBLAS's own threads win nothing on such work, and spin for a while afterwards, on the cores on which the next
-    message is embedded: a query took half as long again. So each stretch has one.
+    Each stretch uses one thread of linear algebra. OpenBLAS's threads gain nothing on such work, and keep spinning
+    afterwards on the cores that embed the next message: a query took half as long again.
 
     Args:
-        work: is given a stretch; called from several threads at once, and must not call this again.
-        apiece: rows from which another core takes some of them.
-        step: stretches begin at multiples of it.
+        work: called with a stretch, from several threads at once; must not call `by_cores`.
+        apiece: number of rows for each further core.
+        step: stretches begin at its multiples.
     """
     pool, cores = _pool()
     parts = min(cores, rows // apiece + 1)
@@ -113,7 +115,7 @@ def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: i
 
 
 class _OneThread:
-    """Linear algebra in one thread while at least one caller is inside: how many it has holds for the process."""
+    """Context that limits linear algebra to one thread; the limit holds for the process while any caller is inside."""
 
     _lock = threading.Lock()
     _inside = 0
@@ -141,7 +143,7 @@ def _linear_algebra() -> Any:
 
 @cache
 def _pool() -> tuple[ThreadPoolExecutor, int]:
-    """Threads for rows, and how many cores may share them."""
+    """Return the thread pool for stretches of rows, and its number of cores."""
     cores = min(os.cpu_count() or 1, _MOST)
     return ThreadPoolExecutor(cores, thread_name_prefix="rows"), cores
 
@@ -157,7 +159,7 @@ _BLOCK = 200_000
 
 
 def frame(embedder: Embedder, role: Role) -> tuple[int, int]:
-    """How many tokens come before and after those of a text: special tokens, and the prompt of the role."""
+    """Return how many tokens precede and follow those of a text: special tokens, and the prompt of the role."""
     _, _, ids = embedder.encode_both([""], role)
     around = len(ids[0])
     trailing = min(1, around)
@@ -165,13 +167,13 @@ def frame(embedder: Embedder, role: Role) -> tuple[int, int]:
 
 
 def pack_tokens(vectors: Floats, ids: Ids) -> bytes:
-    """Tokens of one text as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
+    """Encode a text's tokens as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
     head = np.array([len(ids), vectors.shape[1]], dtype=np.int32).tobytes()
     return head + ids.astype(np.int32).tobytes() + np.packbits(vectors > 0, axis=1).tobytes()
 
 
 def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], Ids]:
-    """The packed signs, of shape (tokens, dimension / 8 rounded up), and the ids that `pack_tokens` was given."""
+    """Decode the output of `pack_tokens`: signs of shape (tokens, dimension / 8 rounded up), and ids."""
     tokens, dimension = np.frombuffer(packed, dtype=np.int32, count=2)
     ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER)
     signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER + 4 * int(tokens))
@@ -179,10 +181,10 @@ def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], Ids]:
 
 
 def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -> None:
-    """Write the token index of some texts, in row order; memory holds one page of them.
+    """Write the token index of some texts, in row order; holds one page of them in memory.
 
     Args:
-        pages: gives what `pack_tokens` made of the texts, of one dimension all, a page at a time; asked twice.
+        pages: returns the packed tokens of the texts, all of one dimension, a page at a time; called twice.
     """
     from numpy.lib.format import open_memmap
 
@@ -208,7 +210,7 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
 
 
 class TokenIndex:
-    """Token vectors of an index's passages, opened for searching; the files are mapped, not read."""
+    """The token vectors of an index's passages, opened for searching; the files are memory-mapped."""
 
     def __init__(self, folder: Path) -> None:
         self.dimension = int(json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["dimension"])
@@ -222,23 +224,23 @@ class TokenIndex:
 
     @property
     def rows(self) -> int:
-        """How many passages it holds."""
+        """Number of passages."""
         return len(self._starts) - 1
 
     def packed(self, row: int) -> bytes:
-        """What `pack_tokens` made of a passage."""
+        """Return a passage's tokens as `pack_tokens` encoded them."""
         start, end = self._starts[row], self._starts[row + 1]
         head = np.array([end - start, self.dimension], dtype=np.int32).tobytes()
         packed: bytes = head + self._ids[start:end].tobytes() + self._bits[start:end].tobytes()
         return packed
 
     def signs(self, row: int) -> NDArray[np.uint8]:
-        """The packed signs of a passage's tokens, of shape (tokens, dimension / 8)."""
+        """Return the packed signs of a passage's tokens, of shape (tokens, dimension / 8)."""
         signs: NDArray[np.uint8] = self._bits[self._starts[row] : self._starts[row + 1]]
         return signs
 
     def idf(self, ids: Ids) -> Floats:
-        """How rare tokens are: ln(1 + (N + .5) / (n + .5)) with n of the N passages holding the token."""
+        """Return the idf of tokens: ln(1 + (N + .5) / (n + .5)), where n of the N passages hold the token."""
         if self._frequencies is None:
             self._frequencies = self._count()
         capped = np.minimum(ids, len(self._frequencies) - 1)
@@ -247,7 +249,7 @@ class TokenIndex:
         return rare
 
     def _count(self) -> NDArray[np.int64]:
-        """In how many passages each token id is; memory holds one stretch of them."""
+        """Return in how many passages each token id occurs; holds one stretch of ids in memory."""
         counts = np.zeros(1, dtype=np.int64)
         row = 0
         while row < self.rows:
@@ -263,7 +265,7 @@ class TokenIndex:
         return counts
 
     def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: Floats) -> Floats:
-        """For each passage and each query token the best cosine among the passage's tokens, estimated from signs.
+        """Return, for each passage and query token, the best cosine among the passage's tokens, estimated from signs.
 
         Args:
             tokens: query token vectors, of shape (query tokens, dimension).
@@ -301,7 +303,7 @@ class TokenIndex:
 
 
 def pack_tokens_of(embedder: Embedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
-    """Passages' vectors, and what `pack_tokens` makes of their tokens, from one pass of the model."""
+    """Return passages' vectors and their packed tokens, from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
     leading, trailing = frame(embedder, "passage")
     packed = (

@@ -1,4 +1,4 @@
-"""What is said in a conversation as vectors: a message alone, a message as its context colours it, earlier answers.
+"""Embeds the messages of a conversation: a message alone, a message in its context, earlier answers.
 
 A message that leans on the turn before ("and how long does it take?") means little alone, and embedding the turns as
 one text drowns it: on the MTRAG pools the mean over all tokens of all turns finds less than the message alone. A view
@@ -24,21 +24,22 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 
 CONTEXT_TOKENS = 64
-"""How much of a context a view reads, its end. 32, 64, 128 and 256 found about the same on the MTRAG pools."""
+"""Tokens of the end of a context that a view reads. 32, 64, 128 and 256 found about the same on the MTRAG pools."""
 READ_TOKENS = 80
-"""How much is read of context and message together, special tokens included: of a longer message less context."""
+"""Most tokens of context and message together, special tokens included; a longer message gets less context."""
 MESSAGE_TOKENS = 24
-"""A message of more says what it means by itself, and is not read in context. With a limit of 12, 16, 20, 24, 32 and
+"""A message with more tokens is clear by itself, and is not read in context. With a limit of 12, 16, 20, 24, 32 and
 none nDCG@5 on the MTRAG pools is .390, .392, .393, .395, .395 and .395, and the longest messages took the longest."""
 REMEMBERED = 1024
-"""Messages, and as many answers: 30 KiB each for a message of 20 tokens."""
+"""Cached messages, and as many answers: 30 KiB each for a message of 20 tokens."""
 _PROBES = ("How long does a new passport take, and what does it cost?", "bread without yeast")
 _POOLED = 0.95
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """A message: its vector of length 1, and its own tokens' vectors, of shape (tokens, dimension), and ids.
+    """A message as vectors: one of length 1 for the message, its token vectors of shape (tokens, dimension), and token
+    ids.
 
     The vector is the mean of the tokens' (special tokens left out) where the model pools so, else the model's own.
     """
@@ -51,11 +52,11 @@ class Spoken:
 InContext = tuple[str, str]
 """A context, which may be empty, and a message."""
 _Reading = tuple[str, int | None]
-"""What the model reads, and how many of its last tokens are the message's; None: all of them."""
+"""The text that the model reads, and how many of its last tokens are the message's; None: all of them."""
 
 
 class Views:
-    """Embeds messages in their contexts, and remembers the last ones, since a conversation comes again at every turn.
+    """Embeds messages in their contexts and caches the last ones, since each turn embeds the conversation again.
 
     Safe to call from many threads.
     """
@@ -67,15 +68,15 @@ class Views:
         self._ends: Cache[str, list[int]] = Cache(lambda texts: map(self._end, texts), REMEMBERED)
 
     def of(self, messages: Sequence[InContext]) -> list[Spoken]:
-        """The views of some messages, in order; what is not remembered is embedded as one batch."""
+        """Return the views of some messages, in order; those not cached are embedded as one batch."""
         return self._messages.get([self._read(*message) for message in messages])
 
     def plain(self, texts: Sequence[str]) -> list[Floats]:
-        """The model's own vectors of some texts, such as earlier answers, in order."""
+        """Return the model's own vectors of some texts, such as earlier answers, in order."""
         return self._answers.get(texts)
 
     def note_answer(self, answer: str) -> None:
-        """Do what can be done with an answer before the next message is there."""
+        """Embed an answer ahead of the next message."""
         self.plain([answer])
         if self._traits[2]:
             self._ends.get([answer])
@@ -86,21 +87,21 @@ class Views:
 
     @cached_property
     def _traits(self) -> tuple[int, int, bool]:
-        """Special tokens before and after a text, and whether the mean of its tokens is its vector."""
+        """Number of special tokens before and after a text; and whether its vector is the mean of its tokens'."""
         return (*frame(self._embedder, "query"), _pools_tokens(self._embedder))
 
     def _spoken(self, missing: Sequence[_Reading]) -> list[Spoken]:
         leading, trailing, pools = self._traits
         vectors, tokens, ids = self._embedder.encode_both([text for text, _ in missing], "query")
         views = []
-        for (_, length), vector, token_vectors, its in zip(missing, vectors, tokens, ids, strict=True):
-            end = len(its) - trailing
+        for (_, length), vector, token_vectors, token_ids in zip(missing, vectors, tokens, ids, strict=True):
+            end = len(token_ids) - trailing
             message_tokens = slice(leading if length is None else max(leading, end - length), end)
-            views.append(_spoken(vector, token_vectors[message_tokens], its[message_tokens], pools))
+            views.append(_spoken(vector, token_vectors[message_tokens], token_ids[message_tokens], pools))
         return views
 
     def _read(self, context: str, message: str) -> _Reading:
-        """What is embedded for a message in its context."""
+        """Return the text to embed for a message in its context."""
         leading, trailing, pools = self._traits
         if not (context.strip() and pools):
             return message, None
@@ -111,12 +112,12 @@ class Views:
         return f"{context[ends[-room:][0] :]} {message}", length
 
     def _end(self, text: str) -> list[int]:
-        """Where its last tokens begin, as many as a context may have."""
+        """Return the starts of a text's last tokens, as many as a context may have."""
         return [begin for begin, _ in self._tokens(text)[-CONTEXT_TOKENS:]]
 
 
 def _pools_tokens(embedder: Embedder) -> bool:
-    """Whether the model's vector of a text is about the mean of its tokens'."""
+    """Return whether the model's vector of a text is close to the mean of its token vectors."""
     vectors, tokens, _ = embedder.encode_both(_PROBES, "query")
     means = [token_vectors.mean(axis=0) for token_vectors in tokens]
     if any(vector.shape != mean.shape for vector, mean in zip(vectors, means, strict=True)):

@@ -1,9 +1,8 @@
-"""Work spread over the machines of a Ray cluster: `--engine ray`, for the models of a build and the samples of a run.
+"""Spreads work over the machines of a Ray cluster (`--engine ray`): the models of a build, the samples of a run.
 
-Each worker is a Ray actor that opens what it works with (models, indexes, data) once and is then given one task after
-the other. The process that the person started keeps everything that must be done once: it hands out, and it alone
-writes. A worker that dies takes nothing along but the tasks that it had, and these are given to others; Ray starts it
-again where a node has room.
+Each worker is a Ray actor that opens models, indexes or data once, and then runs one task after the other. The main
+process hands out the tasks, and only it writes files. The tasks of a worker that dies go to other workers; Ray starts
+the worker again where a node has room.
 """
 
 from __future__ import annotations
@@ -26,28 +25,28 @@ from turnmark.core.home import home
 
 LOCAL = "local"
 AHEAD = 2
-"""Tasks that a worker has, for each that it does at a time: one in work, one at hand."""
+"""Tasks assigned for each that a worker runs at a time: one running, one waiting."""
 TRIES = 3
-"""Workers that a task may outlive its own death in, before it is taken for what kills them."""
+"""Number of workers that may die over one task, before the task is taken for the cause."""
 RESTARTS = 6
 START = 300.0
-"""Seconds in which the first worker must be there; loading a model from a slow disk takes a while."""
+"""Seconds in which the first worker must be ready; loading a model from a slow disk takes a while."""
 CLIENT_PORT = 10001
 CPUS = 4
 """Cores of a worker without a GPU, or all of its node where that has fewer."""
 SETTINGS = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
-"""Of the environment, what workers get. No keys: each node has its own."""
+"""Environment variables that workers get. Keys are not sent: each node has its own."""
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
 _SHARED_MEMORY = 256 << 20
 
 R = TypeVar("R")
 T = TypeVar("T")
 Opened = tuple[Callable[..., R], str]
-"""What a worker does with a task, and a mark of what it works with: workers whose mark is another are not used."""
+"""The function that runs a task, and a mark of its models and data; workers with another mark are not used."""
 
 
 class WorkerLost(TurnmarkError):
-    """A task ended every worker that it was given to, or no worker is left, or the cluster is gone."""
+    """A task ended every worker that ran it, or no worker is left, or the cluster is gone."""
 
 
 class _Dead(Exception):
@@ -55,7 +54,7 @@ class _Dead(Exception):
 
 
 def check_engine(engine: str) -> None:
-    """Look at `--engine` without reaching for a cluster."""
+    """Check `--engine` without connecting to a cluster."""
     if engine == LOCAL:
         return
     if not _ENGINE.fullmatch(engine):
@@ -65,7 +64,7 @@ def check_engine(engine: str) -> None:
 
 
 def connected(engine: str) -> tuple[Any, bool]:
-    """Ray's module, connected, and whether the connection is ours to end.
+    """Connect to Ray, and return its module and whether we opened the connection.
 
     `ray` is the cluster of this machine (or of RAY_ADDRESS); without one, one is started for as long as the work takes.
     """
@@ -74,7 +73,7 @@ def connected(engine: str) -> tuple[Any, bool]:
         os.environ.setdefault(
             "RAY_AUTH_MODE", "token"
         )  # Ray, which reads it when imported, would not take the token up
-    # A cluster that is started here works as the command would; by Ray's default it comes after all else (nice 15).
+    # Workers run at the command's priority; Ray's default is a low one (nice 15).
     os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
 
@@ -108,7 +107,7 @@ def connected(engine: str) -> tuple[Any, bool]:
 
 
 def shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
-    """What each worker takes of its node: a GPU where the node has some, else some cores."""
+    """Return the resources of each worker: a GPU on a node that has some, else some cores."""
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     cores = int(min((node.get("CPU", 0) for node in alive if node.get("CPU", 0) >= 1), default=1))
     shape = min(CPUS, cores)
@@ -122,26 +121,30 @@ def shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
 
 
 class _Host:
-    """The actor: what it works with, opened where it runs."""
+    """The Ray actor of a worker; opens models, indexes or data on its node."""
 
     def __init__(
-        self, opened_by: Callable[..., Opened[Any]], given: tuple[Any, ...], settings: Mapping[str, str], folder: str
+        self,
+        opened_by: Callable[..., Opened[Any]],
+        arguments: tuple[Any, ...],
+        settings: Mapping[str, str],
+        folder: str,
     ) -> None:
         os.environ.update(settings)  # before anything is imported that reads them
         with suppress(OSError):  # specs may name files as they are seen from there
             os.chdir(folder)
         self._failure, self._mark = "", ""
         try:
-            self._work, self._mark = opened_by(*given)
+            self._work, self._mark = opened_by(*arguments)
         except TurnmarkError as error:
             self._failure = str(error)
 
     def ready(self) -> tuple[str, str]:
-        """("", the mark), or what is wrong with this node and an empty mark."""
+        """Return ("", the mark), or (what is wrong with this node, "")."""
         return self._failure, self._mark
 
     def do(self, *task: Any) -> tuple[str, Any]:
-        """("", what came of it), or what went wrong."""
+        """Return ("", the result of a task), or (what went wrong, None)."""
         try:
             return "", self._work(*task)
         except TurnmarkError as error:
@@ -150,7 +153,7 @@ class _Host:
 
 @dataclass
 class _Worker:
-    """An actor, the answer to whether it is ready, and how many tasks it has."""
+    """An actor, the future that says whether it is ready, and its number of tasks."""
 
     actor: Any
     ready: Any
@@ -158,13 +161,13 @@ class _Worker:
 
 
 class Workers(Generic[R]):
-    """Workers on all nodes of a cluster, as a context.
+    """Workers on all nodes of a cluster, as a context manager.
 
     Args:
-        engine: as `--engine` has it.
-        opened_by: called on each worker with `arguments`; a function of a module, as it is sent by its name.
-        mark: what every worker's must be; None: that of the first.
-        at_once: tasks that a worker does at the same time, each in a thread.
+        engine: the value of `--engine`.
+        opened_by: called on each worker with `arguments`; a module's function, since it is sent by name.
+        mark: the mark that every worker must have; None: the first worker's.
+        at_once: tasks that a worker runs at the same time, each in a thread.
     """
 
     def __init__(
@@ -177,16 +180,16 @@ class Workers(Generic[R]):
         at_once: int = 1,
     ) -> None:
         check_engine(engine)
-        self._engine, self._opened_by, self._given = engine, opened_by, arguments
+        self._engine, self._opened_by, self._arguments = engine, opened_by, arguments
         self._mark, self._at_once = mark, at_once
-        self._there: list[_Worker] = []
-        self._coming: list[_Worker] = []
-        self._mine = False
+        self._ready: list[_Worker] = []
+        self._starting: list[_Worker] = []
+        self._owns_cluster = False
         self._lock = threading.Lock()
         self._ray: Any = None
 
     def __enter__(self) -> Workers[R]:
-        self._ray, self._mine = connected(self._engine)
+        self._ray, self._owns_cluster = connected(self._engine)
         settings = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
         settings |= {name: str(Path(settings[name]).resolve()) for name in ("TURNMARK_DATA",) if name in settings}
         settings["TURNMARK_HOME"] = str(home().resolve())
@@ -195,8 +198,8 @@ class Workers(Generic[R]):
                 host = self._ray.remote(_Host).options(
                     **shape, max_concurrency=self._at_once, max_restarts=RESTARTS, scheduling_strategy="SPREAD"
                 )
-                actor = host.remote(self._opened_by, self._given, settings, str(Path.cwd()))
-                self._coming.append(_Worker(actor, actor.ready.remote()))
+                actor = host.remote(self._opened_by, self._arguments, settings, str(Path.cwd()))
+                self._starting.append(_Worker(actor, actor.ready.remote()))
             self._await_one()
         except BaseException:
             self.close()
@@ -207,26 +210,26 @@ class Workers(Generic[R]):
         self.close()
 
     def close(self) -> None:
-        """End the workers, and the cluster if it was started for them."""
+        """Stop the workers, and the cluster if it was started for them."""
         if self._ray is None:
             return
-        for worker in (*self._there, *self._coming):
+        for worker in (*self._ready, *self._starting):
             with suppress(Exception):
                 self._ray.kill(worker.actor)
-        self._there, self._coming = [], []
-        if self._mine:
+        self._ready, self._starting = [], []
+        if self._owns_cluster:
             with suppress(Exception):  # a cluster that is gone is left, too
                 self._ray.shutdown()
         self._ray = None
 
     def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]]) -> Iterator[tuple[T, R]]:
-        """Each task's result as it comes, in no order; few tasks are drawn before they can be given to a worker.
+        """Yield each task's name and result as it finishes, in no order; few tasks are drawn ahead.
 
         Args:
             tasks: a name for the caller, and the arguments.
         """
         waiting: dict[Future[R], T] = {}
-        most = AHEAD * self._at_once * (len(self._there) + len(self._coming))
+        most = AHEAD * self._at_once * (len(self._ready) + len(self._starting))
         with ThreadPoolExecutor(most) as pool:
             try:
                 for name, task in tasks:
@@ -245,7 +248,7 @@ class Workers(Generic[R]):
             yield waiting.pop(future), future.result()
 
     def call(self, task: tuple[Any, ...], seconds: float | None = None) -> R:
-        """The result of one task, from any thread; TimeoutError where it takes longer than `seconds`."""
+        """Run one task and return its result, from any thread; TimeoutError after `seconds`."""
         ends = None if seconds is None else time.monotonic() + seconds
         for _ in range(TRIES):
             worker = self._least_busy()
@@ -257,7 +260,7 @@ class Workers(Generic[R]):
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """A cluster that is gone, in words."""
+        """Turn the loss of the cluster into WorkerLost."""
         grpc = sys.modules.get("grpc")
         gone = (ConnectionError, grpc.RpcError) if grpc else (ConnectionError,)
         try:
@@ -279,9 +282,9 @@ class Workers(Generic[R]):
             raise TurnmarkError(f"a worker failed: {type(error.cause).__name__}: {error.cause}") from error
         except exceptions.RayError as error:
             with self._lock, self._reached():
-                if worker in self._there:  # else another of its tasks has reported it
-                    self._there.remove(worker)
-                    self._coming.append(_Worker(worker.actor, worker.actor.ready.remote()))
+                if worker in self._ready:  # else another of its tasks has reported it
+                    self._ready.remove(worker)
+                    self._starting.append(_Worker(worker.actor, worker.actor.ready.remote()))
             raise _Dead(type(error).__name__) from error
         finally:
             with self._lock:
@@ -292,16 +295,16 @@ class Workers(Generic[R]):
         return outcome
 
     def _welcome(self) -> None:
-        """Take in those that have become ready; those that Ray starts no more are left out."""
+        """Add workers that have become ready; drop those that Ray does not start again."""
         with self._lock, self._reached():
-            references = [worker.ready for worker in self._coming]
+            references = [worker.ready for worker in self._starting]
             ready = self._ray.wait(references, num_returns=len(references), timeout=0)[0] if references else []
-            for worker in [worker for worker in self._coming if worker.ready in ready]:
-                self._coming.remove(worker)
+            for worker in [worker for worker in self._starting if worker.ready in ready]:
+                self._starting.remove(worker)
                 try:
                     failure, mark = self._ray.get(worker.ready)
                 except self._ray.exceptions.ActorUnavailableError:
-                    self._coming.append(_Worker(worker.actor, worker.actor.ready.remote()))
+                    self._starting.append(_Worker(worker.actor, worker.actor.ready.remote()))
                     continue
                 except self._ray.exceptions.RayError:
                     continue
@@ -313,30 +316,30 @@ class Workers(Generic[R]):
                         f"--engine {self._engine}: a worker works with something else than this process: "
                         f"{_difference(self._mark, mark)}; each node needs the same Turnmark, packages, models and data"
                     )
-                self._there.append(worker)
+                self._ready.append(worker)
 
     def _least_busy(self) -> _Worker:
         while True:
             self._await_one()
             with self._lock:
-                if self._there:  # another thread may just have lost the last one
-                    worker = min(self._there, key=lambda candidate: candidate.tasks)
+                if self._ready:  # another thread may just have lost the last one
+                    worker = min(self._ready, key=lambda candidate: candidate.tasks)
                     worker.tasks += 1
                     return worker
 
     def _await_one(self) -> None:
         ends = time.monotonic() + START
         self._welcome()
-        while not self._there:
-            if not self._coming or time.monotonic() > ends:
-                reason = "none could be started" if not self._coming else f"none was ready within {START:g} s"
+        while not self._ready:
+            if not self._starting or time.monotonic() > ends:
+                reason = "none could be started" if not self._starting else f"none was ready within {START:g} s"
                 raise WorkerLost(f"--engine {self._engine}: no worker: {reason}; what is done is kept")
             time.sleep(0.1)
             self._welcome()
 
 
 def _difference(first: str, second: str) -> str:
-    """The lines of two marks that are not in both."""
+    """Return the lines that only one of two marks has."""
     first_lines, second_lines = first.splitlines(), second.splitlines()
     only_first = [line for line in first_lines if line not in second_lines]
     only_second = [line for line in second_lines if line not in first_lines]

@@ -52,7 +52,7 @@ def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
             fine(ended, 0, 1, 2)
             fine(turnmark(*_build(folder), home=home, folder=folder))
             verified = fine(turnmark("index", "verify", "k", home=home, folder=folder))
-            assert f"{NOTES} passages, everything holds" in verified.out
+            assert f"{NOTES} passages, everything is intact" in verified.out
         with tally.attempt(f"eval, at most {size} bytes"):
             out = folder / f"r{number}"
             fine(

@@ -80,7 +80,7 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int, retrieve
 
     def check(ended: Ended) -> None:
         verified = fine(turnmark("index", "verify", "k", home=home, folder=folder))
-        assert f"{NOTES} passages, everything holds" in verified.out
+        assert f"{NOTES} passages, everything is intact" in verified.out
         hits = json.loads(fine(turnmark("search", "kettle number 7", "--index", "k", "--json", home=home,
                                         folder=folder)).out)["hits"]  # fmt: skip
         colours_there = {text.split(" is ")[1].split(".")[0] for text in (hit["passage"]["text"] for hit in hits)}

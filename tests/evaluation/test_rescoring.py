@@ -76,4 +76,4 @@ def test_what_cannot_be_rescored_is_said(benchmark_root, turnmark, tmp_path):
     assert "holds several systems already" in message
     assert "compound-qa has none" in message
     ran = turnmark("score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "other.json")
-    assert "is no evaluation in the format of InspectorRAGet" in " ".join(ran.err.split())
+    assert "is not an evaluation in the format of InspectorRAGet" in " ".join(ran.err.split())

@@ -124,7 +124,7 @@ def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most)
         store._collection.delete(ids=[next(iter(store.rows()))[0]])
         store.close()
         [problem] = verify_index(open_index("n"))
-        assert "chroma has other contents than the 3 passages: 1 differ" in problem
+        assert "chroma does not match the 3 passages: 1 differ" in problem
     with FileLock(home() / "indexes" / "n" / ".lock"), pytest.raises(TurnmarkError, match="is being built by another"):
         build_index(notes, "n")
 

@@ -126,7 +126,7 @@ def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turn
         open_retriever("dense", open_index("n")).search([Query(text="bees")], 1)
     ran = turnmark("index", "remove", "n")
     assert ran.code == 1
-    assert "index 'n' is removed, but what " in ran.err
+    assert "index 'n' is removed, but the collection that " in ran.err
     assert f"is left on its server: the Chroma server at {url} failed" in ran.err
     assert not (home() / "indexes" / "n").exists()
 

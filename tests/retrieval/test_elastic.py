@@ -102,10 +102,10 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(elastic, index
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (result(timed_out=True), "a part of its shards was searched only"),
-        (result(_shards={"total": 2, "successful": 1, "failed": 1}), "a part of its shards"),
+        (result(timed_out=True), "only some of its shards were searched"),
+        (result(_shards={"total": 2, "successful": 1, "failed": 1}), "only some of its shards"),
         ({"error": {"type": "index_not_found_exception", "reason": "no such index [there]"}}, "no such index"),
-        (result(("a", float("inf"))), "a score that is no number"),
+        (result(("a", float("inf"))), "a score that is not a finite number"),
         (result(("strange", 1.0)), "such as 'strange', and none is a passage of the index 'n'"),
     ],
 )

@@ -66,7 +66,7 @@ def test_damage_is_found_and_the_named_command_rebuilds(
     assert f"k: {name} " in damaged.err
     commands = damaged.err.partition("rebuild it with: ")[2].strip().split(", then ")
     assert [turnmark(*shlex.split(command)[1:]).code for command in commands] == [0, 0]
-    assert "k: 6 passages, everything holds" in turnmark("index", "verify", "k").out
+    assert "k: 6 passages, everything is intact" in turnmark("index", "verify", "k").out
     assert open_index("k").manifest.bm25.k1 == 1.2
 
 
