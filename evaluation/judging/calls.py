@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from turnmark.evaluation.judging.rubrics import (
     prompts_digest,
 )
 from turnmark.evaluation.judging.verdicts import RatingScale
+from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs.budget import CountingModel, Ledger, spent_on, with_cost
@@ -94,6 +95,7 @@ class JudgeCalls:
         self._file: Journal[str, Judgement] | None = None
         self._stopped: dict[str, str] = {}
         self._hopeless: Counter[str] = Counter()
+        self._asked: dict[str, set[tuple[str, ...]]] = {}  # rubric -> the keys of its judges, for each case
 
     @property
     def prompt_hashes(self) -> dict[str, str]:
@@ -120,6 +122,20 @@ class JudgeCalls:
     def stored(self, key: str) -> Judgement | None:
         """The last judgement under a key; None: there is no such judgement."""
         return self._judgements.get(key)
+
+    def silent(self) -> frozenset[str]:
+        """The rubrics that failed and gave no value to any reply of this run that has a label to be conditioned on."""
+        return frozenset(name for name, cases in self._asked.items() if self._gave_nothing(cases))
+
+    def _gave_nothing(self, cases: Iterable[tuple[str, ...]]) -> bool:
+        failed = False
+        for keys in cases:
+            statuses = {judgement.status if (judgement := self.stored(key)) else "failed" for key in keys}
+            if "failed" in statuses:  # of one judge: then the panel has failed
+                failed = True
+            elif "scored" in statuses:
+                return False
+        return failed
 
     def unasked(self, key: str, judge: Judge) -> Outcome:
         """The failed outcome of a case that a judge was not asked about."""
@@ -209,13 +225,16 @@ class JudgeCalls:
         for item, sample in _samples(run, benchmark):
             case = self.case_of(benchmark, item, sample)
             for rubric in self.rubrics:
-                applicable = case is not None and not rubric.without(case)
-                for judge in self.of(rubric):
-                    if case is None or not applicable or judge.name in self._stopped:
-                        progress.advance()
-                        continue
-                    key = self.key(case, rubric, judge)
-                    if key in keys or self._judgements.finished(key):
+                judges = self.of(rubric)
+                if case is None or rubric.without(case):
+                    progress.advance(len(judges))
+                    continue
+                keys_of = tuple(self.key(case, rubric, judge) for judge in judges)
+                if unknown_label(case.answerability) is not None:
+                    self._asked.setdefault(rubric.name, set()).add(keys_of)
+                for judge, key in zip(judges, keys_of, strict=True):
+                    known = key in keys or self._judgements.finished(key)
+                    if known or judge.name in self._stopped:
                         progress.advance()
                         continue
                     keys.add(key)

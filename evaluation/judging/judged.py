@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -79,8 +80,18 @@ class Judging(JudgeCalls):
             failure = idk.reason if idk.status == "failed" else ""
             scores.append(accuracy(case.answerability, idk.label, failure, judge, name, about))
             for score in to_condition:
-                scores.append(conditioned(score, case.answerability, idk.label, judge, name, idk.reason))
-        return [*scores, *_underspecified(scores, case.answerability)]
+                silent = score.metric in self._silent
+                scores.append(conditioned(score, case.answerability, idk.label, judge, name, idk.reason, silent))
+        return [*scores, *self._underspecified(scores, case.answerability)]
+
+    @cached_property
+    def _silent(self) -> frozenset[str]:
+        return self.silent()
+
+    def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
+        """Further scores of a benchmark that grades replies to underspecified tasks by whether they ask back."""
+        verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
+        return with_underspecified(scores, answerability, verdict, self._silent) if verdict else []
 
     def _unjudged(self, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The scores of a sample that failed, was skipped, or has no case; with the status of its other metrics."""
@@ -92,7 +103,7 @@ class Judging(JudgeCalls):
         for rubric in self.rubrics:
             if rubric.name in VERDICTS:
                 scores += unjudged(lines, self._idk_by(rubric.name), rubric.name, about)
-        return [*scores, *_underspecified(scores, None)]
+        return [*scores, *self._underspecified(scores, None)]
 
     def _idk_by(self, verdict: str) -> str:
         """The instrument of the IDK verdict, for scores that are conditioned on it."""
@@ -221,12 +232,6 @@ class Judging(JudgeCalls):
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
-
-
-def _underspecified(scores: Sequence[Score], answerability: str | None) -> list[Score]:
-    """Further scores of a benchmark that grades replies to underspecified tasks by whether they ask back."""
-    verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
-    return with_underspecified(scores, answerability, verdict) if verdict else []
 
 
 # --- several judges --------------------------------------------------------------------------------------------------

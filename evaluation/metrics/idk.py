@@ -19,7 +19,7 @@ back and 0 if not. With it a metric ends in `.idk_underspecified`; without it su
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -188,17 +188,26 @@ def is_conditioned(metric: str) -> bool:
 
 
 def conditioned(
-    score: Score, answerability: str | None, idk: str | None, judge: str, verdict: str = IDK, no_verdict: str = ""
+    score: Score,
+    answerability: str | None,
+    idk: str | None,
+    judge: str,
+    verdict: str = IDK,
+    no_verdict: str = "",
+    silent: bool = False,
 ) -> Score:
     """A score after conditioning, under the metric's name with `.idk` or `.idk[embedded]`.
 
-    If the label and the verdict alone decide, the metric itself need not have been scored.
+    It has failed where the verdict or the metric has. If the label and the verdict alone decide, the metric may be not
+    applicable (no claims, no passages), unless its judge gave no value in the whole run: a mean over the replies that
+    the verdict decides would be a figure of the verdict, under the metric's name.
 
     Args:
-        idk: `yes`, `partial` or `no`; None: there is no verdict, and so the conditioned score has failed.
+        idk: `yes`, `partial` or `no`; None: there is no verdict.
         judge: whose verdict it is.
         verdict: which of `VERDICTS` it is.
         no_verdict: why it is missing.
+        silent: the metric's judge failed and gave no value to any reply of the run.
     """
     name = score.metric + mark_of(verdict)
     about: dict[str, Any] = {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {judge}"}
@@ -210,6 +219,10 @@ def conditioned(
         return Score(
             status="not_applicable", reason="the task has no label that says whether it can be answered", **about
         )
+    if score.status == "failed":
+        return score.model_copy(update=about)
+    if silent:
+        return Score(status="failed", reason=silence(score.metric), **about)
     if unknown or idk == "yes":
         value = float(unknown and idk == "yes")
         claim = "says that it does not know" if idk == "yes" else "does not say that it does not know"
@@ -217,19 +230,30 @@ def conditioned(
     return score.model_copy(update=about)
 
 
-def with_underspecified(scores: Sequence[Score], answerability: str | None, verdict: Score) -> list[Score]:
+def silence(metric: str) -> str:
+    """Why a conditioned score has failed though label and verdict decide it."""
+    return f"{metric} failed on every reply of the run that has it"
+
+
+def with_underspecified(
+    scores: Sequence[Score], answerability: str | None, verdict: Score, silent: Collection[str] = ()
+) -> list[Score]:
     """The scores of one sample that count underspecified tasks too, for those conditioned on `idk`.
 
     Args:
         verdict: the sample's score of `ASKS_BACK`, which decides an underspecified task.
+        silent: metrics whose judge failed and gave no value to any reply of the run.
     """
     scores_underspecified = []
     for score in scores:
         if not score.metric.endswith(MARK):
             continue
-        name = {"metric": score.metric.removesuffix(MARK) + UNDERSPECIFIED, "by": f"{score.by}; {verdict.by}"}
+        metric = score.metric.removesuffix(MARK)
+        changed: dict[str, Any] = {"metric": metric + UNDERSPECIFIED, "by": f"{score.by}; {verdict.by}"}
         decided = verdict if answerability == "UNDERSPECIFIED" else score
-        scores_underspecified.append(decided.model_copy(update=name))
+        if decided is verdict and metric in silent:
+            changed |= {"status": "failed", "value": None, "reason": silence(metric)}
+        scores_underspecified.append(decided.model_copy(update=changed))
     return scores_underspecified
 
 

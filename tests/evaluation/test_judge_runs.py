@@ -118,10 +118,16 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turn
         assert why.startswith("invalid: no verdict, twice")
         assert why.endswith("it wrote: I would say 8, or 9.")
         assert "5 judgements failed: invalid 5; a new scoring asks for them again" in summary.notes
-        # Where label and IDK verdict decide, the metric itself is not needed.
-        assert values(tmp_path / "r", "rb_llm.idk") == {
-            "c1<::>1": None, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": None, "c2<::>2": 1.0,
-        }  # fmt: skip
+        # A figure of the IDK verdict alone would be none of rb_llm.
+        given = summary.metrics["rb_llm.idk"]
+        assert (given.n, given.failed, given.mean) == (0, 4, None)
+        assert set(values(tmp_path / "r", "rb_llm.idk").values()) == {None}
+        assert summary.metrics["rl_f.idk"].n == 4, "what is not broken stays"
+        turnmark.ok("report", tmp_path / "r", "--markdown", tmp_path / "r.md")
+        table = (tmp_path / "r.md").read_text().partition("### As MTRAG Table 5")[2].partition("### As")[0]
+        heads, _, ours = ([cell.strip(" *") for cell in line.split("|")] for line in table.splitlines()[2:5])
+        figures = dict(zip(heads, ours, strict=True))
+        assert (figures["RL\\_F ●"], figures["RBllm ●"]) == ("0.50", "-")
         before, spent, broken[0] = len(server.bodies), summary.usage["judge"]["calls"], False
         again = done(turnmark, *words, "--judge", spec_of(server))
         assert len(server.bodies) - before == 5, "only what failed is asked for again"
@@ -130,6 +136,39 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turn
         judgements = [row for row in lines(tmp_path / "r/judgements.jsonl") if row["measure"] == "rb_llm"]
         assert [row["tries"] for row in judgements] == [1] * 5 + [2] * 5
         assert judgements[0]["raw"] == "I would say 8, or 9."
+
+
+def test_a_dead_judge_conditions_nothing_where_it_was_not_needed_either(benchmark_root, turnmark, tmp_path, check_run):
+    """Replies that make no claims are not applicable to `rl_f`, and IDK alone decides them; the others have failed."""
+
+    def reply(body):
+        return Say("I would rather not.") if kind_of(body) == "verdicts" else judge()(body)
+
+    words = score_words(benchmark_root, tmp_path)
+    with ScriptedServer(reply) as server:
+        summary = done(turnmark, *words, "--judge", spec_of(server))
+    check_run(tmp_path / "r")
+    assert (summary.metrics["rl_f"].n, summary.metrics["rl_f"].failed, summary.metrics["rl_f"].not_applicable) == (
+        0, 2, 2,
+    )  # fmt: skip
+    assert (summary.metrics["rl_f.idk"].n, summary.metrics["rl_f.idk"].failed) == (0, 4)
+    assert reasons(tmp_path / "r", "rl_f.idk")["c2<::>2"] == "rl_f failed on every reply of the run that has it"
+    assert summary.metrics["rb_llm.idk"].mean == pytest.approx((0.7 + 0.0 + 0.7 + 1.0) / 4)
+
+
+def test_one_failed_verdict_fails_its_conditioned_score_and_no_other(benchmark_root, turnmark, tmp_path):
+    """A reply that IDK decides has no conditioned score either if its own verdict failed."""
+
+    def reply(body):
+        unknown = kind_of(body) == "rb_llm" and "when was it cast" in json.dumps(body["messages"])
+        return Say("I would say 8, or 9.") if unknown else judge()(body)
+
+    with ScriptedServer(reply) as server:
+        done(turnmark, *score_words(benchmark_root, tmp_path), "--judge", spec_of(server))
+    failed = [name for name, value in values(tmp_path / "r", "rb_llm").items() if value is None]
+    conditioned = values(tmp_path / "r", "rb_llm.idk")
+    assert failed == ["c1<::>2", "c1<::>3"]
+    assert [name for name, value in conditioned.items() if value is None] == failed
 
 
 def test_an_interrupted_judging_goes_on_where_it_stopped(benchmark_root, turnmark, tmp_path, monkeypatch):
