@@ -16,8 +16,9 @@ from turnmark.evaluation.judging.judge import model_key
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper_tables import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
 from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged
-from turnmark.evaluation.scores.published import RERUN, Fact, facts
+from turnmark.evaluation.scores.published import RERUN, Fact, facts, samples_of
 
+N = "n"
 MARK = "†"
 """Stands behind the name of a published row, or behind a figure of it, that is not comparable."""
 
@@ -97,15 +98,24 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
     if not any(line.system.ours for line in lines):
         return None
     filled = [index for index in range(len(columns)) if any(line.figures[index] for line in lines)]
-    heads = tuple(_heads(table, [columns[index] for index in filled]))
+    # A row over one set of samples has its count at its end; the counts of others are beneath their figures.
+    counted = any(len(_counts(line)) == 1 for line in lines)
+    heads = tuple(_heads(table, [columns[index] for index in filled], counted))
     rows: list[Row] = []
     before: _Line | None = None
-    for line in lines:
+    for line, following in zip(lines, [*lines[1:], None], strict=True):
         if table.by_row and line.slot.over != (before.slot.over if before else ""):
             rows.append(Row((line.slot.over, *[""] * (len(heads) - 1)), "group"))
             before = None
         kind: RowKind = "ours" if line.system.ours else "dim" if line.dimmed else "plain"
-        rows.append(Row((*_names(table, columns, line, before), *_cells(table, line, filled)), kind))
+        names, counts = list(_names(table, columns, line, before)), _counts(line)
+        at_end = counts if len(counts) == 1 else [""]
+        rows.append(Row((*names, *_cells(line, filled), *at_end * counted), kind))
+        if len(counts) > 1 and not _counted_together(line, following):
+            label = [""] * len(names)
+            label[bool(table.heads[1])] = N
+            beneath = [_count(line.figures[index]) for index in filled]
+            rows.append(Row((*label, *beneath, *[""] * counted), "plain" if table.heads[1] else "below"))
         before = line
     title = f"As {table.sources[0]}: {table.title}"
     return Table(title, heads, tuple(rows), tuple(_legend(table, runs, lines)), tight=True, narrow=True)
@@ -187,7 +197,8 @@ def _figure(system: _System, cell: Slot, domains: set[str]) -> _Figure | None:
     for summary in system.ours:
         if (measured := _measured(summary, cell)) is not None:
             name, metric = measured
-            return _Figure(_text(cell, metric.mean or 0.0), metric.n, cell.variant or judges_of(summary, name))
+            judge = cell.variant or judges_of(summary, name)
+            return _Figure(_text(cell, metric.mean or 0.0), samples_of(name, metric), judge)
     return None
 
 
@@ -285,12 +296,12 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[s
 # --- rows and columns ------------------------------------------------------------------------------------------------
 
 
-def _heads(table: PaperTable, columns: Sequence[Slot]) -> Iterator[Column]:
+def _heads(table: PaperTable, columns: Sequence[Slot], counted: bool) -> Iterator[Column]:
     system, row = table.heads
     yield from (Column(name) for name in ((row, system) if table.by_row else (system, row)) if name)
     yield from [Column("judge")] if table.judged else []
     yield from (Column(column.label, True, over=column.over) for column in columns)
-    yield from [Column("n", True)] if table.counted else []
+    yield from [Column(N, True)] if counted else []
 
 
 def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Line | None) -> Iterator[str]:
@@ -311,12 +322,28 @@ def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Lin
         yield (figure.judge if figure else "") or "-"
 
 
-def _cells(table: PaperTable, line: _Line, filled: Sequence[int]) -> Iterator[str]:
+def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
     """A figure that is not comparable is marked, unless the row is."""
     for index in filled:
         figure = line.figures[index]
         mark = MARK if line.differs.get(index) and not line.dimmed else ""
         yield figure.text + mark if figure else "-"
-    if table.counted:
-        counts = [figure.n for index in filled if (figure := line.figures[index]) and figure.n is not None]
-        yield str(max(counts)) if counts else "-"
+
+
+def _count(figure: _Figure | None) -> str:
+    """The samples of a figure; `-`: the source does not say."""
+    if figure is None:
+        return ""
+    return "-" if figure.n is None else str(figure.n)
+
+
+def _counts(line: _Line) -> list[str]:
+    """The counts of a line's figures, each once."""
+    return list(dict.fromkeys(_count(figure) for figure in line.figures if figure))
+
+
+def _counted_together(line: _Line, following: _Line | None) -> bool:
+    """Whether the next line is a published one over the same samples, so that one row of counts does for both."""
+    if following is None or line.system.ours or following.system.ours or line.slot.over != following.slot.over:
+        return False
+    return list(map(_count, line.figures)) == list(map(_count, following.figures))

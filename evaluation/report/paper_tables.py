@@ -87,7 +87,6 @@ class PaperTable(Record):
     published: str = Field(default="", description="what published rows are called; empty: by their systems")
     baselines: tuple[str, ...] = Field(default=(), description="forms `[majority]` that the paper prints as systems")
     judged: str = Field(default="", description="metric whose judge has a column")
-    counted: bool = Field(default=True, description="whether there is a column of the number of samples")
     joined: bool = Field(default=False, description="runs of one system in different settings are one row")
     note: str = ""
 

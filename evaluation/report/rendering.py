@@ -9,10 +9,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -25,6 +28,9 @@ from turnmark.evaluation.report.overview import ON_SCREEN, ReportSection, descri
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
+_NAMES = (16, 10)
+"""Characters that a column of names may demand of a narrow terminal, and where all figures fit then; longer words are
+folded."""
 
 MARKER = "<!-- turnmark report -->"
 """Last line of a Markdown file of ours."""
@@ -60,37 +66,110 @@ def show_report(document: ReportSection, console: Console) -> None:
 
 
 def draw(table: Table, console: Console) -> None:
-    """Print a table, and the lines under it."""
+    """Print a table, and the lines under it; one that is too wide in several parts, beneath each other."""
     if table.rows:
         if table.tight:  # the table may be narrower than its title
             console.print()
             console.print(one_line(table.title, "bold"))
-        grid = Grid(
-            title=None if table.tight else one_line(table.title),
-            title_justify="left",
-            title_style="bold",
-            box=None if table.tight else box.SIMPLE_HEAD,
-            pad_edge=False,
-            padding=(0, 2 if table.tight and not table.narrow else 1, 0, 0),
-        )
-        for column, previous in zip(table.columns, (None, *table.columns), strict=False):
-            # What has a name may be folded; figures are never cut in two.
-            grid.add_column(
-                _head(column, previous) if column.number else one_line(column.name),
-                justify="right" if column.number else "left",
-                overflow="fold",
-                no_wrap=column.number,
-            )
-        for number, row in enumerate(table.rows):
-            if row.kind == "group" and number:
-                grid.add_row() if table.tight else grid.add_section()
-            first, *cells = map(one_line, row.cells)
-            # Padded, so that the second line of a long name is as far in as the first.
-            indented = Padding(first, (0, 0, 0, 2)) if row.kind == "below" else first
-            grid.add_row(indented, *cells, style=_STYLES.get(row.kind))
-        console.print(grid)
+        for number, part in enumerate(_parts(table, console.width) if table.tight else [table]):
+            if number:
+                console.print()
+            console.print(_grid(part))
     for line in table.lines:
         console.print(one_line(f"  {line}" if table.rows else line))
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(
+        title=None if table.tight else one_line(table.title),
+        title_justify="left",
+        title_style="bold",
+        box=None if table.tight else box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, _gap(table), 0, 0),
+    )
+    for column, previous in zip(table.columns, (None, *table.columns), strict=False):
+        # What has a name may be folded; figures are never cut in two.
+        grid.add_column(
+            _head(column, previous) if column.number else one_line(column.name),
+            justify="right" if column.number else "left",
+            overflow="fold",
+            no_wrap=column.number,
+        )
+    for number, row in enumerate(table.rows):
+        if row.kind == "group" and number:
+            grid.add_row() if table.tight else grid.add_section()
+        first, *cells = map(one_line, row.cells)
+        # Padded, so that the second line of a long name is as far in as the first.
+        indented = Padding(first, (0, 0, 0, 2)) if row.kind == "below" else first
+        grid.add_row(indented, *cells, style=_STYLES.get(row.kind))
+    return grid
+
+
+def _gap(table: Table) -> int:
+    """Spaces between two columns."""
+    return 2 if table.tight and not table.narrow else 1
+
+
+def _parts(table: Table, width: int) -> list[Table]:
+    """The table or, where its figures would be cut, several with the same names and as many figures as fit."""
+    names = [index for index, column in enumerate(table.columns) if not column.number]
+    gap = _gap(table)
+    figures = sum(_figure_width(table, index) + gap for index, column in enumerate(table.columns) if column.number)
+    rooms = [width - sum(_name_width(table, index, limit) + gap for index in names) + gap for limit in _NAMES]
+    if any(figures <= room for room in rooms):
+        return [table]
+    room = rooms[0]
+    parts: list[list[int]] = [[]]
+    left = room
+    for together in _neighbours(table):
+        needed = [_figure_width(table, index) + gap for index in together]
+        if sum(needed) > left and parts[-1]:
+            parts.append([])
+            left = room
+        for index, its_width in zip(together, needed, strict=True):
+            if its_width > left and parts[-1]:
+                parts.append([])
+                left = room
+            parts[-1].append(index)
+            left -= its_width
+    return [_only(table, names, part) for part in parts]
+
+
+def _neighbours(table: Table) -> Iterator[list[int]]:
+    """The columns of figures; those that share a heading together."""
+    figures = [index for index, column in enumerate(table.columns) if column.number]
+    for over, columns in groupby(figures, key=lambda index: table.columns[index].over):
+        together = list(columns)
+        yield from [together] if over else [[index] for index in together]
+
+
+def _figure_width(table: Table, index: int) -> int:
+    """The width of a column of figures, none of which is cut."""
+    cells = [inert(row.cells[index]) for row in table.rows if row.kind != "group"]
+    return max(cell_len(line) for line in (*_head(table.columns[index], None).plain.split("\n"), *cells))
+
+
+def _name_width(table: Table, index: int, limit: int) -> int:
+    """The least width of a column of names, which may be folded between words and, beyond the limit, within them."""
+    indents = {"below": 2}
+    names = [(table.columns[index].name, 0), *((row.cells[index], indents.get(row.kind, 0)) for row in table.rows)]
+    longest = max(cell_len(word) + indent for name, indent in names for word in inert(name).split() or [""])
+    return min(limit, longest)
+
+
+def _only(table: Table, names: Sequence[int], figures: Sequence[int]) -> Table:
+    """The table with some of its figures; rows without any of them go, where each row is named."""
+    indices = [*names, *figures]
+    named = all(row.cells[0] for row in table.rows)
+    rows = [
+        replace(row, cells=tuple(row.cells[index] for index in indices))
+        for row in table.rows
+        if not named
+        or row.kind == "group"
+        or any(row.cells[index] not in ("", "-" * (row.kind != "below")) for index in figures)
+    ]
+    return replace(table, columns=tuple(table.columns[index] for index in indices), rows=tuple(rows))
 
 
 def _head(column: Column, previous: Column | None) -> Text:

@@ -223,7 +223,7 @@ def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | No
 def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     if ours is None:
         return
-    counts = {_samples(name, metric) for name, metric in ours.items() if name in fact.metrics}
+    counts = {samples_of(name, metric) for name, metric in ours.items() if name in fact.metrics}
     if not counts:  # other metrics were measured here: as many samples as any of them has
         counts = {max((metric.n for metric in ours.values()), default=0)} - {0}
     count_text = " or ".join(map(str, sorted(counts))) or "none"
@@ -234,7 +234,7 @@ def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
         yield "n", f"n: published {fact.n} {unit}, here {count_text}"
 
 
-def _samples(name: str, metric: MetricSummary) -> int:
+def samples_of(name: str, metric: MetricSummary) -> int:
     """How many samples a figure is over. Recall, say, is a share of the positive ones, and is over all the same."""
     ratio = name.partition("[")[0].rpartition(".")[2] in ("precision", "recall", "f1")
     return metric.n + metric.not_applicable if ratio else metric.n

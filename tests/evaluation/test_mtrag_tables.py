@@ -128,5 +128,19 @@ def test_what_nobody_published_has_columns_of_its_own():
     summary = answered_run("reference")
     table = paper_tables([("a", summary)])[0]
     heads = {column.title: cell for column, cell in zip(table.columns, table.rows[0].cells, strict=True)}
-    assert heads == {"system": "a", "Acc. ●": "0.50", "RL_F [embedded] ●": "0.50", "RBllm ●": "0.50"}
+    assert heads == {"system": "a", "Acc. ●": "0.50", "RL_F [embedded] ●": "0.50", "RBllm ●": "0.50", "n": "4"}
     assert untagged("rl_f[embedded].idk[embedded]") == "rl_f.idk"
+
+
+def test_figures_over_other_samples_have_their_own_counts():
+    """A judge that failed on some replies has fewer than the metric beside it."""
+    summary = answered_run("reference")
+    part = summary.metrics | figures(0.25, 3, ("rb_llm.idk",))
+    summary = summary.model_copy(update={"metrics": part, "breakdowns": {"references": {"at most two": part}}})
+    table = paper_tables([("a", summary)])[0]
+    ours, counts = table.rows[:2]
+    heads = [column.title for column in table.columns]
+    assert dict(zip(heads, counts.cells, strict=True)) == {
+        "system": "n", "Acc. ●": "4", "RL_F [embedded] ●": "4", "RBllm ●": "3",
+    }  # fmt: skip
+    assert (ours.cells[heads.index("RBllm ●")], counts.kind) == ("0.25", "below")

@@ -42,6 +42,10 @@ def check(turnmark, name, *runs):
     assert max(map(len, printed.splitlines())) <= 80, printed
     golden(f"papers/{name}.txt", printed)
     golden(f"papers/{name}.md", written)
+    for table in written.split("### As ")[1:]:
+        lines = [line.replace("&emsp;", "") for line in table.splitlines() if line.startswith("|")]
+        rows = [[cell.strip(" *") for cell in line.split("|")] for line in lines]
+        assert "n" in rows[0] or any("n" in row[1:3] for row in rows), table
     tree = html.fromstring(page.read_text(encoding="utf-8"))
     titles = [line.removeprefix("### ") for line in written.splitlines() if line.startswith("### As ")]
     drawn = [element for element in tree.xpath("//summary") if element.text_content().startswith("As ")]

@@ -22,7 +22,7 @@ from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, S
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import describe_run, overview
 from turnmark.evaluation.report.page import round_scale
-from turnmark.evaluation.report.rendering import escape_cell, markdown, show_report, show_run
+from turnmark.evaluation.report.rendering import draw, escape_cell, markdown, show_report, show_run
 from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, scores, why_not_done
 from turnmark.evaluation.scores.metric_info import MetricStyle
 
@@ -235,6 +235,27 @@ def together(stored):
     assert document is not None
     show_report(document, Console(file=out, width=80, color_system=None, force_terminal=False))
     return written(out)
+
+
+def test_a_table_that_is_too_wide_is_drawn_in_parts_and_no_figure_is_cut():
+    heads = [tables.Column(f"m{index}", True, over=f"over {index // 3}") for index in range(15)]
+    figures = [f"0.{index:02}{index:02}" for index in range(15)]
+    rows = (
+        tables.Row(("a run", *figures), "ours"),
+        tables.Row(("a run of a very long name, published", *figures[:3], *["-"] * 12), "dim"),
+    )
+    table = tables.Table("Wide", (tables.Column("system"), *heads), rows, ("legend",), tight=True, narrow=True)
+    console = Console(file=io.StringIO(), width=80)
+    draw(table, console)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    for figure in figures:
+        assert sum(figure in line.split() for line in lines) == (2 if figure in figures[:3] else 1), figure
+    assert sum(line.startswith("a run ") and "0." in line for line in lines) >= 3, "named in each part"
+    assert sum("published" in line for line in lines) == 1, "left out where it has no figure"
+    assert sum("legend" in line for line in lines) == 1
+    for over in range(5):
+        assert sum(f"over {over}" in line for line in lines) == 1, "columns under one heading stay together"
 
 
 def test_several_benchmarks_in_one_table():
