@@ -76,6 +76,24 @@ def _compare(
     )
 
 
+def unlike_printed(benchmark: str, values: Values, names: Iterable[str]) -> list[str]:
+    """The figures that do not come out as the paper prints them: `turns 12, published 1,260`.
+
+    Args:
+        values: by name, as in `printed.json`.
+        names: those that are looked at.
+    """
+    differing = []
+    for name in names:
+        here, printed = values.get(name), PRINTED[benchmark]["figures"][name]
+        digits = len(str(printed).partition(".")[2])
+        if here is None or round(here, digits) != printed:
+            differing.append(
+                f"{name} {'unknown' if here is None else f'{round(here, digits):,}'}, published {printed:,}"
+            )
+    return differing
+
+
 def _mean(values: Iterable[int]) -> float | None:
     numbers = list(values)
     return fmean(numbers) if numbers else None
@@ -194,7 +212,7 @@ def check_inscoqa(source: Source) -> CheckedData:
     by_domain: dict[str, list[inscoqa.Task]] = {}
     for split, part in loaded.items():
         tasks = list(part.data.values())
-        values |= {f"{split}: {name}": value for name, value in _table_1(tasks).items()}
+        values |= inscoqa_figures(split, tasks)
         for task in tasks:
             by_domain.setdefault(task.domain, []).append(task)
     everything = [task for tasks in by_domain.values() for task in tasks]
@@ -212,7 +230,8 @@ def check_inscoqa(source: Source) -> CheckedData:
     return _compare("inscoqa", source, values, missing, problems)
 
 
-def _table_1(tasks: Sequence[inscoqa.Task]) -> Values:
+def inscoqa_figures(split: str, tasks: Sequence[inscoqa.Task]) -> Values:
+    """The figures of a split in Table 1."""
     counts = {
         "documents a sample": [len(task.documents) for task in tasks],
         "words a document": [count_words(document.text) for task in tasks for document in task.documents],
@@ -224,7 +243,7 @@ def _table_1(tasks: Sequence[inscoqa.Task]) -> Values:
         values[f"{label}, min"] = min(numbers, default=None)
         values[f"{label}, max"] = max(numbers, default=None)
         values[f"{label}, mean"] = _mean(numbers)
-    return values
+    return {f"{split}: {name}": value for name, value in values.items()}
 
 
 def check_compound_qa(source: Source) -> CheckedData:
@@ -248,13 +267,23 @@ def check_kiwi(source: Source) -> CheckedData:
     missing = [f"{len(loaded.data)} of {printed} sessions"] if len(loaded.data) < printed else []
     if kiwi.load_papers(source.root) is None:
         missing.append("no longform_sciqa.jsonl, the questions' cited papers")
-    by_model: dict[str, list[kiwi.Session]] = {} if source.demo else {name: [] for name in kiwi.MODELS}
-    for session in loaded.data:
-        by_model.setdefault(kiwi.model_name(session.model), []).append(session)
-    values: Values = {"sessions": len(loaded.data), **_turn_figures(loaded.data)}
-    for name, sessions in by_model.items():
-        values |= {f"{name}: {label}": value for label, value in _turn_figures(sessions).items()}
+    values = kiwi_figures(loaded.data, () if source.demo else kiwi.MODELS)
     return _compare("kiwi", source, values, missing, loaded.problems)
+
+
+def kiwi_figures(sessions: Sequence[kiwi.Session], models: Iterable[str] = kiwi.MODELS) -> Values:
+    """The figures of Table 2, in all and by model.
+
+    Args:
+        models: those that have figures though no session is theirs.
+    """
+    by_model: dict[str, list[kiwi.Session]] = {name: [] for name in models}
+    for session in sessions:
+        by_model.setdefault(kiwi.model_name(session.model), []).append(session)
+    values: Values = {"sessions": len(sessions), **_turn_figures(sessions)}
+    for name, its_sessions in by_model.items():
+        values |= {f"{name}: {label}": value for label, value in _turn_figures(its_sessions).items()}
+    return values
 
 
 def _turn_figures(sessions: Sequence[kiwi.Session]) -> Values:

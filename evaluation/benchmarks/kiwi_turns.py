@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
@@ -15,9 +15,10 @@ from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorEr
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora import kiwi
+from turnmark.corpora.checking import PRINTED, kiwi_figures, unlike_printed
 from turnmark.corpora.kiwi import Rating, Session, Turn
 from turnmark.corpora.rows import Source
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import Task, data_used, hash_prompts
 from turnmark.evaluation.judging.kiwi import type_of
@@ -118,6 +119,13 @@ class KiwiTask(Task):
             self.notes = tuple(notes)
             self.data = data_used(source, kiwi.files(source.root))
         errors.raise_all()
+
+    def doubts(self) -> Mapping[str, str]:
+        """See `Task.doubts`. The published file was not at hand: it is known by the numbers of Table 2."""
+        sessions = [row for row in kiwi.stream_sessions(self.source.root) if not isinstance(row, Problem)]
+        of_turns = [name for name in PRINTED["kiwi"]["figures"] if name.endswith(("sessions", "turns"))]
+        differing = unlike_printed("kiwi", kiwi_figures(sessions), of_turns)
+        return {"": differing[0]} if differing else {}
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
         """Check the flags of this task and prepare it.

@@ -252,6 +252,9 @@ class Mtrag(Task):
                 turn = MtragTurn(task, hidden)
                 yield replace(item, id=task.id + HIDDEN, task=turn, reference="", labels=labels, headline=False)
 
+    def doubts(self) -> Mapping[str, str]:
+        return bench.doubts_of_tasks(self._benchmark, self._data.tasks.values())
+
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         turn: MtragTurn = item.task
         task, passages = turn.task, self._passages

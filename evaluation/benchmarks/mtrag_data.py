@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import cast
 
 from turnmark.assistant.steps.understand_llm import MINIMAL
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
 from turnmark.corpora import mtrag
+from turnmark.corpora.checking import NAMES, PRINTED
 from turnmark.corpora.rows import RecordedQuery, Source, read_recorded
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item
@@ -248,7 +251,78 @@ def data_notes(data: DataUsed, problems: Sequence[Problem]) -> list[str]:
     return demo_notes + problem_notes(problems)
 
 
-# --- the query modes (MTRAG section 5.2, and ours) --------------------------------------------------------------------
+# --- whether it is the data that the published figures are over -------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _known_data() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, str | int]]]]:
+    """Benchmark -> `tasks` or `queries` -> domain -> their number `n`, and `sha256` (`mtrag_known.json`).
+
+    Made from the official files, of which two domains were at hand.
+    """
+    known: dict[str, dict[str, dict[str, dict[str, str | int]]]] = json.loads(
+        Path(__file__).with_name("mtrag_known.json").read_text(encoding="utf-8")
+    )
+    return known
+
+
+def tasks_hash(tasks: Iterable[mtrag.Task]) -> str:
+    """SHA-256 over ids, questions and references, in whatever order; spaces and line ends do not count."""
+    return _hash((task.id, task.question, task.reference) for task in tasks)
+
+
+def labels_hash(labels: Mapping[str, Mapping[str, int]]) -> str:
+    """SHA-256 over the queries of a domain with their relevant passages, in whatever order."""
+    relevant = {query: sorted(name for name, grade in grades.items() if grade > 0) for query, grades in labels.items()}
+    return _hash((query, *names) for query, names in relevant.items())
+
+
+def _hash(rows: Iterable[Sequence[str]]) -> str:
+    lines = sorted(json.dumps([" ".join(text.split()) for text in row]) for row in rows)
+    return hashlib.sha256("\n".join(lines).encode("ascii")).hexdigest()
+
+
+def doubts_of_tasks(benchmark: str, tasks: Iterable[mtrag.Task]) -> dict[str, str]:
+    """See `Task.doubts`: of each domain, and under an empty name of all domains together."""
+    by_domain: dict[str, list[mtrag.Task]] = {}
+    for task in tasks:
+        by_domain.setdefault(task.domain, []).append(task)
+    name = NAMES[cast(mtrag.Benchmark, benchmark)]
+    printed: dict[str, int] = PRINTED["mtrag"]["figures"]
+    doubts: dict[str, str] = {}
+    for domain, mine in by_domain.items():
+        known = _known_data()[benchmark]["tasks"].get(domain)
+        conversations = printed.get(f"{name}: conversations of {domain}")
+        here = len({task.conversation for task in mine})
+        if known is not None and tasks_hash(mine) != known["sha256"]:
+            doubts[domain] = _other(domain, "tasks", len(mine), known["n"])
+        elif known is None and conversations is not None and here != conversations:
+            doubts[domain] = _other(domain, "conversations", here, conversations)
+    total, published = sum(map(len, by_domain.values())), printed[f"{name}: tasks"]
+    return doubts | ({} if total == published else {"": f"{total:,} tasks here, published {published:,}"})
+
+
+def doubts_of_queries(benchmark: str, qrels: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, str]:
+    """See `Task.doubts`: of each domain."""
+    printed: dict[str, int] = PRINTED["mtrag"]["figures"]
+    doubts: dict[str, str] = {}
+    for domain, labels in qrels.items():
+        known = _known_data()[benchmark]["queries"].get(domain)
+        number = printed.get(f"{NAMES[cast(mtrag.Benchmark, benchmark)]}: queries with labels, {domain}")
+        if known is not None and labels_hash(labels) != known["sha256"]:
+            doubts[domain] = _other(domain, "queries", len(labels), known["n"])
+        elif known is None and number is not None and len(labels) != number:
+            doubts[domain] = _other(domain, "queries", len(labels), number)
+    return doubts
+
+
+def _other(domain: str, what: str, here: int, published: object) -> str:
+    if here == published:
+        return f"{domain} has as many {what} as published, but other ones"
+    return f"{domain} has {here} {what}, published {published}"
+
+
+# --- what is searched for at a turn: the query modes (MTRAG section 5.2, and ours) ------------------------------------
 
 RECORDED: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 _LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")

@@ -215,6 +215,9 @@ class Retrieval(Task):
                 item = bench.task_item(task, domain)
             yield replace(item, task=relevant, relevant=frozenset(relevant))
 
+    def doubts(self) -> Mapping[str, str]:
+        return bench.doubts_of_queries(self.request.benchmark, self._data.qrels)
+
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`. Only for the query modes `assistant` and `minimal`; `search` handles the others."""
         query = self._query(item.id, item.domain)

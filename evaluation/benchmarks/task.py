@@ -203,6 +203,13 @@ class Task(ABC):
         """Whether the system is asked by the paper's own prompts."""
         return False
 
+    def doubts(self) -> Mapping[str, str]:
+        """Part of the data (a domain, a split; empty: all of it) -> why it is not known to be the published one.
+
+        Where there is nothing to doubt, published rows may be comparable.
+        """
+        return {}
+
     def stratum(self, item_id: str) -> str:  # noqa: ARG002
         """Sampling stratum of an item: `--sample` draws equally from each."""
         return ""

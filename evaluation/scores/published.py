@@ -2,8 +2,9 @@
 
 A published figure is comparable only where data, domains, subset, number of samples, setting, judge and the metric's
 variant all agree and, where something was searched, the documents and the query mode too. What the source does not say
-agrees with nothing. Everything else is shown with the differences in words. A row is comparable where all metrics that
-both have are; `differs_by_metric` says it for each figure alone.
+agrees with nothing, and neither do data that are not known to be the published ones. Everything else is shown with the
+differences in words. A row is comparable where all metrics that both have are; `differs_by_metric` says it for each
+figure alone.
 """
 
 from __future__ import annotations
@@ -89,6 +90,10 @@ class Ran(Record):
     )
     asked_as_paper: bool = Field(default=False, description="what is measured was asked by the paper's own prompts")
     demo: bool = Field(default=False, description="the split that ships with Turnmark: nothing is comparable")
+    doubts: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="part of the data (domain, split; empty: all) -> why it is not known to be the published one",
+    )
     metrics: Metrics
     breakdowns: Breakdowns
 
@@ -97,18 +102,19 @@ class Ran(Record):
 def facts() -> tuple[Fact, ...]:
     """Every published row that Turnmark knows, in the order of the file.
 
-    The file gives the instruments once for each benchmark and metric; a row's own `judges` replace them.
+    The file gives the instruments once for each benchmark and metric; a row's own `judges` replace them. So it does
+    with what of a benchmark's rows differs from every run.
     """
     content = json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
-    return TypeAdapter(tuple[Fact, ...]).validate_python(
-        [_whole(row, content["instruments"]) for row in content["facts"]]
-    )
+    return TypeAdapter(tuple[Fact, ...]).validate_python([_whole(row, content) for row in content["facts"]])
 
 
-def _whole(row: Mapping[str, Any], instruments: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _whole(row: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
     judges = {"judges": row["judges"]} if "judges" in row else {}
-    used = {metric: {**instruments[row["benchmark"]][metric], **judges} for metric in row["metrics"]}
-    return {**{key: value for key, value in row.items() if key != "judges"}, "instruments": used}
+    instruments = content["instruments"][row["benchmark"]]
+    always = {**content["always"].get(row["benchmark"], {}), **row.get("always", {})}
+    used = {metric: {**instruments[metric], **judges} for metric in row["metrics"]}
+    return {**{key: value for key, value in row.items() if key != "judges"}, "instruments": used, "always": always}
 
 
 def find_rows(ran: Ran, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
@@ -201,10 +207,9 @@ def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
 
 def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     """Aspect and what differs, in words; each aspect once."""
-    if ran.demo:
-        yield "data", "data: the demo split is not the benchmark"
+    yield from _data(fact, ran)
     for aspect, difference in fact.always.items():
-        if not (aspect == "prompt" and ran.asked_as_paper):
+        if aspect != "data" and not (aspect == "prompt" and ran.asked_as_paper):
             yield aspect, f"{aspect}: {difference}"
     if not _same_setting(fact, ran):
         yield "setting", f"setting: published {fact.setting or 'without one'}, here {ran.setting or 'without one'}"
@@ -218,6 +223,20 @@ def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | No
         yield from _search(fact, ran)
     yield from _judge(fact, ran)
     yield from _metric(fact, ran)
+
+
+def _data(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+    """Whether the data are those of the paper: by their content where that is known here, else by their size."""
+    if ran.demo:
+        yield "data", "data: the demo split is not the benchmark"
+        return
+    parts = [name for name in fact.domains if name in ran.domains] or [*fact.part.values()]
+    doubts = [ran.doubts[name] for name in parts if name in ran.doubts]
+    if len(fact.domains) != 1 and _same_domains(fact, ran):
+        doubts += [ran.doubts[""]] if "" in ran.doubts else []
+    doubts += [fact.always["data"]] if "data" in fact.always else []
+    if doubts:
+        yield "data", f"data: not known to be the paper's: {', '.join(doubts)}"
 
 
 def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:

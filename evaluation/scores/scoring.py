@@ -212,6 +212,7 @@ def _ran(
         judged=judging.models() if judging else {},
         answered=judging.answered() if judging else {},
         demo=manifest.data.demo,
+        doubts={} if manifest.data.demo else benchmark.doubts(),
         asked_as_paper=benchmark.asks_as_paper,
         metrics=headline,
         breakdowns=breakdowns,
