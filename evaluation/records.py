@@ -344,6 +344,10 @@ class Summary(Record):
     notes: tuple[str, ...]
     specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest; and the judges")
     judging: dict[str, Panel] = Field(default_factory=dict, description="judged metric -> who judged it")
+    samples: dict[str, str] = Field(
+        default_factory=dict,
+        description="`all`, `dimension=value` -> hash of the ids in the headline, or in that part of it",
+    )
     warnings: tuple[str, ...] = Field(
         default=(), description="of the notes, those that a report says before its figures: a judge that grades itself"
     )

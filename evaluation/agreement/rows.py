@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.home import file_sha256
 from turnmark.corpora.inspector import Evaluation, read_evaluation
 from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
@@ -21,7 +22,7 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.rating import FANC, is_key, is_ratings, rated_answers
-from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
+from turnmark.evaluation.report.stored import StoredRun, distinct_names, read_one, samples, scores
 from turnmark.evaluation.scores.summary import Facts, read_facts
 
 FANC_MEAN = "FANC"
@@ -85,18 +86,26 @@ def gather(paths: Sequence[Path]) -> Rows:
     """Read files first, then join the runs to them; without files, runs are the rows."""
     errors, rows = ErrorCollector(), Rows()
     paths = list(dict.fromkeys(paths))
+    names = dict(zip(paths, distinct_names(paths), strict=True))
     files = [path for path in paths if path.is_file()]
+    by_content: dict[str, Path] = {}
+    for path in files:
+        first = by_content.setdefault(file_sha256(path), path)
+        if first is not path:
+            errors.add(f"{names[first]} and {names[path]} are the same file; name one of them")
+    errors.raise_all()
     errors.collect(_add_pages, files, rows)
     for path in files:
         if not (is_key(path) or is_ratings(path)):
-            errors.collect(_add_file, path, rows)
+            errors.collect(_add_file, path, names[path], rows)
     twice = [key for key, n in Counter((answer.task, answer.system) for answer in rows.answers).items() if n > 1]
     if twice:
         errors.add(f"{len(twice)} answers are in several files (the first: {twice[0][0]!r}); name one of the files")
-    runs = [run for path in paths if path not in files and (run := errors.collect(read_one, path)) is not None]
+    runs = {names[path]: errors.collect(read_one, path) for path in paths if path not in files}
     errors.raise_all()
-    for run in runs:
-        errors.collect(_join if files else _alone, run, rows)
+    for name, run in runs.items():
+        assert run is not None, "errors.raise_all() raised otherwise"
+        errors.collect(_join if files else _alone, run, name, rows)
     errors.raise_all()
     rows.metrics = list(dict.fromkeys(name for answer in rows.answers for name in answer.scores))
     if not rows.answers:
@@ -137,13 +146,13 @@ def _add_properties(rows: Rows, names: Sequence[str]) -> None:
     rows.properties = list(dict.fromkeys((*rows.properties, *names)))
 
 
-def _add_file(path: Path, rows: Rows) -> None:
+def _add_file(path: Path, name: str, rows: Rows) -> None:
     """Tell the two forms apart by how the file begins: one JSON object, or lines with a task id each."""
     if path.suffix == ".jsonl":
-        _add_lines(path, rows)
+        _add_lines(path, name, rows)
     else:
         _add_evaluation(read_evaluation(path), rows)
-    rows.sources.append(path.name)
+    rows.sources.append(name)
 
 
 def _add_evaluation(content: Evaluation, rows: Rows) -> None:
@@ -164,22 +173,21 @@ def _add_evaluation(content: Evaluation, rows: Rows) -> None:
     rows.answers += answers
 
 
-def _add_lines(path: Path, rows: Rows) -> None:
-    """An official prediction file with another judge's scores under `metrics`."""
-    rows.systems[path.stem] = path.stem
+def _add_lines(path: Path, name: str, rows: Rows) -> None:
+    """An official prediction file with another judge's scores under `metrics`; its system is called as the file."""
+    system = name.removesuffix(path.suffix)
+    rows.systems[system] = system
     answers: list[Answer] = []
-    for number, row in json_lines(path, path.name):
+    for number, row in json_lines(path, name):
         if isinstance(row, Problem):
             rows.problems.append(row)
             continue
         try:
-            answer, left_out = _line(row, path.stem)
+            answer, left_out = _line(row, system)
         except ValueError as error:
-            rows.problems.append(Problem(file=path.name, line=number, what=str(error)))
+            rows.problems.append(Problem(file=name, line=number, what=str(error)))
             continue
-        rows.problems += [
-            Problem(file=path.name, line=number, what=f"metrics.{name} is no number") for name in left_out
-        ]
+        rows.problems += [Problem(file=name, line=number, what=f"metrics.{metric} is no number") for metric in left_out]
         answers.append(answer)
         _add_properties(rows, [*answer.reference])
     if not answers:
@@ -236,7 +244,7 @@ def _measured(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
         yield sample, {name: score.value for name, score in scores_of[sample.key].items() if score.value is not None}
 
 
-def _join(run: StoredRun, into: Rows) -> None:
+def _join(run: StoredRun, name: str, into: Rows) -> None:
     """Add a run's scores to the rows whose very answer it scored; with the run's name if a score is there already."""
     rated: dict[str, list[Answer]] = {}
     for answer in into.answers:
@@ -255,18 +263,17 @@ def _join(run: StoredRun, into: Rows) -> None:
             "are of answers, so the run has to be of the same ones (turnmark score)"
         )
     # A run is of one system, though two of them may now and then say the same.
-    system = max(matches, key=lambda name: len(matches[name]))
+    system = max(matches, key=lambda match: len(matches[match]))
     joined = matches[system]
-    names = {name for row, _ in joined for name in row.scores}
+    scored = {metric for row, _ in joined for metric in row.scores}
     for row, values in joined:
-        row.scores |= {f"{name} ({run.path.name})" if name in names else name: value for name, value in values.items()}
-    into.sources.append(run.path.name)
-    into.notes.append(f"{run.path.name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
+        row.scores |= {f"{key} ({name})" if key in scored else key: value for key, value in values.items()}
+    into.sources.append(name)
+    into.notes.append(f"{name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
 
 
-def _alone(run: StoredRun, rows: Rows) -> None:
+def _alone(run: StoredRun, name: str, rows: Rows) -> None:
     facts_of: Mapping[str, Facts] = read_facts(run.path) or {}
-    name = run.path.name
     for sample, values in _measured(run):
         labels = facts_of[sample.id].labels.get("answerability", ()) if sample.id in facts_of else ()
         answer = Answer(

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
 from turnmark.evaluation.records import RunManifest, Summary
-from turnmark.evaluation.report.stored import read_one, samples, score_lines
+from turnmark.evaluation.report.stored import distinct_names, read_one, samples, score_lines
 from turnmark.evaluation.report.tables import data_name
 from turnmark.evaluation.scores.summary import FACTS, Facts, read_facts
 
@@ -74,14 +74,9 @@ def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
         errors.add("RUN: one run alone has nothing to be compared with; name two or more")
     if len({os.path.realpath(path) for path in paths}) < len(paths):
         errors.add("RUN: a run is named twice; it is not compared with itself")
-    short = [path.resolve().name for path in paths]
-    names = [
-        name if short.count(name) == 1 else "/".join(path.resolve().parts[-2:])
-        for path, name in zip(paths, short, strict=True)
-    ]
     loaded = [
         errors.collect(_load, path, name, chr(ord("A") + index))
-        for index, (path, name) in enumerate(zip(paths, names, strict=True))
+        for index, (path, name) in enumerate(zip(paths, distinct_names(paths), strict=True))
     ]
     errors.raise_all()
     runs = [run for run in loaded if run is not None]

@@ -9,7 +9,7 @@ from pathlib import Path
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.paper import paper_tables, tables_together
-from turnmark.evaluation.report.stored import Stored, StoredRun, why_not_done
+from turnmark.evaluation.report.stored import Stored, StoredRun, distinct_names, why_not_done
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
@@ -120,9 +120,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
 
 
 def name_runs(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
-    """Every run of these folders by the name of its folder, and of the folder that holds several."""
-    return [
-        (f"{folder.path.name}/{run.path.name}" if folder.several else run.path.name, run)
-        for folder in stored
-        for run in folder.runs
-    ]
+    """Every run of these folders by the name of its folder, and of as many above it as tell it from the others."""
+    runs = [(run, 2 if folder.several else 1) for folder in stored for run in folder.runs]
+    names = distinct_names([run.path for run, _ in runs], [parts for _, parts in runs])
+    return [(name, run) for name, (run, _) in zip(names, runs, strict=True)]

@@ -90,7 +90,8 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
     compared = [
         (summary, {} if summary.data.demo else {_key(row): row for row in summary.published}) for _, summary in runs
     ]
-    systems = [*_our_systems(table, runs), *_published_systems(table, compared)]
+    cells = [column.at(slot) for column in columns for slot in slots]
+    systems = [*_our_systems(table, runs, cells), *_published_systems(table, compared)]
     domains = {name for _, summary in runs for name in summary.breakdowns.get("domain", {})}
     pairs = product(slots, systems) if table.by_row else ((slot, system) for system in systems for slot in slots)
     lines = [_line(slot, system, columns, compared, domains) for slot, system in pairs]
@@ -145,10 +146,14 @@ _FOUND = ("retriever", "passages", "query")
 """Roles that have to be the same in runs of one system; the second ones where both runs show what was found."""
 
 
-def _our_systems(table: PaperTable, runs: Runs) -> Iterator[_System]:
+def _our_systems(table: PaperTable, runs: Runs, cells: Sequence[Slot]) -> Iterator[_System]:
     groups: list[list[tuple[str, Summary]]] = []
     for name, summary in runs:
-        others = (group for group in groups if all(_same_system(other, summary) for _, other in group))
+        others = (
+            group
+            for group in groups
+            if all(_same_system(other, summary) and _same_samples(other, summary, cells) for _, other in group)
+        )
         group = next(others, None) if table.joined else None
         if group is None:
             groups.append([(name, summary)])
@@ -169,6 +174,15 @@ def _same_system(first: Summary, second: Summary) -> bool:
         and all(first.specs.get(role) == second.specs.get(role) for role in _WHO)
         and len(set(found)) < 2
     )
+
+
+def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
+    """Whether the figures that two runs have in a table are over the same samples, by their ids."""
+    sides = [
+        {summary.samples.get(_part_name(summary, cell.part)) for cell in cells if _measured(summary, cell)}
+        for summary in (first, second)
+    ]
+    return sides[0] == sides[1] and None not in sides[0]
 
 
 def _published_systems(table: PaperTable, compared: _Compared) -> list[_System]:
@@ -224,12 +238,24 @@ def _variant(name: str) -> str:
 
 
 def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
-    """Our figures over a part of the samples; a dimension in which all samples are alike takes nothing away."""
-    if len(part) > 1:
-        part = {name: value for name, value in part.items() if set(summary.breakdowns.get(name, {})) != {value}}
+    """Our figures over a part of the samples."""
+    part = _narrowed(summary, part)
     if not part:
         return summary.metrics
     return summary.breakdowns.get("+".join(part), {}).get(", ".join(part.values()), {})
+
+
+def _part_name(summary: Summary, part: Mapping[str, str]) -> str:
+    """What the summary's hashes of samples call a part."""
+    part = _narrowed(summary, part)
+    return f"{'+'.join(part)}={', '.join(part.values())}" if part else "all"
+
+
+def _narrowed(summary: Summary, part: Mapping[str, str]) -> Mapping[str, str]:
+    """The dimensions of a part, of several without those in which all samples are alike."""
+    if len(part) < 2:
+        return part
+    return {name: value for name, value in part.items() if set(summary.breakdowns.get(name, {})) != {value}}
 
 
 def _published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _Figure | None:

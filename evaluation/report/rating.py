@@ -28,7 +28,7 @@ from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, Text
-from turnmark.evaluation.report.stored import StoredRun, samples
+from turnmark.evaluation.report.stored import StoredRun, distinct_names, samples
 from turnmark.evaluation.runs.journal import read_records
 
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
@@ -88,16 +88,16 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     """Write the page, and next to it the key."""
     if len({run.summary.benchmark for run in runs}) > 1:
         raise RequestError("--rate: the runs are of several benchmarks; rate those of one")
-    if len({run.path.name for run in runs}) < len(runs):
-        raise RequestError("--rate: two runs have one name; name folders that differ")
+    by_name = dict(zip(distinct_names([run.path for run in runs]), runs, strict=True))
     answers = {
-        run.path.name: {s.id: s for s in samples(run.path) if s.status == "done" and not s.repeat} for run in runs
+        name: {s.id: s for s in samples(run.path) if s.status == "done" and not s.repeat}
+        for name, run in by_name.items()
     }
     shared = [name for name in next(iter(answers.values()), {}) if all(name in mine for mine in answers.values())]
     if not shared:
         raise RequestError("--rate: no task is answered in all of these runs")
-    seen = {run.path.name: _seen(run, shared) for run in runs}
-    settings = {run.path.name: run.summary.setting for run in runs}
+    seen = {name: _seen(run, shared) for name, run in by_name.items()}
+    settings = {name: run.summary.setting for name, run in by_name.items()}
     kiwi = runs[0].summary.benchmark == "kiwi"
     texts = Texts()
     tasks: list[RatingTask] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,28 @@ def read_run(path: Path) -> Stored:
     if isinstance(content, dict) and content and all(isinstance(entry, dict) for entry in content.values()):
         return _several(path, content)
     return Stored(path=path, runs=(StoredRun(path, _summary(content, f"{named}: summary.json")),))
+
+
+def distinct_names(paths: Sequence[Path], parts: Sequence[int] = ()) -> list[str]:
+    """What to call each path: its name, and as many of the folders above it as tell it from the others.
+
+    Args:
+        parts: how many of each path its name has at least; empty: one.
+    """
+    whole = [path.resolve().parts for path in paths]
+    taken = [*(parts or [1] * len(paths))]
+    while True:
+        names = ["/".join(path[-count:]) for path, count in zip(whole, taken, strict=True)]
+        alike = [
+            index
+            for index, name in enumerate(names)
+            if any(other == name and whole[place] != whole[index] for place, other in enumerate(names))
+            and taken[index] < len(whole[index])
+        ]
+        if not alike:
+            return names
+        for index in alike:
+            taken[index] += 1
 
 
 def read_one(path: Path) -> StoredRun:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from turnmark.retrieval.types import Retriever
 
 Answering = Callable[[Task], AbstractContextManager[Answer]]
+SHORT_HASH = 8
+"""Digits of the SHA-256 of a file of answers that tell it from others of its name."""
 
 
 @dataclass(frozen=True)
@@ -288,9 +290,10 @@ def _manifest(
     from turnmark.retrieval.rerank import reranker_weights
 
     if answers is not None:
-        # The order and the folders of the files do not change a result; two files may have the same name.
+        # The order and the folders of the files do not change a result. Answers of two systems may lie in files of the
+        # same name, so their content is a part of the spec.
         files = sorted((path.name, file_sha256(path)) for path in answers.paths)
-        specs = {"predictions": ", ".join(name for name, _ in files)}
+        specs = {"predictions": ", ".join(f"{name} ({content[:SHORT_HASH]})" for name, content in files)}
         if not task.retrieves:
             specs["embedder"] = request.embedder
         inputs = {f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)}

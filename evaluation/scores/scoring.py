@@ -29,7 +29,7 @@ from turnmark.evaluation.runs.rundir import RunFolder
 from turnmark.evaluation.scores.metric_info import MetricStyle, by_name
 from turnmark.evaluation.scores.published import Extent, Fact, Ran, find_rows
 from turnmark.evaluation.scores.published import facts as published_facts
-from turnmark.evaluation.scores.summary import Facts, ScoreTally, no_interval, write_facts
+from turnmark.evaluation.scores.summary import Facts, SampleHashes, ScoreTally, no_interval, write_facts
 
 MISSING = "missing"
 
@@ -58,6 +58,7 @@ class Scoring:
     shortened: int = 0
     usage: dict[str, Usage] = field(default_factory=dict)
     answering: float = 0.0
+    ids: SampleHashes = field(default_factory=SampleHashes)
 
     @property
     def tried(self) -> int:
@@ -141,6 +142,7 @@ def score_run(
         specs=manifest.specs
         | ({ROLE: ", ".join(judge.name for judge in judging.judges)} if judging and judging.judges else {}),
         judging=judging.panels() if judging else {},
+        samples=gathered.ids.hashes(),
         warnings=tuple(judging.warnings()) if judging else (),
     )
     run.finish(summary, now())
@@ -180,6 +182,7 @@ def _scores(
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, item.facts
             note(item.id, facts)
+            gathered.ids.add(item.id, facts)
         order.append(sample.key)
         if judging is not None:
             scores += judging.scores(benchmark, item, sample, scores)

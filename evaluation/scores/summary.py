@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,6 +80,25 @@ def read_facts(run: Path) -> dict[str, Facts] | None:
     except ValidationError:
         return None
     return {line.id: Facts(cluster=line.cluster, labels=line.labels, headline=line.headline) for line in lines}
+
+
+class SampleHashes:
+    """Which samples a run's figures are over: a hash of their ids, in the order of the data, for each part."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, hashlib._Hash] = {}
+
+    def add(self, name: str, facts: Facts) -> None:
+        """Take in a sample of the headline; others are in no figure that runs share."""
+        if not facts.headline:
+            return
+        values = [(dimension, value) for dimension, values in facts.labels.items() for value in values]
+        for part in ("all", *(f"{dimension}={value}" for dimension, value in dict.fromkeys(values))):
+            self._digests.setdefault(part, hashlib.sha256()).update(f"{name}\0".encode())
+
+    def hashes(self) -> dict[str, str]:
+        """`all`, `dimension=value` -> the first 16 digits."""
+        return {part: digest.hexdigest()[:16] for part, digest in self._digests.items()}
 
 
 @dataclass

@@ -13,6 +13,7 @@ from tests.evaluation.reported import golden
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.agreement.measuring import Agreement
 from turnmark.evaluation.agreement.measuring import measure_agreement as agreement
+from turnmark.evaluation.agreement.rows import gather
 from turnmark.evaluation.agreement.tables import printed_figures
 
 HUMAN = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
@@ -133,9 +134,29 @@ def test_the_printed_columns_that_come_out_are_named(tmp_path, turnmark):
 
 
 def test_answers_rated_in_two_files_are_refused(human, tmp_path):
-    again = write_evaluation(tmp_path / "again.json")
+    again = write_evaluation(tmp_path / "again.json", evaluation() | {"name": "another"})
     with pytest.raises(RequestError, match="36 answers are in several files"):
         agreement([human, again])
+    copied = write_evaluation(tmp_path / "copied.json")
+    with pytest.raises(RequestError, match=r"human\.json and copied\.json are the same file; name one of them"):
+        agreement([human, copied])
+
+
+def test_files_and_runs_of_one_name_are_systems_of_their_own(tmp_path):
+    """Two files `answers.jsonl` over different tasks were one system, and so were two runs of one name."""
+    first, second = tmp_path / "gpt/answers.jsonl", tmp_path / "llama/answers.jsonl"
+    lines = judged(tmp_path / "all.jsonl", {}).read_text().splitlines(keepends=True)
+    for path, its_lines in ((first, lines[:6]), (second, lines[6:])):
+        path.parent.mkdir()
+        path.write_text("".join(its_lines))
+    measured = agreement([first, second])
+    assert set(measured.systems) == {"gpt/answers", "llama/answers"}
+    assert {(means.system, means.n) for means in measured.means if means.subset == "all"} == {
+        ("gpt/answers", 6), ("llama/answers", len(IDS) - 6),
+    }  # fmt: skip
+    idk = {"idk[embedded]": {name: float(index % 2) for index, name in enumerate(IDS)}}
+    runs = [write_run(tmp_path / parent / "run", idk) for parent in ("a", "b")]
+    assert {answer.system for answer in gather(runs).answers} == {"a/run", "b/run"}
 
 
 def test_verdicts_against_those_of_another_judge(tmp_path):
