@@ -318,6 +318,9 @@ class Panel(Record):
     level: Literal["nominal", "interval"] = Field(description="of the values that alpha is over")
     n: int = Field(default=0, description="samples with two verdicts or more")
     means: dict[str, float | None] = Field(default_factory=dict, description="judge -> mean of its own values")
+    judged: dict[str, int] = Field(
+        default_factory=dict, description="judge -> samples with a verdict of it, CONVERSATIONAL ones too"
+    )
     failed: dict[str, int] = Field(default_factory=dict, description="judge -> samples without a verdict of it")
     answered: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="judge that is an alias -> the dated snapshots that answered"

@@ -168,27 +168,33 @@ def _mark(shown: MetricStyle, change: Change | None, p: float | None) -> Mark | 
 def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> Table:
     """The differences of a run to the first, by every dimension and value; marked if they are in one metric."""
     first, side = comparison.runs[0], comparison.runs[index]
-    columns = [Column(""), Column("n", True)]
-    for name in names:
-        columns += [Column(name, True), Column("95% interval", True)]
+    parts = [metrics for values in comparison.breakdowns.values() for metrics in values.values()]
+    apart = tables.differ([[metrics[name].n if name in metrics else 0 for name in names] for metrics in parts])
+    columns = list(tables.broken_down(names, apart))
     rows: list[Row] = []
     for dimension, values in comparison.breakdowns.items() if names else ():
         rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
             change = _change_of(metrics.get(names[0]), side.letter) if len(names) == 1 else None
             shown = metrics[names[0]].shown if names[0] in metrics else PLAIN
-            cells = (value, *_break_down(metrics, names, side.letter))
+            counts = [metrics[name].n if name in metrics else 0 for name in names]
+            cells = (value, *tables.with_counts(list(_break_down(metrics, names, side.letter)), counts, apart))
             rows.append(Row(cells, "below", _mark(shown, change, change.p if change else None)))
     legend = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
-    return Table(f"{side.letter} - {first.letter}, by what is asked", tuple(columns), tuple(rows), legend)
+    title = f"{side.letter} - {first.letter}, by what is asked"
+    return Table(title, tuple(columns), tuple(rows), legend, groups="dimension")
 
 
-def _break_down(metrics: Mapping[str, MetricComparison], names: Sequence[str], letter: str) -> Iterator[str]:
-    yield str(max((metrics[name].n for name in names if name in metrics), default=0))
+def _break_down(
+    metrics: Mapping[str, MetricComparison], names: Sequence[str], letter: str
+) -> Iterator[tuple[str, str]]:
+    """Difference and interval of each metric."""
     for name in names:
         change = _change_of(metrics.get(name), letter)
-        yield _signed(metrics[name].shown, change.difference) if change else "-"
-        yield _interval(change, metrics[name].shown) if change else "-"
+        if change is None:
+            yield "-", "-"
+        else:
+            yield _signed(metrics[name].shown, change.difference), _interval(change, metrics[name].shown)
 
 
 def _changed(comparison: RunComparison) -> Table:

@@ -370,5 +370,6 @@ def panel_agreement(
         level=rubric.level,
         n=len(rated_by_several),
         means=means,
+        judged={name: len(pairs) for name, pairs in values.items()},
         failed=failed,
     )

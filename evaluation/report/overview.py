@@ -28,6 +28,7 @@ class ReportSection:
         specs: what was measured, in a line; may be empty.
         reasons: why samples failed or were skipped.
         run: the folder that it is of; None: it is of several.
+        name: of that run, as it is called beside others; empty: it is of several.
     """
 
     title: str
@@ -38,12 +39,15 @@ class ReportSection:
     specs: str = ""
     reasons: tuple[str, ...] = ()
     run: Path | None = None
+    name: str = ""
 
 
 def describe(stored: Sequence[Stored], metrics: int = MOST, apart: bool = False) -> list[ReportSection]:
     """What the runs of these folders have in common, then each of them."""
     together = overview(stored)
-    runs = [describe_run(run.summary, run.path, metrics, apart=apart) for folder in stored for run in folder.runs]
+    runs = [
+        replace(describe_run(run.summary, run.path, metrics, apart=apart), name=name) for name, run in name_runs(stored)
+    ]
     return [*([together] if together else []), *runs]
 
 
@@ -110,13 +114,13 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
     columns = (Column("metric"), *(Column(name, True) for name in ("mean", "95% interval", "n", "failed")))
     rows: list[Row] = []
     for name, summary in runs:
-        rows.append(Row((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group"))
+        rows.append(Row((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group", full=name))
         for metric in tables.chosen(summary.metrics, MOST):
             measured = summary.metrics[metric]
             figures = (tables.mean_text(measured), tables.interval_text(measured))
             rows.append(Row((metric, *figures, str(measured.n), str(measured.failed)), "below"))
     lines = tuple(f"{name}: no figures: {reason}" for name, reason in left_out.items())
-    return Table("All runs", columns, tuple(rows), lines, tight=True)
+    return Table("All runs", columns, tuple(rows), lines, tight=True, groups="run")
 
 
 def name_runs(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:

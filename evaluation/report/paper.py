@@ -111,15 +111,16 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
         kind: RowKind = "ours" if line.system.ours else "dim" if line.dimmed else "plain"
         names, counts = list(_names(table, columns, line, before)), _counts(line)
         at_end = counts if len(counts) == 1 else [""]
-        rows.append(Row((*names, *_cells(line, filled), *at_end * counted), kind))
+        beneath = (*[""] * len(names), *(_count(line.figures[index]) for index in filled), *[""] * counted)
+        rows.append(Row((*names, *_cells(line, filled), *at_end * counted), kind, counts=beneath))
         if len(counts) > 1 and not _counted_together(line, following):
-            label = [""] * len(names)
-            label[bool(table.heads[1])] = N
-            beneath = [_count(line.figures[index]) for index in filled]
-            rows.append(Row((*label, *beneath, *[""] * counted), "plain" if table.heads[1] else "below"))
+            place = int(bool(table.heads[1]))
+            labelled = (*beneath[:place], N, *beneath[place + 1 :])
+            rows.append(Row(labelled, "plain" if place else "below", counting=True))
         before = line
     title = f"As {table.sources[0]}: {table.title}"
-    return Table(title, heads, tuple(rows), tuple(_legend(table, runs, lines)), tight=True, narrow=True)
+    legend = tuple(_legend(table, runs, lines))
+    return Table(title, heads, tuple(rows), legend, tight=True, narrow=True, groups="part")
 
 
 def _line(slot: Slot, system: _System, columns: Sequence[Slot], compared: _Compared, domains: set[str]) -> _Line:

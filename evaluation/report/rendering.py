@@ -261,28 +261,64 @@ _SPECIAL = {
 
 
 def write_tables(
-    documents: Iterable[ReportSection], folder: Path, suffix: str, form: Callable[[Table], str]
+    documents: Iterable[ReportSection], folder: Path, suffix: str, form: Callable[[Table, str], str]
 ) -> list[Path]:
-    """A file for each table, `NN-title.SUFFIX`, in the order of the report; returns what was written."""
+    """A file for each table, `NN-title.SUFFIX`, in the order of the report; returns what was written.
+
+    Args:
+        form: a table and the name of its run (empty: it is of several) -> the content of its file.
+    """
     written: list[Path] = []
-    for number, table in enumerate((table for document in documents for table in document.tables if table.rows), 1):
+    tables = [(table, document.name) for document in documents for table in document.tables if table.rows]
+    for number, (table, run) in enumerate(tables, 1):
         slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:60].rstrip("-") or "table"
         written.append(folder / f"{number:02}-{slug}.{suffix}")
-        write_atomic(written[-1], form(table))
+        write_atomic(written[-1], form(table, run))
     return written
 
 
-def as_csv(table: Table) -> str:
-    """Heads in the first line, every cell as it is shown; rows that name the rows below them have that cell alone."""
+def as_csv(table: Table, run: str = "") -> str:
+    """Heads in the first line, then rows each of which can be read alone: its run, group, name and counts are in it."""
+    grouped = any(row.kind == "group" for row in table.rows)
+    counted = any(row.counting for row in table.rows)
+    figures = [index for index, column in enumerate(table.columns) if counted and column.number and column.name != "n"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.title for column in table.columns])
-    writer.writerows(row.cells for row in table.rows)
+    counts = [f"{table.columns[index].title} n" for index in figures]
+    writer.writerow([*["run"] * bool(run), *[table.groups] * grouped, *_csv_heads(table), *counts])
+    group, above = "", [""] * len(table.columns)
+    for row in table.rows:
+        if row.kind == "group":
+            group, above = row.full or row.cells[0], [""] * len(table.columns)
+        elif not row.counting:
+            cells = [row.full or row.cells[0], *row.cells[1:]]
+            # A name that a reader finds in the row above.
+            above = [
+                before if not cell and not column.number else cell
+                for cell, before, column in zip(cells, above, table.columns, strict=True)
+            ]
+            writer.writerow([*[run] * bool(run), *[group] * grouped, *above, *(row.counts[index] for index in figures)])
     return text.getvalue()
 
 
-def as_latex(table: Table) -> str:
-    """A `tabular` with booktabs' rules; what is said beneath the table is its caption's second part."""
+def _csv_heads(table: Table) -> Iterator[str]:
+    """The heads of the columns; one that several have, with the column before them that it belongs to."""
+    titles = [column.title for column in table.columns]
+    metric = ""
+    for title in titles:
+        if titles.count(title) > 1:
+            yield f"{metric} {title}".strip()
+        else:
+            metric = title
+            yield title or "value"
+
+
+def as_latex(table: Table, run: str = "") -> str:
+    """A `tabular` with booktabs' rules; what is said beneath the table is its caption's second part.
+
+    Args:
+        run: the name of its run, which the caption says; empty: it is of several.
+    """
     width = len(table.columns)
     lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join('lr'[c.number] for c in table.columns)}}}"]
     lines += [r"\toprule", _latex_row(column.title for column in table.columns), r"\midrule"]
@@ -293,7 +329,7 @@ def as_latex(table: Table) -> str:
         else:
             bold = row.kind == "ours"
             lines.append(_latex_row(row.cells, r"\textbf{%s}" if bold else "%s"))
-    caption = " ".join([table.title, *table.lines])
+    caption = " ".join([f"{table.title} ({run})" if run else table.title, *table.lines])
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(caption)}}}", r"\end{table}", ""]
     return "\n".join(lines)
 
@@ -304,4 +340,6 @@ def escape_latex(text: str) -> str:
 
 
 def _latex_row(cells: Iterable[str], form: str = "%s") -> str:
-    return " & ".join(form % escape_latex(cell) if cell else "" for cell in cells) + r" \\"
+    row = " & ".join(form % escape_latex(cell) if cell else "" for cell in cells)
+    # What the rule or row before would take for its argument.
+    return ("{}" if row.startswith(("[", "*")) else "") + row + r" \\"

@@ -6,7 +6,7 @@ Cells hold texts as they came; whoever draws them makes them inert.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -50,11 +50,19 @@ class Row:
     """A row: `group` names the rows after it, `below` is a part or variant of one above, `ours` is a run's.
 
     `dim` is one that may not be compared with ours.
+
+    Attributes:
+        full: what the first cell is called where the row stands alone, in a file; empty: as it is.
+        counts: the samples of each cell's figure, where the figures of a row have several; empty: they have not.
+        counting: it shows the counts of rows above it, each of which has its own.
     """
 
     cells: tuple[str, ...]
     kind: RowKind = "plain"
     mark: Mark | None = None
+    full: str = field(default="", kw_only=True)
+    counts: tuple[str, ...] = field(default=(), kw_only=True)
+    counting: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,8 @@ class Table:
     """True: so many that one space has to do between them."""
     folded: bool = field(default=False, kw_only=True)
     """True: a page shows it when a reader asks for it."""
+    groups: str = field(default="", kw_only=True)
+    """What its rows of the kind `group` name, such as `dimension`."""
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
@@ -194,38 +204,69 @@ def means(summary: Summary) -> Table:
         counts = (str(metric.n), str(metric.failed), str(metric.not_applicable))
         spread = [metric.shown.text(metric.spread)] * repeated
         cells = (label, mean_text(metric), interval_text(metric), *counts, *spread)
-        rows.append(Row(cells, "below" if below else "plain", dot_of(metric)))
+        rows.append(Row(cells, "below" if below else "plain", dot_of(metric), full=name))
     return Table("Means", columns, tuple(rows))
 
 
 def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
     """The metrics named, with their intervals, by every dimension and value; marked where it is one metric."""
-    columns = [Column(""), Column("n", True)]
-    for name in names:
-        columns += [Column(name, True), Column("95% interval", True)]
+    parts = [metrics for values in summary.breakdowns.values() for metrics in values.values()]
+    counts = [[metrics[name].n if name in metrics else 0 for name in names] for metrics in parts]
+    apart = differ(counts)
+    columns = list(broken_down(names, apart))
     rows: list[Row] = []
     for dimension, values in summary.breakdowns.items() if names else ():
         rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
-            cells = [value, str(max((metrics[name].n for name in names if name in metrics), default=0))]
-            for name in names:
-                cells += [mean_text(metrics.get(name)), interval_text(metrics.get(name))]
-            rows.append(Row(tuple(cells), "below", dot_of(metrics.get(names[0])) if len(names) == 1 else None))
-    return Table("By what is asked", tuple(columns), tuple(rows))
+            found = [metrics.get(name) for name in names]
+            figures = [(mean_text(metric), interval_text(metric)) for metric in found]
+            cells = with_counts(figures, [metric.n if metric else 0 for metric in found], apart)
+            rows.append(Row((value, *cells), "below", dot_of(found[0]) if len(names) == 1 else None))
+    return Table("By what is asked", tuple(columns), tuple(rows), groups="dimension")
+
+
+def differ(counts: Iterable[Sequence[int]]) -> bool:
+    """Whether some row's figures are over different numbers of samples; 0: there is no figure."""
+    return any(len(set(row) - {0}) > 1 for row in counts)
+
+
+def broken_down(names: Sequence[str], apart: bool) -> Iterator[Column]:
+    """The columns of a table of breakdowns: one count for all metrics or, where they differ, one for each."""
+    yield Column("")
+    yield from [] if apart else [Column("n", True)]
+    for name in names:
+        yield from (Column(name, True), Column("95% interval", True), *[Column("n", True)] * apart)
+
+
+def with_counts(figures: Sequence[tuple[str, ...]], counts: Sequence[int], apart: bool) -> Iterator[str]:
+    """The cells of such a row, behind its name."""
+    yield from [] if apart else [str(max(counts, default=0))]
+    for cells, count in zip(figures, counts, strict=True):
+        yield from (*cells, *[str(count)] * apart)
 
 
 def judges(summary: Summary) -> Table:
     """Who judged each metric, and how the judges agree."""
-    columns = (*map(Column, ("metric", "judge")), Column("mean", True), Column("failed", True),
-               *map(Column, ("rule", "agreement")))  # fmt: skip
+    heads = ("mean", "n", "failed", "metric's n")
+    columns = (
+        *map(Column, ("metric", "judge")),
+        *(Column(name, True) for name in heads),
+        *map(Column, ("rule", "agreement")),
+    )
     rows: list[Row] = []
     for name, panel in summary.judging.items():
         alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
-        shown = summary.metrics[name].shown if name in summary.metrics else PLAIN
+        metric = summary.metrics.get(name)
+        shown = metric.shown if metric else PLAIN
         for index, judge in enumerate(panel.judges):
-            said = (shown.text(panel.means.get(judge)), str(panel.failed.get(judge, 0)))
+            counts = (
+                str(panel.judged.get(judge, "-")),
+                str(panel.failed.get(judge, 0)),
+                str(metric.n if metric else 0),
+            )
             once = ("", "") if index else (panel.rule, alpha)
-            rows.append(Row((name, with_snapshots(judge, panel.answered), *said, *once)))
+            said = (with_snapshots(judge, panel.answered), shown.text(panel.means.get(judge)))
+            rows.append(Row((name, *said, *counts, *once)))
     return Table("Judges", columns, tuple(rows))
 
 

@@ -64,6 +64,8 @@ def test_two_judges_median_majority_and_their_agreement(benchmark_root, turnmark
     panel = summary.judging["rb_llm"]
     assert (panel.judges, panel.rule, panel.level, panel.n) == (names, "median", "interval", 5)
     assert panel.means == {names[0]: pytest.approx(0.4), names[1]: pytest.approx(0.9)}
+    assert panel.judged == dict.fromkeys(names, 5), "a conversational task too, which the mean of the metric leaves out"
+    assert summary.metrics["rb_llm"].n == 4
     assert (panel.alpha or 0) < 0, "one always says 4 and the other 9: worse than chance"
     assert summary.judging["idk"].rule == "majority"
     assert values(tmp_path / "r", "idk")["c1<::>2"] == 1.0, "split evenly: the judge named first"

@@ -13,6 +13,8 @@ from tests.evaluation.mtrag_runs import ran
 from tests.evaluation.reported import write_run
 from turnmark.evaluation.report.browse import PASSAGES
 from turnmark.evaluation.report.rating import FANC, key_file
+from turnmark.evaluation.report.rendering import as_csv, as_latex
+from turnmark.evaluation.report.tables import Column, Row, Table
 
 
 def content_of(page):
@@ -234,9 +236,47 @@ def test_every_table_is_a_file(turnmark, tmp_path):
     assert [path.stem for path in tables] == [path.stem for path in papers]
     assert tables[0].name == "01-means.csv"
     rows = list(csv.reader(tables[0].open(encoding="utf-8")))
-    assert rows[0][:3] == ["metric", "mean", "95% interval"]
-    assert ["rouge_l.word", "0.2871"] in [row[:2] for row in rows]
+    assert rows[0][:4] == ["run", "metric", "mean", "95% interval"]
+    assert ["run", "rouge_l.word", "0.2871"] in [row[:3] for row in rows]
     assert {len(row) for row in rows} == {len(rows[0])}
     text = papers[0].read_text(encoding="utf-8")
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     assert r"rouge\_l.word" in text
+    assert r"\caption{Means (run)}" in text
+
+
+def test_each_row_of_a_csv_file_can_be_read_alone(turnmark, tmp_path):
+    """`[unicode]` under a metric, a value under its dimension, a metric under its run."""
+    runs = [write_run(tmp_path / name / "run") for name in ("a", "b")]
+    turnmark.ok("report", *runs, "--csv", tmp_path / "csv")
+    tables = {path.stem: list(csv.DictReader(path.open(encoding="utf-8"))) for path in (tmp_path / "csv").iterdir()}
+    assert {row["run"] for row in tables["01-all-runs"]} == {"a/run", "b/run"}
+    means = [rows for name, rows in sorted(tables.items()) if name.endswith("means")]
+    assert [{row["run"] for row in rows} for rows in means] == [{"a/run"}, {"b/run"}]
+    assert {"rouge_l.word[unicode]", "unknown.f1[always-unknown]"} <= {row["metric"] for row in means[0]}
+    parts = next(rows for name, rows in sorted(tables.items()) if name.endswith("by-what-is-asked"))
+    (row,) = (row for row in parts if (row["dimension"], row["value"]) == ("domain", "clapnq"))
+    assert (row["run"], row["rouge_l.word"], row["rouge_l.word 95% interval"]) == ("a/run", "0.3012", "0.250-0.350")
+
+
+def test_counts_of_figures_are_columns_of_a_csv_file_and_names_are_repeated():
+    heads = (Column("system"), Column("query"), Column("@5", True, over="Recall"), Column("@5", True, over="nDCG"))
+    rows = (
+        Row(("By turn", "", "", ""), "group"),
+        Row(("a", "first", "0.1", "0.2"), "ours", counts=("", "", "4", "3")),
+        Row(("", "later", "0.3", "0.4"), "ours", counts=("", "", "7", "7")),
+        Row(("", "n", "7", "7"), counting=True),
+    )
+    assert as_csv(Table("x", heads, rows, groups="part"), "r").splitlines() == [
+        "run,part,system,query,Recall @5,nDCG @5,Recall @5 n,nDCG @5 n",
+        "r,By turn,a,first,0.1,0.2,4,3",
+        "r,By turn,a,later,0.3,0.4,7,7",
+    ]
+
+
+def test_a_row_of_latex_never_begins_with_what_the_row_before_takes_for_its_own():
+    """After `\\\\`, `[…]` is a length and `*` forbids a page break; after `\\midrule`, `[…]` is a width."""
+    rows = tuple(Row((name, "1")) for name in ("[unicode]", "*", "[lead] baseline", "plain"))
+    lines = as_latex(Table("x", (Column("metric"), Column("mean", True)), rows)).splitlines()
+    body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    assert [line.partition(" &")[0] for line in body] == ["{}[unicode]", "{}*", "{}[lead] baseline", "plain"]

@@ -74,18 +74,20 @@ def test_nothing_is_asked_of_the_network_and_no_other_script_runs(stored_run):
 
 def test_judges_and_what_they_warn_of(tmp_path):
     panel = Panel(judges=("openai:a", "openai:b"), rule="median", alpha=0.61, level="interval", n=4,
-                  means={"openai:a": 0.5, "openai:b": None}, failed={"openai:b": 4})  # fmt: skip
+                  means={"openai:a": 0.5, "openai:b": None}, failed={"openai:b": 4},
+                  judged={"openai:a": 5, "openai:b": 0})  # fmt: skip
     text = "the judge openai:a is the model under test: it grades its own answers"
     summary = SUMMARY.model_copy(update={
         "judging": {"rb_llm": panel}, "warnings": (text,), "notes": (DEMO, text, "another"),
+        "metrics": {**SUMMARY.metrics, "rb_llm": SUMMARY.metrics["rouge_l.word"]},
     })  # fmt: skip
     tree = parsed(write_page(write_run(tmp_path / "r", summary)))
     assert [element.text_content() for element in tree.xpath("//body/p[@class='warning']")] == [DEMO, text]
     assert [element.text_content() for element in tree.xpath("//ul[@class='notes']/li")] == ["another"]
     (table,) = [element for element in tree.xpath("//table") if element.xpath("./thead//th[.='agreement']")]
     assert [[cell.text_content() for cell in row] for row in table.xpath("./tbody/tr")] == [
-        ["rb_llm", "openai:a", "0.5000", "0", "median", "alpha 0.61 over 4 (interval)"],
-        ["rb_llm", "openai:b", "-", "4", "", ""],
+        ["rb_llm", "openai:a", "0.5000", "5", "0", "4", "median", "alpha 0.61 over 4 (interval)"],
+        ["rb_llm", "openai:b", "-", "0", "4", "4", "", ""],
     ]  # fmt: skip
 
 

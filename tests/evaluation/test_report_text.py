@@ -258,6 +258,20 @@ def test_a_table_that_is_too_wide_is_drawn_in_parts_and_no_figure_is_cut():
         assert sum(f"over {over}" in line for line in lines) == 1, "columns under one heading stay together"
 
 
+def test_metrics_over_other_numbers_of_samples_have_each_their_own_in_breakdowns():
+    """One count for all was the largest: a judged metric stood beside the n of one that nobody judges."""
+    judged = {"rouge_l.word": metric(0.3, 0.2, 0.4, n=9), "rb_llm": metric(0.5, 0.4, 0.6, n=3), "rl_f": metric(None)}
+    summary = SUMMARY.model_copy(update={"metrics": judged, "breakdowns": {"domain": {"clapnq": judged}}})
+    names = list(judged)
+    apart = tables.breakdowns(summary, names)
+    assert [column.name for column in apart.columns].count("n") == 3
+    assert apart.rows[1].cells == (
+        "clapnq", "0.3000", "0.200-0.400", "9", "0.5000", "0.400-0.600", "3", "-", "-", "0",
+    )  # fmt: skip
+    together = tables.breakdowns(summary, ["rouge_l.word", "rl_f"])
+    assert together.rows[1].cells == ("clapnq", "9", "0.3000", "0.200-0.400", "-", "-"), "none has no count"
+
+
 def test_several_benchmarks_in_one_table():
     folder = Path("runs/all")
     real = DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")
