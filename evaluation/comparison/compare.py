@@ -341,15 +341,21 @@ class Figures:
         return difference_figure(sums[0], weights[0], sums[run], weights[run], self._clusters[counted])
 
     def break_down(self) -> dict[str, dict[str, dict[str, MetricComparison]]]:
-        """Dimension -> value -> metrics, over all samples that have the value; values sorted."""
+        """Dimension -> value -> metrics; values sorted.
+
+        A value is over its samples of the headline; one that no sample of the headline has (CONVERSATIONAL) over all,
+        as in the summary of a run.
+        """
         import numpy as np
 
         dimensions = dict.fromkeys(dimension for known in self._facts for dimension in known.labels)
-        labels = {name: [known.labels.get(name, ()) for known in self._facts] for name in dimensions}
-        return {
-            dimension: {
-                value: self.compare(np.array([value in values for values in mine]))
-                for value in sorted({value for values in mine for value in values})
-            }
-            for dimension, mine in labels.items()
-        }
+        broken_down: dict[str, dict[str, dict[str, MetricComparison]]] = {}
+        for dimension in dimensions:
+            mine = [known.labels.get(dimension, ()) for known in self._facts]
+            parts: dict[str, dict[str, MetricComparison]] = {}
+            for value in sorted({value for values in mine for value in values}):
+                chosen: Bools = np.array([value in values for values in mine])
+                in_headline = chosen & self.headline
+                parts[value] = self.compare(in_headline if in_headline.any() else chosen)
+            broken_down[dimension] = parts
+        return broken_down

@@ -18,7 +18,7 @@ from turnmark.evaluation.comparison.showing import comparison_page as page
 from turnmark.evaluation.judging.rubrics import Judgement
 from turnmark.evaluation.runs.journal import json_line
 from turnmark.evaluation.scores.published import facts
-from turnmark.evaluation.scores.summary import FACTS, read_facts
+from turnmark.evaluation.scores.summary import FACTS, read_facts, write_facts
 
 
 def test_differences_are_those_of_numpy(three_runs):
@@ -40,17 +40,26 @@ def test_differences_are_those_of_numpy(three_runs):
     assert [change.p_holm for change in changes] == [6 * 2 / 64] * 6, "corrected over all tests of the headline"
 
 
-def test_breakdowns_count_what_the_headline_leaves_out(three_runs):
+def test_breakdowns_leave_out_what_the_headline_leaves_out(three_runs):
+    for run in three_runs:
+        with write_facts(run) as note:
+            for name in IDS:
+                facts = facts_of(name)
+                label = ("ANSWERABLE",) if facts.headline else ("CONVERSATIONAL",)
+                note(name, facts.model_copy(update={"labels": {**facts.labels, "answerability": label}}))
     breakdowns = compare(three_runs).breakdowns
     assert breakdowns["turn"]["first"]["rouge_l.word"].changes[0].p_holm is None
-    assert list(breakdowns) == ["domain", "turn", "question_type"]
+    assert list(breakdowns) == ["domain", "turn", "question_type", "answerability"]
     assert {value: metrics["rouge_l.word"].n for value, metrics in breakdowns["domain"].items()} == {
-        "clapnq": 9,
+        "clapnq": 8,
         "fiqa": 9,
     }
     assert {value: metrics["rouge_l.word"].n for value, metrics in breakdowns["question_type"].items()} == {
-        "Factoid": 18, "Keyword": 6,
+        "Factoid": 17, "Keyword": 6,
     }  # fmt: skip
+    assert {value: metrics["rouge_l.word"].n for value, metrics in breakdowns["answerability"].items()} == {
+        "ANSWERABLE": 17, "CONVERSATIONAL": 1,
+    }, "which no sample of the headline has"  # fmt: skip
     names = [name for name in IDS if facts_of(name).labels["turn"] == ("first",)]
     first, second = ([shifted(shift)["rouge_l.word"][name] for name in names] for shift in (0, 0.3))
     assert breakdowns["turn"]["first"]["rouge_l.word"].changes[0].difference == pytest.approx(
