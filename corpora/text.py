@@ -355,30 +355,51 @@ _CITATION = re.compile(
 )
 _ONE_MARK = re.compile(r"[ \t]*\[(\d{1,3})\]")
 _INDEX = re.compile(r"\.\w|\w|[ \t]*[-+*/=]")
+_HOLDS = re.compile(
+    r"[ \t]+(?:is|are|was|were|has|had|holds?|contains?|equals?|means|refers|returns?|gives|becomes|will|can|must)\b"
+)
+_GOES_ON = re.compile(r"[ \t]+[a-z]")
+_CODE_NAME = re.compile(r"(?:\w*_\w*|\w+\.\w+|[a-z]\w*[A-Z]\w*|(?<!\w)[b-z])\Z")
+_SPACED_MARK = re.compile(r"[ \t]\[\d{1,3}\]")
 _LINK_TARGET = re.compile(r":[ \t]*<?(?:https?:|/|www\.)")
 
 
 def strip_citations(text: str, most: int | None = None) -> str:
     """Return a text without its citation marks ([1], [2, 3], [1][4]) and the space before each.
 
-    Markdown links and their targets, code, and words in brackets stay.
+    Markdown links and their targets, code, indices (`arr[1].x`, `arr[1] is`) and words in brackets stay.
 
     Args:
-        most: the highest citation number. If given, only single numbers from 1 to `most` are removed: `arr[0]`,
-            `[1, 2, 3]` and `arr[1].x` stay.
+        most: the highest citation number. If given, only single numbers from 1 to `most` are removed: `arr[0]` and
+            `[1, 2, 3]` stay.
     """
 
+    spaced = bool(_SPACED_MARK.search(text))
+
     def keep(match: re.Match[str]) -> str:
-        if match["code"] or _LINK_TARGET.match(text, match.end()):
-            return match.group()
+        run = match.group()
+        if match["code"] or _LINK_TARGET.match(text, match.end()) or _is_index(text, match, spaced):
+            return run
         if most is None:
             return ""
-        run = match.group()
-        if run[0] == "[" and match.start() and text[match.start() - 1].isalnum() and _INDEX.match(text, match.end()):
-            return run
         return _ONE_MARK.sub(lambda mark: "" if 1 <= int(mark[1]) <= most else mark.group(), run).rstrip()
 
     return _CITATION.sub(keep, text)
+
+
+def _is_index(text: str, match: re.Match[str], spaced: bool) -> bool:
+    """Whether what looks like a citation mark is an index: right behind a name, and used as a value.
+
+    "Vinegar[1] and salt" cites. "arr[1] is 3" does not, nor does a name of code in a sentence that goes on, nor any
+    word there if the text's marks are `spaced`.
+    """
+    start, end = match.span()
+    if text[start] != "[" or not start or not (text[start - 1].isalnum() or text[start - 1] == "_"):
+        return False
+    if _INDEX.match(text, end) or _HOLDS.match(text, end):
+        return True
+    named = _CODE_NAME.search(text[max(0, start - 60) : start])
+    return bool(_GOES_ON.match(text, end) and (spaced or named))
 
 
 def spans(numbers: Iterable[int]) -> list[str]:

@@ -15,15 +15,17 @@ from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, room_beside
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt, quote_lines
 from turnmark.assistant.steps.history import earlier_turns
-from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of, says_unknown
+from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of, says_unknown, without_item_mark
 from turnmark.assistant.steps.quote import nothing, quotations
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
-from turnmark.corpora.text import list_items, strip_citations, words
+from turnmark.corpora.text import list_items, plain, strip_citations, words
 from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit
 
 _BLANKS = re.compile(r"\n(?:[ \t>]*\n){2,}")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_NEXT_HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 NOT_STATED = re.compile(r"^\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b", re.I)
 
 
@@ -124,13 +126,31 @@ def show_section(number: int, passage: Passage, quote: Callable[[str], str] = qu
 
 
 def draft_of(text: str) -> Draft:
-    """A model's answer, its numbered list read as a procedure."""
+    """A model's answer, its numbered list read as a procedure; a step that is a heading has what is below it."""
     items = [item for item in list_items(text) if item.number is not None and item.depth == 0]
-    steps = tuple(
-        ProcedureStep(step=strip_citations(item.text).strip(), citations=tuple(dict.fromkeys(cited_numbers(item.text))))
-        for item in items
-    )
-    return Draft(text=text, procedure=steps if len(steps) > 1 else ())
+    ends = [*(item.start for item in items[1:]), len(text)]
+    below = [
+        _paragraphs(text[item.end : end]) if text[item.start] == "#" else []
+        for item, end in zip(items, ends, strict=False)
+    ]
+    if below:  # words after the last step do not belong to it
+        below[-1] = below[-1][: max(map(len, below[:-1]), default=0)]
+    steps = []
+    for item, paragraphs in zip(items, below, strict=True):
+        said = " ".join([item.text, *paragraphs])
+        citations = tuple(dict.fromkeys(cited_numbers(said)))
+        steps.append(ProcedureStep(step=strip_citations(said).strip(), citations=citations))
+    return Draft(text=text, procedure=tuple(steps) if len(steps) > 1 else ())
+
+
+def _paragraphs(body: str) -> list[str]:
+    """The paragraphs and lists below a heading as plain lines, up to the next heading."""
+    body = _NEXT_HEADING.split(body, maxsplit=1)[0]
+    return [
+        " ".join(plain(without_item_mark(line.strip())) for line in paragraph.splitlines())
+        for paragraph in _BLANK_LINE.split(body)
+        if paragraph.strip()
+    ]
 
 
 def decision_of(text: str, parts: int) -> Decision:

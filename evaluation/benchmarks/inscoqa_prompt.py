@@ -7,7 +7,9 @@ introduction before the answer or good wishes after the last step are no failure
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from turnmark.assistant.generators.base import without_thinking
 
@@ -125,8 +127,8 @@ def _in_one_line(line: str) -> tuple[str, ...]:
 
 def _read_list(text: str) -> tuple[str, ...]:
     """The steps of a list, with any text around or inside it; of a table, each row is a step."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    rows = _read_table(lines)
+    lines = text.splitlines()
+    rows = _read_table([line for line in lines if line.strip()])
     if rows:
         return rows
     matches = [_ITEM.fullmatch(line.rstrip()) for line in lines]
@@ -141,15 +143,53 @@ def _read_list(text: str) -> tuple[str, ...]:
     if not heads:
         return ()
     outermost = len(heads[0]["indent"].expandtabs())
+    heads = [head for head in heads if len(head["indent"].expandtabs()) <= outermost]
     steps: list[list[str]] = []
-    # Lines after the last item that are not indented do not belong to the list.
-    last = max(n for n, (line, item) in enumerate(zip(lines, matches, strict=True)) if item or line[0].isspace())
-    for line, item in zip(lines[: last + 1], matches, strict=False):
-        if item is not None and item in heads and len(item["indent"].expandtabs()) <= outermost:
+    for line, item in zip(lines[: _end_of_list(lines, matches, heads)], matches, strict=False):
+        if item is not None and item in heads:
             steps.append([_drop_half_mark(item["text"])])
-        elif steps:
+        elif steps and line.strip():
             steps[-1].append(_drop_half_mark(item["text"]) if item is not None else line.strip())
     return tuple(" ".join(parts) for parts in steps)
+
+
+def _end_of_list(lines: Sequence[str], matches: Sequence[re.Match[str] | None], heads: Sequence[re.Match[str]]) -> int:
+    """Number of the line behind the last step.
+
+    Items and indented lines belong to the list. So do paragraphs below its last step: as many as the others have at
+    most, or one if steps are headings; what follows them is no step.
+    """
+    inside = [
+        bool(item) or (line[:1].isspace() and not line.isspace()) for line, item in zip(lines, matches, strict=True)
+    ]
+    end = len(inside) - inside[::-1].index(True)
+    begins = [n for n, item in enumerate(matches) if item is not None and item in heads]
+    bodies = [_paragraphs(lines, matches, begin, stop) for begin, stop in pairwise([*begins, len(lines)])]
+    *others, (begin, body) = zip(begins, bodies, strict=True)
+    is_heading = lines[begin].lstrip().startswith("#")
+    most = max([int(is_heading), *(len(paragraphs) for _, paragraphs in others)])
+    # Right beneath the step, unless steps are headings or another one has a blank line there.
+    apart = is_heading or any(paragraphs and paragraphs[0].start > start + 1 for start, paragraphs in others)
+    taken = body[:most]
+    if taken and (apart or taken[0].start == begin + 1):
+        end = max(end, taken[-1].stop)
+    return end
+
+
+def _paragraphs(lines: Sequence[str], matches: Sequence[re.Match[str] | None], begin: int, stop: int) -> list[range]:
+    """The paragraphs of plain lines below a step, up to the next step or heading."""
+    paragraphs: list[range] = []
+    for number in range(begin + 1, stop):
+        line = lines[number]
+        if line.startswith("#"):
+            break
+        if not line.strip() or line[0].isspace() or matches[number]:
+            continue
+        if paragraphs and paragraphs[-1].stop == number:
+            paragraphs[-1] = range(paragraphs[-1].start, number + 1)
+        else:
+            paragraphs.append(range(number, number + 1))
+    return paragraphs
 
 
 def _drop_half_mark(text: str) -> str:

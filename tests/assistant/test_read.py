@@ -71,6 +71,19 @@ def test_steps_are_the_numbered_list_that_the_model_wrote(kitchen):
     assert draft_of("- a [1]\n- b [1]").procedure == ()
 
 
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_a_step_that_is_a_heading_has_what_is_below_it(gap):
+    text = (
+        f"### Step 1: Light the oven{gap}Turn it to **220** °C [2].\n\n- Open the door.\n- Wait [1].\n\n"
+        f"### Step 2: Bake the bread{gap}Put it in; arr[1] is the tray [2].\n\n## Tips\n\nEnjoy."
+    )
+    first, second = draft_of(text).procedure
+    assert first.step == "Light the oven Turn it to 220 °C. Open the door. Wait."
+    assert first.citations == (2, 1)
+    assert second.step == "Bake the bread Put it in; arr[1] is the tray."
+    assert draft_of(f"### Step 1: A{gap}B.\n\n### Step 2: C{gap}D.\n\nEnjoy.").procedure[1].step == "C D."
+
+
 def test_nothing_found_is_said_without_a_call(kitchen):
     reply = with_model(kitchen, UNDERSTOOD).reply([], "Zyzzyva quux?")
     assert (reply.decision, reply.answer) == ("unknown", UNKNOWN_TEXT)

@@ -69,6 +69,29 @@ def test_what_can_be_read_is_read_and_the_form_is_counted(text, steps):
     assert not reply.in_form
 
 
+BODIES = ("Light the oven. Turn it to 220 °C.", "Bake the bread. Put it in.")
+
+
+@pytest.mark.parametrize("text", [
+    "### Step 1: Light the oven.\n\nTurn it to 220 °C.\n\n### Step 2: Bake the bread.\n\nPut it in.\n\nEnjoy!",
+    "### Step 1: Light the oven.\nTurn it to 220 °C.\n### Step 2: Bake the bread.\nPut it in.",
+    "### Step 1: Light the oven.\nTurn it to 220 °C.\n\n### Step 2: Bake the bread.\nPut it in.\n\n## Tips\n\nEnjoy!",
+    "Step 1: Light the oven.\nTurn it to 220 °C.\nStep 2: Bake the bread.\nPut it in.\n\nEnjoy!\n  ",
+    "1. Light the oven.\n\nTurn it to 220 °C.\n\n2. Bake the bread.\n\nPut it in.\n\nEnjoy!",
+])  # fmt: skip
+def test_what_is_below_the_title_of_a_step_belongs_to_it(text):
+    """Below the last one, too: its body was taken for words after the list."""
+    for reply in (text, f"Answer: So.\nProcedural instructions:\n\n{text}"):
+        assert read_reply(reply).steps == BODIES
+
+
+def test_steps_that_are_headings_have_their_bodies_and_others_no_closing_words():
+    one = "Answer: So.\nProcedural instructions:\n### Step 1: Light the oven.\n\nTurn it to 220 °C."
+    assert read_reply(one).steps == BODIES[:1]
+    text = "1. Light the oven.\nTurn it to 220 °C.\n2. Bake the bread.\n\nEnjoy!"
+    assert read_reply(text).steps == (BODIES[0], "Bake the bread.")
+
+
 LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=30).map(
     lambda text: " ".join(text.split())
 ).filter(lambda text: text and not text[0].isdigit())  # fmt: skip
