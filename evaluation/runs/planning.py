@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from turnmark.retrieval.types import Retriever
 
 Answering = Callable[[Task], AbstractContextManager[Answer]]
+OF_RUNS = ("predictions.jsonl", "run.trec")
+"""Files of a run's folder that can be scored again."""
+PART = ("limit", "sample", "only", "seed")
+"""What a request takes of the data."""
 SHORT_HASH = 8
 """Digits of the SHA-256 of a file of answers that tell it from others of its name."""
 
@@ -187,7 +191,14 @@ def plan(request: EvalRequest) -> Plan:
         chosen_ids = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
         if request.answered_only:
             chosen_ids = [key for key in chosen_ids if key in answered]
-        extra_notes = tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
+        if parts := _parts(request):
+            of_runs = set.union(*(_taken_by(run, task, domain_of_id, answered) for run in parts))
+            chosen_ids = [key for key in chosen_ids if key in of_runs]
+            flags_of = ", ".join(dict.fromkeys(map(_note_part, parts)))
+            extra_notes = (f"made with {flags_of}: the {len(chosen_ids)} tasks of that part alone are scored",)
+            if len(parts) == 1:
+                request = request.model_copy(update={name: getattr(parts[0], name) for name in PART})
+        extra_notes += tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
     manifest = _manifest(request, task.setting, task, flags, answers)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
@@ -218,16 +229,52 @@ def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] 
 def _recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | None:
     """The setting of the runs whose samples are scored; runs of several settings are an error."""
     settings: dict[str | None, Path] = {}
-    for path in request.predictions:
-        with suppress(OSError, ValidationError):
-            folder = path if path.is_dir() else path.parent
-            manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
-            if manifest.benchmark == request.benchmark:
-                settings.setdefault(manifest.setting, path)
+    for path, manifest in zip(request.predictions, _recorded(request), strict=True):
+        if manifest is not None:
+            settings.setdefault(manifest.setting, path)
     if len(settings) > 1:
         listed = ", ".join(f"{setting} ({path})" for setting, path in settings.items())
         errors.add(f"--predictions: runs of several settings: {listed}; score them one at a time, or name --setting")
     return next(iter(settings), None)
+
+
+def _recorded(request: EvalRequest) -> list[RunManifest | None]:
+    """The manifest of each run whose samples are scored; None of another system's file."""
+    manifests: list[RunManifest | None] = []
+    for path in request.predictions:
+        folder = path if path.is_dir() else path.parent
+        manifest = None
+        if path.is_dir() or path.name in OF_RUNS:
+            with suppress(OSError, ValidationError):
+                manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
+        manifests.append(manifest if manifest and manifest.benchmark == request.benchmark else None)
+    return manifests
+
+
+def _parts(request: EvalRequest) -> list[RunManifest]:
+    """The runs whose samples are scored if each of them took a part of the data; else none."""
+    runs = _recorded(request)
+    taken = [run for run in runs if run is not None and (run.limit or run.sample or run.only)]
+    return taken if len(taken) == len(runs) else []
+
+
+def _taken_by(
+    run: RunManifest, task: Task, domain_of_id: Mapping[str, str | None], answered: Collection[str]
+) -> set[str]:
+    """The ids that a run took: what it did not come to is missing, what it was not asked for is not.
+
+    If the data have changed since, so that it answered others than it would take of them, those that it answered.
+    """
+    part = task.request.model_copy(update={name: getattr(run, name) for name in PART})
+    ids = [name for name, domain in domain_of_id.items() if not run.domains or domain in run.domains]
+    selection = set(select(part, ids, ErrorCollector(), None if task.retrieves else task.stratum))
+    return selection if selection.issuperset(answered) else set(answered)
+
+
+def _note_part(run: RunManifest) -> str:
+    """What part of the data a run took, as its flags."""
+    flags = [f"--{name} {value}" for name in ("limit", "sample") if (value := getattr(run, name))]
+    return " ".join([*flags, *(f"--only {name}" for name in run.only[:3]), *["…"] * (len(run.only) > 3)])
 
 
 def _open_task(

@@ -84,7 +84,8 @@ def test_passages_are_those_that_the_file_names(benchmark_root, tmp_path):
 @pytest.mark.usefixtures("searching")
 @pytest.mark.parametrize("fields", [
     {}, {"setting": "reference+rag"}, {"setting": "rag"}, {"setting": "rag", "counterfactual": True},
-    {"setting": "rag", "domains": ("fiqa",), "repeat": 2}, {"benchmark": "mtrag-un"},
+    {"setting": "rag", "domains": ("fiqa",), "repeat": 2}, {"benchmark": "mtrag-un"}, {"limit": 3}, {"sample": 5},
+    {"only": ("c1<::>2", "c4<::>1")}, {"setting": "rag", "counterfactual": True, "limit": 4},
 ])  # fmt: skip
 def test_our_own_run_scored_again_gives_the_same_figures(benchmark_root, tmp_path, check_run, fields):
     first = ran(benchmark_root, tmp_path / "first", **fields).summary
@@ -96,6 +97,34 @@ def test_our_own_run_scored_again_gives_the_same_figures(benchmark_root, tmp_pat
     assert (again.n, again.failed, again.usage) == (first.n, first.failed, first.usage)
     manifest = RunManifest.model_validate_json((tmp_path / "again/manifest.json").read_bytes())
     assert manifest.counterfactual == bool(fields.get("counterfactual"))
+
+
+def test_a_run_over_a_part_of_the_data_is_scored_over_that_part(benchmark_root, tmp_path):
+    """184 of 224 tasks failed as missing after `--limit 40`. What the run did not come to is missing still."""
+    ran(benchmark_root, tmp_path / "first", limit=3)
+    again = scored(benchmark_root, tmp_path / "again", tmp_path / "first")
+    assert (again.n, again.failed) == (3, 0)
+    assert "made with --limit 3: the 3 tasks of that part alone are scored" in again.notes
+    manifest = RunManifest.model_validate_json((tmp_path / "again/manifest.json").read_bytes())
+    assert manifest.limit == 3
+    lines = (tmp_path / "first/predictions.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "first/predictions.jsonl").write_text("".join(lines[:2]))
+    killed = scored(benchmark_root, tmp_path / "killed", tmp_path / "first")
+    assert (killed.n, killed.failed) == (3, 1)
+    (tmp_path / "theirs.jsonl").write_text("".join(lines))
+    theirs = scored(benchmark_root, tmp_path / "theirs", tmp_path / "theirs.jsonl")
+    assert (theirs.n, theirs.failed) == (5, 2), "nothing says that it took a part"
+
+
+def test_a_search_over_a_part_of_the_queries_is_scored_over_that_part(benchmark_root, turnmark, tmp_path):
+    words = ["--task", "retrieval", "--data", benchmark_root]
+    turnmark.ok("eval", "mtrag", *words, "--retriever", "bm25", "--limit", "2", "--out", tmp_path / "first")
+    again = turnmark.json(
+        "score", "mtrag", *words, "--predictions", tmp_path / "first/run.trec", "--out", tmp_path / "r"
+    )
+    first = json.loads((tmp_path / "first/summary.json").read_text())
+    assert (again["n"], again["metrics"]) == (2, first["metrics"])
+    assert not any("count as 0" in note for note in again["notes"])
 
 
 def test_repeats_that_are_not_there_are_a_mistake(benchmark_root, tmp_path):
