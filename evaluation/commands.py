@@ -107,10 +107,11 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
     from turnmark.assistant.steps.understand_llm import MINIMAL
     from turnmark.evaluation.benchmarks.mtrag_data import known_mode
 
-    asks = request.query in (None, "assistant", MINIMAL) and not request.queries and not request.scoring
-    used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks else set())
-    if asks and request.query != MINIMAL:
-        used |= {"steps"}
+    by_assistant = request.query in (None, "assistant") and not request.queries and not request.scoring
+    asks_model = request.query == MINIMAL or (by_assistant and request.asks_model)
+    used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks_model else set())
+    if by_assistant:
+        used |= {"generator", "steps"}
     if request.scoring:
         used -= {"embedder"}
     unused = [name for name in EvalRequest.model_fields if name not in used]
