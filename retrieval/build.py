@@ -162,10 +162,7 @@ class Build:
             else:
                 self._reuse(store, checkpoint, manifest, models.encoders)
                 self._encode(store, checkpoint, models)
-                self._write(BuildFiles(self.files, manifest, store, checkpoint, self.progress))
-                if manifest.embedder is not None:
-                    level = sure_from(Index(self.folder, manifest))
-                    manifest = manifest.model_copy(update={"sure_from": level})
+                manifest = self._write(BuildFiles(self.files, manifest, store, checkpoint, self.progress))
         finally:
             checkpoint.close()
             store.close()
@@ -280,14 +277,18 @@ class Build:
                     checkpoint.add(contents, values)
                     self.progress.advance(len(contents))
 
-    def _write(self, files: BuildFiles) -> None:
+    def _write(self, files: BuildFiles) -> Manifest:
         """Write all components anew; what an earlier run left of any component is deleted."""
         for folder in [path for path in self.files.iterdir() if path.is_dir()]:
             self._delete(folder)
         for component in components_of(files.manifest):
             component.write(files)
         files.store.finish()
-        write_checksums(files.folder, files.manifest)
+        manifest = files.manifest
+        if manifest.embedder is not None:
+            manifest = manifest.model_copy(update={"sure_from": sure_from(Index(self.folder, manifest))})
+        write_checksums(files.folder, manifest)
+        return manifest
 
     def _drop_others(self) -> None:
         """Remove the generations that nobody can have open.
