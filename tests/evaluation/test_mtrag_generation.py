@@ -183,6 +183,7 @@ def test_the_rag_setting_by_hand(benchmark_root, tmp_path, searching, check_run)
     }
     assert figures == {
         "unknown.precision": (0.0, 1), "unknown.recall": (0.0, 1), "unknown.f1": (0.0, 2),
+        "unknown.precision[hedged]": (0.0, 1), "unknown.recall[hedged]": (0.0, 1), "unknown.f1[hedged]": (0.0, 2),
         "unknown.precision[always-unknown]": (pytest.approx(1 / 7), 7), "unknown.recall[always-unknown]": (1.0, 1),
         "unknown.f1[always-unknown]": (pytest.approx(2 / 8), 7), "unknown.auroc": (1.0, 7),
     }  # fmt: skip
