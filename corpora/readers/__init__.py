@@ -1,7 +1,7 @@
 """Reads a folder, a file or a BEIR corpus into Documents and Problems, in a fixed order.
 
-Markdown, text and HTML are parsed here, to keep offsets, headings and list items; PDF and Word files are read with
-LlamaIndex's readers. Nothing is fetched from the network.
+Markdown, text, HTML and PDF are parsed here, to keep offsets, headings and list items; Word files are read with
+LlamaIndex's reader. Nothing is fetched from the network.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import codecs
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.readers.prose import Unreadable, parse_text, read_docx, read_pdf
+from turnmark.corpora.readers.prose import Unreadable, parse_text, read_docx
 from turnmark.corpora.rows import Row, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
@@ -123,7 +124,9 @@ def read_file(path: Path, relative: str, only_text: bool = False) -> Document | 
 
 def _parser(suffix: str) -> Callable[[Path, str], Document]:
     if suffix == ".pdf":
-        return read_pdf
+        from turnmark.corpora.readers.apart import read_apart
+
+        return partial(read_apart, "pdf")
     if suffix == ".docx":
         return read_docx
     parse = parse_text

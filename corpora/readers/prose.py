@@ -1,6 +1,6 @@
-"""Reads plain text, the front matter of pages, and PDF and Word files (with LlamaIndex's readers).
+"""Reads plain text, the front matter of pages, and Word files (with LlamaIndex's reader).
 
-A PDF or Word file may be broken or hostile, so it is checked before it is read.
+A Word file may be broken or hostile, so it is checked before it is read.
 """
 
 from __future__ import annotations
@@ -147,52 +147,6 @@ MAX_UNPACKED = 200 * 1000 * 1000  # bytes of a Word file when unpacked; a book w
 _ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 
 
-def read_pdf(path: Path, relative: str) -> Document:
-    """Read a PDF. `pages` holds the offset at which each page begins."""
-    _refuse_encrypted(path)
-    with _quiet("pypdf"):
-        from llama_index.readers.file import PDFReader
-
-        try:
-            texts = [page.text or "" for page in PDFReader().load_data(path)]
-        except Exception as error:  # of a broken file pypdf raises many kinds of errors
-            raise Unreadable(
-                f"a PDF that cannot be read ({_cause(error)}); open it and print it to a new PDF"
-            ) from error
-    texts = [_clean(text) for text in texts]
-    if not any(text.strip() for text in texts):
-        raise Unreadable(f"a PDF without text on its {len(texts)} pages, so probably scanned; run OCR on it first")
-    pages: list[int] = []
-    blocks: list[Block] = []
-    joined, offset = "\n\n".join(texts), 0
-    for text in texts:
-        pages.append(offset)
-        blocks.extend(paragraphs(joined, offset, offset + len(text)))
-        offset += len(text) + 2
-    return Document(
-        id=relative, title=stem(relative), text=joined, path=relative, blocks=tuple(blocks), pages=tuple(pages)
-    )
-
-
-def _refuse_encrypted(path: Path) -> None:
-    """Refuse a PDF that needs a password to be read. An owner's password alone only restricts printing."""
-    import pypdf
-
-    with _quiet("pypdf"):
-        try:
-            with open(path, "rb") as file:
-                reader = pypdf.PdfReader(file)
-                locked = reader.is_encrypted and not reader.decrypt("")
-        except OSError:
-            raise
-        except Exception as error:  # see read_pdf
-            encrypted = isinstance(error, pypdf.errors.DependencyError)
-            fault = "an encrypted PDF" if encrypted else f"not a PDF, or a broken one ({_cause(error)})"
-            raise Unreadable(f"{fault}; open it and print it to a new PDF") from error
-    if locked:
-        raise Unreadable("an encrypted PDF that asks for a password; save it without one")
-
-
 def read_docx(path: Path, relative: str) -> Document:
     """Read a Word file as paragraphs; LlamaIndex's reader does not tell headings and lists."""
     _guard_docx(path)
@@ -236,11 +190,8 @@ def _clean(text: str) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the first line of an error; LlamaIndex's PDF reader wraps the real one in a retry error."""
-    attempt = getattr(error, "last_attempt", None)
-    inner = attempt.exception() if attempt is not None else None
-    cause = inner if inner is not None else error
-    return (str(cause).splitlines() or [""])[0] or type(cause).__name__
+    """Return the first line of an error."""
+    return (str(error).splitlines() or [""])[0] or type(error).__name__
 
 
 @contextmanager

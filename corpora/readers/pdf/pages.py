@@ -1,0 +1,164 @@
+"""What of all pages is no text: running headers and footers, page numbers, contents pages and indexes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from turnmark.corpora.readers.pdf.glyphs import Page, Word
+from turnmark.corpora.readers.pdf.layout import Column, Line, in_order, joined_words, lines_of, segments_of
+from turnmark.corpora.readers.pdf.tables import ruled_tables, with_open_tables
+
+_EDGE_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
+_LEVEL = 3.0  # points: how exactly a running header keeps its height
+_MANY = 3  # pages: what is on so many at the same place is no text
+_ROMAN = r"[ivxlcdm]{1,7}"
+_NUMBERED = re.compile(rf"\d+|(?:(?<=^)|(?<=\s)){_ROMAN}(?=$|\s)")
+_LEADERS = re.compile(rf"(?:[.·…]\s?){{4,}}\s*(?:[A-Z]-?)?(?:\d{{1,4}}|{_ROMAN})?(?:\s*,\s*\d{{1,4}})*\s*$")
+_ENDS_WITH_PAGE = re.compile(rf"\s(?:\d{{1,4}}|{_ROMAN})$")
+_INDEX_LINE = re.compile(r"\D,\s?\d{1,4}(?:[,–-]\s?\d{1,4})*,?$")
+_CONTENTS = re.compile(
+    r"(?:(?:short|brief|table of|list of)\s+)?(?:table of )?(?:contents|figures|tables|listings|toc)"
+    r"|inhalt(?:sverzeichnis)?|table des matières|índice|sommaire",
+    re.IGNORECASE,
+)
+_MAY_BE_CONTENTS = re.compile(rf"(?:\d|[.·…]\s?[.·…]|\b{_ROMAN})\s*$")
+_CONTENTS_SHARE = 0.6  # of a page's lines
+
+
+@dataclass
+class _Row:
+    """All words of a page at one height."""
+
+    base: float
+    size: float
+    words: list[Word]
+    key: str
+
+
+def _edge_rows(page: Page) -> tuple[list[_Row], list[_Row]]:
+    """The first rows of a page from the top, and from the bottom."""
+    levels: list[list[Word]] = []
+    for word in sorted(page.words, key=lambda word: -word.base):
+        if levels and levels[-1][0].base - word.base < 2:
+            levels[-1].append(word)
+        else:
+            levels.append([word])
+    return (
+        [_row(level) for level in levels[:_EDGE_ROWS]],
+        [_row(level) for level in reversed(levels[-_EDGE_ROWS:])],
+    )
+
+
+def _row(words: list[Word]) -> _Row:
+    words = sorted(words, key=lambda word: word.x0)
+    text = joined_words(words)
+    return _Row(words[0].base, max(word.size for word in words), words, _NUMBERED.sub("#", text.lower()))
+
+
+def drop_running(pages: Sequence[Page]) -> None:
+    """Take running headers, footers and page numbers out of the pages.
+
+    They are the outermost lines whose words, numbers aside, are at the same height of several pages, and what is at the
+    height that most pages have such lines at.
+    """
+    edges = [_edge_rows(page) for page in pages]
+    for side in (0, 1):
+        seen: Counter[tuple[str, int]] = Counter()
+        for rows in edges:
+            seen.update({(row.key, level) for row in rows[side] for level in _levels(row)})
+        needed = _MANY if len(pages) > 4 else 2
+        known: Counter[int] = Counter()
+        for rows in edges:
+            for row in rows[side]:
+                if any(seen[row.key, level] >= needed for level in _levels(row)):
+                    known.update(_levels(row))
+                else:
+                    break
+        for page, rows in zip(pages, edges, strict=True):
+            _drop(page, rows[side], seen, known, needed, len(pages))
+
+
+def _levels(row: _Row) -> tuple[int, int]:
+    level = int(row.base // _LEVEL)
+    return level, level + (1 if row.base % _LEVEL > _LEVEL / 2 else -1)
+
+
+def _drop(
+    page: Page,
+    rows: Sequence[_Row],
+    seen: Counter[tuple[str, int]],
+    known: Counter[int],
+    needed: int,
+    pages: int,
+) -> None:
+    gone: set[int] = set()
+    for index, row in enumerate(rows):
+        repeated = any(seen[row.key, level] >= needed for level in _levels(row))
+        usual = any(known[level] >= max(3, 0.4 * pages) for level in _levels(row))
+        apart = index + 1 >= len(rows) or abs(rows[index + 1].base - row.base) > 1.6 * row.size
+        # The header of a table that goes on over pages is not apart from its rows.
+        below = rows[index + 1] if index + 1 < len(rows) else None
+        framed = below is not None and any(seen[below.key, level] >= needed for level in _levels(below))
+        often = any(seen[row.key, level] >= 0.4 * pages for level in _levels(row))
+        running = repeated and ("#" in row.key or apart or framed or often)
+        if not running and not (usual and apart and len(row.key) < 120):
+            break
+        gone |= {id(word) for word in row.words}
+    if gone:
+        page.words = [word for word in page.words if id(word) not in gone]
+
+
+class ContentsFilter:
+    """Drops contents pages and indexes; `within` a contents that goes on over pages."""
+
+    def __init__(self) -> None:
+        self.within = False
+
+    def columns(self, page: Page) -> list[Column]:
+        """The columns of the next page as they are read, without lines that only say where something is."""
+        segments = segments_of(page.words)
+        if self.within or sum(bool(_MAY_BE_CONTENTS.search(segment.text)) for segment in segments) >= 3:
+            columns = [Column(lines_of(boxes)) for boxes in in_order(list(segments), 0)]
+            gone = self._contents([line for column in columns for line in column.lines])
+            dropped = {id(segment) for line in gone for segment in line.segments}
+            segments = [segment for segment in segments if id(segment) not in dropped]
+        tables, rest = ruled_tables(segments, page.rules)
+        return [with_open_tables(Column(lines_of(boxes))) for boxes in in_order([*rest, *tables], 0)]
+
+    def _contents(self, lines: Sequence[Line]) -> list[Line]:
+        if not lines:
+            return []
+        heads = [index for index, line in enumerate(lines) if _CONTENTS.fullmatch(line.text.strip())]
+        leaders = [bool(_LEADERS.search(line.text)) for line in lines]
+        paged = [
+            is_leader or bool(_ENDS_WITH_PAGE.search(line.text)) for is_leader, line in zip(leaders, lines, strict=True)
+        ]
+        indexed = sum(bool(_INDEX_LINE.search(line.text)) for line in lines)
+        if len(lines) > 10 and indexed >= _CONTENTS_SHARE * len(lines):
+            return list(lines)
+        by_leaders = sum(leaders) >= 3 or (self.within and sum(leaders) >= 1)
+        first = heads[0] if heads else 0
+        behind = paged[first + 1 :] if heads else paged
+        by_pages = (bool(heads) or self.within) and sum(behind) >= max(3, _CONTENTS_SHARE * len(behind))
+        self.within = by_leaders or by_pages
+        if not self.within:
+            return []
+        marks = paged if by_pages or sum(paged) >= _CONTENTS_SHARE * len(lines) else leaders
+        places = [index for index, mark in enumerate(marks) if mark]
+        if not places:
+            return []
+        if sum(marks) >= 0.5 * (places[-1] - places[0] + 1):
+            gone = set(range(places[0], places[-1] + 1))
+        else:
+            gone = set(places)
+        gone |= {index for index in heads if any(abs(index - place) < 4 for place in places)}
+        return [line for index, line in enumerate(lines) if index in gone]
+
+
+def characters(pages: Iterable[Page]) -> tuple[int, int]:
+    """How many characters the pages have, and for how many the font does not say what they are."""
+    counts = [(page.characters, page.unmapped) for page in pages]
+    return sum(count for count, _ in counts), sum(unmapped for _, unmapped in counts)
