@@ -66,12 +66,12 @@ class Content:
 
 # --- the HTML --------------------------------------------------------------------------------------------------------
 
-_NAVIGATION = "nav, script, style, .navheader, .navfooter, .sphinxsidebar, .toc, .contents, .related, .headerlink, " \
-    ".footer, .header, footer, .list-of-tables, .genindex-jumpbox, .indextable, .toctree-wrapper, #navbar-top, " \
-    ".copiable-link, .region-contents, .shortcontents, .element-shortcontents, .element-contents, .nav-panel, " \
-    ".rst-footer-buttons, .wy-nav-side, .wy-nav-top, .wy-breadcrumbs, [role=navigation], [role=contentinfo], .admonition-title"  # fmt: skip
-
-
+_NAVIGATION = ", ".join(
+    """nav script style footer .navheader .navfooter .sphinxsidebar .toc .contents .related .headerlink .footer .header
+    .list-of-tables .genindex-jumpbox .indextable .toctree-wrapper #navbar-top .copiable-link .region-contents
+    .shortcontents .element-shortcontents .element-contents .nav-panel .rst-footer-buttons .wy-nav-side .wy-nav-top
+    .wy-breadcrumbs [role=navigation] [role=contentinfo] .admonition-title [class^=index-] .printindex""".split()
+)
 _BOXES = ["note", "tip", "warning", "caution", "important", "footnote"]
 
 

@@ -45,6 +45,9 @@ _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _HAN = re.compile(f"[{CJK}]")
 
 
+Style = tuple[float, bool, bool]  # size to the half point, bold, italic
+
+
 @dataclass
 class OutlineEntry:
     """A bookmark: its title, its depth from 1, and the 0-based page it leads to."""
@@ -65,6 +68,8 @@ class Draft:
     number: int | None = None
     rows: list[tuple[int, list[str]]] = field(default_factory=list)
     x0: float = 0.0
+    style: Style | None = None  # of a heading
+    bookmarked: bool = False  # whether a bookmark says that it is a heading
     full: bool = False  # whether its last line reaches the right edge, so that it may go on in the next column
     note: bool = False  # a footnote or a caption, over which a paragraph goes on
     indented: bool = False
@@ -80,9 +85,6 @@ class Laid:
 
     page: int
     columns: list[Column]
-
-
-Style = tuple[float, bool, bool]  # size to the half point, bold, italic
 
 
 def style_of(line: Line) -> Style:
@@ -101,6 +103,7 @@ class Structure:
         self.headings: dict[int, int] = {}  # id of a heading's first line: its level
         self.heading_lines: dict[int, int] = {}  # id of that line: how many lines it has
         self._by_outline(outline)
+        self.bookmarked = set(self.headings)
         self._by_style()
 
     def _body_size(self) -> float:
@@ -263,7 +266,52 @@ class Structure:
             for column in page.columns:
                 made = _ColumnReader(self, page.page, column).read()
                 _append(drafts, made)
+        return self._without_front_matter(_with_chapter_numbers(drafts))
+
+    def _without_front_matter(self, drafts: list[Draft]) -> list[Draft]:
+        """Authors, versions and dates below the title are large, but no headings."""
+        if len(self.pages) < 3:
+            return drafts
+        counts = Counter(draft.style for draft in drafts if draft.kind == "heading")
+        later = {draft.style for draft in drafts if draft.kind == "heading" and draft.parts[0][0] > 0}
+        titled = False
+        for draft in drafts:
+            if not draft.parts or draft.parts[0][0] > 0:
+                break
+            if draft.kind != "heading":
+                continue
+            lone = draft.style not in later and counts[draft.style] <= 6 and not draft.bookmarked
+            if titled and lone and not _depth(" ".join(draft.parts[0][1])):
+                draft.kind, draft.level = "paragraph", 0
+            titled = True
         return drafts
+
+
+_CHAPTER = re.compile(
+    r"(?P<said>(?:chapter|appendix|part|kapitel|anhang|chapitre|annexe)\s+)?"
+    r"(?:(?P<number>\d{1,3}|[IVX]{1,5}|[A-Z])\.?"
+    r"|(?:twenty|thirty)?-?(?:one|two|three|four|five|six|seven|eight|nine)|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty|thirty)",
+    re.IGNORECASE,
+)
+
+
+def _with_chapter_numbers(drafts: list[Draft]) -> list[Draft]:
+    """A chapter's number over its title is part of it; one that is spelled out goes."""
+    kept: list[Draft] = []
+    number = ""
+    for draft, following in zip(drafts, [*drafts[1:], None], strict=True):
+        match = None
+        if draft.kind == "heading" and following is not None and following.kind == "heading":
+            match = _CHAPTER.fullmatch(" ".join(text for _, texts in draft.parts for text in texts))
+        if match:
+            number = match.group() if match["number"] else ""
+            continue
+        if number:
+            draft.parts[0][1][0] = f"{number.rstrip('.')}. {draft.parts[0][1][0]}"
+            number = ""
+        kept.append(draft)
+    return kept
 
 
 def _append(drafts: list[Draft], column: list[Draft]) -> None:
@@ -361,7 +409,9 @@ class _ColumnReader:
                 if _BOX.fullmatch(whole):
                     self.made.append(Draft("paragraph", [(self.page, [f"**{whole}**"])]))
                 else:
-                    self.made.append(Draft("heading", [(self.page, texts)], level=level))
+                    draft = Draft("heading", [(self.page, texts)], level=level, style=style_of(item))
+                    draft.bookmarked = id(item) in self.structure.bookmarked
+                    self.made.append(draft)
                 self.markers.clear()
                 index += count
             elif self._is_code(item, index):
@@ -380,7 +430,7 @@ class _ColumnReader:
         return self.made
 
     def _notes_begin(self) -> int:
-        """The index of the first line of the footnotes: smaller text at the end of the column that begins with a mark."""
+        """The index of the footnotes' first line: smaller text at the end of the column that begins with a mark."""
         items = self.column.items
         first = len(items)
         for index in range(len(items) - 1, -1, -1):
@@ -428,7 +478,7 @@ class _ColumnReader:
         marker = self._marker(line)
         if marker is not None:
             self._close()
-            mark, number, content = marker
+            number, content = marker
             level = self._level(line.x0)
             self.item = (level, number, content)
             self.number = number or 0
@@ -441,8 +491,8 @@ class _ColumnReader:
                 self.markers.clear()
         self.lines.append(line)
 
-    def _marker(self, line: Line) -> tuple[str, int | None, float] | None:
-        """The mark of a list item that begins here, its number, and where its text begins."""
+    def _marker(self, line: Line) -> tuple[int | None, float] | None:
+        """The number of a list item that begins here, and where its text begins."""
         match = _BULLET.match(line.text) or _ENUMERATED.match(line.text)
         if match is None:
             return None
@@ -460,7 +510,7 @@ class _ColumnReader:
                 return None
         if not rest.strip() and match["mark"] in "-–—*":
             return None
-        return match["mark"], number, content
+        return number, content
 
     def _is_list_place(self, x0: float) -> bool:
         return any(abs(x0 - marker) < 3 for marker in self.markers)

@@ -376,7 +376,7 @@ def cells_of(lines: Sequence[Line], breaks: Sequence[float] = ()) -> list[list[s
 
 
 def _aligned(pieces: Sequence[Segment]) -> bool:
-    """Whether most pieces of a column begin, end or are centred at one place, as cells are and justified text is not."""
+    """Whether most pieces of a column begin, end or are centred at one place, as cells do, and justified text not."""
     if len(pieces) < 3:
         return True
     for place in (
