@@ -86,11 +86,13 @@ def _opened(path: Path) -> pypdfium2.PdfDocument:
 def _page(reader: GlyphReader, index: int) -> Page:
     try:
         return reader.page(index)
-    except pypdfium2.PdfiumError:
-        return Page(1.0, 1.0, [], [])  # a page that is missing or broken; the others are read
+    except pypdfium2.PdfiumError:  # the other pages are read
+        return Page(1.0, 1.0, [], [], broken=True)
 
 
 def _check_text(pages: Sequence[Page]) -> None:
+    if all(page.broken for page in pages):
+        raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_IT}")
     total = sum(page.characters for page in pages)
     unmapped = sum(page.unmapped for page in pages)
     if not total:

@@ -73,6 +73,7 @@ class Page:
     rules: list[Rule]
     characters: int = 0
     unmapped: int = 0
+    broken: bool = False
 
 
 class _Font(NamedTuple):
@@ -165,12 +166,12 @@ class GlyphReader:
                 letters.append("-")
                 continue
             if letter <= " " or letter == "\xa0":
-                if letter in _UNMAPPED:
-                    unmapped += 1
-                    visible += 1
-                else:
+                if letter in " \r\n\t\xa0":
                     close()
                     spaced = True
+                else:
+                    unmapped += 1
+                    visible += 1
                 continue
             visible += 1
             if letter in _UNMAPPED or "\ue000" <= letter <= "\uf8ff":

@@ -35,10 +35,11 @@ class _Row:
     base: float
     size: float
     words: list[Word]
+    text: str
     key: str
 
 
-def _edge_rows(page: Page) -> tuple[list[_Row], list[_Row]]:
+def _edge_rows(page: Page, large: float) -> tuple[list[_Row], list[_Row]]:
     """The first rows of a page from the top, and from the bottom."""
     levels: list[list[Word]] = []
     for word in sorted(page.words, key=lambda word: -word.base):
@@ -47,15 +48,17 @@ def _edge_rows(page: Page) -> tuple[list[_Row], list[_Row]]:
         else:
             levels.append([word])
     return (
-        [_row(level) for level in levels[:_EDGE_ROWS]],
-        [_row(level) for level in reversed(levels[-_EDGE_ROWS:])],
+        [_row(level, large) for level in levels[:_EDGE_ROWS]],
+        [_row(level, large) for level in reversed(levels[-_EDGE_ROWS:])],
     )
 
 
-def _row(words: list[Word]) -> _Row:
+def _row(words: list[Word], large: float) -> _Row:
     words = sorted(words, key=lambda word: word.x0)
-    text = joined_words(words)
-    return _Row(words[0].base, max(word.size for word in words), words, _NUMBERED.sub("#", text.lower()))
+    text, size = joined_words(words).lower(), max(word.size for word in words)
+    # "Chapter 1" and "Chapter 2" in large letters are headings.
+    key = _NUMBERED.sub("#", text)
+    return _Row(words[0].base, size, words, text, text if size > large and key != "#" else key)
 
 
 def drop_running(pages: Sequence[Page]) -> None:
@@ -64,11 +67,16 @@ def drop_running(pages: Sequence[Page]) -> None:
     They are the outermost lines whose words, numbers aside, are at the same height of several pages, and what is at the
     height that most pages have such lines at.
     """
-    edges = [_edge_rows(page) for page in pages]
+    sizes = Counter(round(word.size) for page in pages for word in page.words)
+    large = 1.15 * (sizes.most_common(1)[0][0] if sizes else 10)
+    edges = [_edge_rows(page, large) for page in pages]
     for side in (0, 1):
         seen: Counter[tuple[str, int]] = Counter()
+        variants: dict[str, set[str]] = {}  # what is said with other numbers on other pages
         for rows in edges:
             seen.update({(row.key, level) for row in rows[side] for level in _levels(row)})
+            for row in rows[side]:
+                variants.setdefault(row.key, set()).add(row.text)
         needed = _MANY if len(pages) > 4 else 2
         known: Counter[int] = Counter()
         for rows in edges:
@@ -78,7 +86,14 @@ def drop_running(pages: Sequence[Page]) -> None:
                 else:
                     break
         for page, rows in zip(pages, edges, strict=True):
-            _drop(page, rows[side], seen, known, needed, len(pages))
+            _drop(page, rows[side], seen, known, variants, needed, len(pages))
+
+
+def _boxed(page: Page, row: _Row) -> bool:
+    """Whether a row is between two ruled lines, as the header of a table is."""
+    heights = [rule.y0 - row.base for rule in page.rules if rule.y0 == rule.y1 and rule.x0 < row.words[-1].x1]
+    above = any(0.5 * row.size < height < 2.2 * row.size for height in heights)
+    return above and any(-1.6 * row.size < height < 0 for height in heights)
 
 
 def _levels(row: _Row) -> tuple[int, int]:
@@ -91,6 +106,7 @@ def _drop(
     rows: Sequence[_Row],
     seen: Counter[tuple[str, int]],
     known: Counter[int],
+    variants: dict[str, set[str]],
     needed: int,
     pages: int,
 ) -> None:
@@ -102,8 +118,7 @@ def _drop(
         # The header of a table that goes on over pages is not apart from its rows.
         below = rows[index + 1] if index + 1 < len(rows) else None
         framed = below is not None and any(seen[below.key, level] >= needed for level in _levels(below))
-        often = any(seen[row.key, level] >= 0.4 * pages for level in _levels(row))
-        running = repeated and ("#" in row.key or apart or framed or often)
+        running = repeated and (len(variants[row.key]) > 1 or ((apart or framed) and not _boxed(page, row)))
         if not running and not (usual and apart and len(row.key) < 120):
             break
         gone |= {id(word) for word in row.words}

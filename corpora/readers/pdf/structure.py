@@ -318,7 +318,8 @@ def _append(drafts: list[Draft], column: list[Draft]) -> None:
     """The blocks of the next column behind those before, the first joined to the last where it goes on."""
     if column:
         target = _open(drafts)
-        place = next((index for index, draft in enumerate(column[:3]) if not _is_float(draft)), None)
+        table = target is not None and drafts[target].kind == "table"
+        place = next((index for index, draft in enumerate(column[:3]) if table or not _is_float(draft)), None)
         first = column[place] if place is not None else None
         if target is not None and first is not None and _continues(drafts[target], first, floated=place != 0):
             last = drafts.pop(target)
@@ -383,6 +384,7 @@ class _ColumnReader:
         self.lines: list[Line] = []  # of the block so far
         self.item: tuple[int, int | None, float] | None = None  # level, number and text's place of the open item
         self.number = 0
+        self.noting = False  # whether the footnotes have begun
 
     def read(self) -> list[Draft]:
         """The column's blocks."""
@@ -442,15 +444,11 @@ class _ColumnReader:
         return first
 
     def _note(self, line: Line) -> None:
-        if _FOOTNOTE.match(line.text) and self.lines:
-            self._close(note=True)
-        elif not self.lines:
-            self.item = None
-        if not self.lines:
-            self.item = None
+        """One more line of the footnotes."""
+        if _FOOTNOTE.match(line.text):
+            self._close()
+        self.noting = True
         self.lines.append(line)
-        if line is self.column.items[-1]:
-            self._close(note=True)
 
     def _is_code(self, line: Line, index: int) -> bool:
         if not line.mono or self.structure.mono_text:
@@ -558,7 +556,7 @@ class _ColumnReader:
             and line.text[:1].isupper()
         )
 
-    def _close(self, note: bool = False) -> None:
+    def _close(self) -> None:
         """The block so far is complete."""
         lines, self.lines = self.lines, []
         item, self.item = self.item, None
@@ -577,7 +575,7 @@ class _ColumnReader:
             self.made.append(Draft("item", [(self.page, texts)], level, number, x0=lines[0].x0, full=full))
             return
         indented = lines[0].x0 > self.left + _INDENT * lines[0].size
-        note = note or bool(_CAPTION.match(texts[0]))
+        note = self.noting or bool(_CAPTION.match(texts[0]))
         self.made.append(
             Draft("paragraph", [(self.page, texts)], x0=lines[0].x0, full=full, note=note, indented=indented)
         )

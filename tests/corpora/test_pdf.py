@@ -1,0 +1,373 @@
+"""PDFs: columns, headings, paragraphs, lists, tables, code, running headers, contents pages, pages; hostile files."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpora.reading import problems, told
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers import apart, read_source
+from turnmark.corpora.readers.pdf import read_pdf
+from turnmark.corpora.types import Document
+
+WORDS = (
+    "The keeper walks along the river every morning and looks after the gates of the old mill before the water rises."
+).split()
+
+
+def prose(count: int, start: int = 0) -> str:
+    """So many words, the sentences of which differ."""
+    return " ".join(WORDS[(start + index) % len(WORDS)] for index in range(count))
+
+
+def built(
+    path: Path, story: Sequence[Any], *, columns: int = 1, furniture: Callable[..., None] | None = None
+) -> Document:
+    """The Document of a PDF that reportlab lays out from a story."""
+    platypus = pytest.importorskip("reportlab.platypus")
+    width, height = 595, 842
+    template = platypus.BaseDocTemplate(str(path), pagesize=(width, height), title="")
+    inner = (width - 120 - 24 * (columns - 1)) / columns
+    frames = [
+        platypus.Frame(60 + index * (inner + 24), 70, inner, height - 150, 0, 0, 0, 0) for index in range(columns)
+    ]
+    template.addPageTemplates([platypus.PageTemplate(frames=frames, onPage=furniture or (lambda *_: None))])
+    template.build(list(story))
+    return read_pdf(path, path.name)
+
+
+def text_of(*paragraphs: str, size: float = 10, bold: bool = False, **options: Any) -> list[Any]:
+    """Paragraphs of a story."""
+    platypus, styles = pytest.importorskip("reportlab.platypus"), pytest.importorskip("reportlab.lib.styles")
+    look = styles.ParagraphStyle(
+        "x", fontSize=size, leading=1.2 * size, spaceAfter=size, spaceBefore=size if bold else 0
+    )
+    for name, value in {"fontName": "Helvetica-Bold" if bold else "Helvetica", **options}.items():
+        setattr(look, name, value)
+    return [platypus.Paragraph(paragraph, look) for paragraph in paragraphs]
+
+
+def heading(text: str, size: float = 14) -> list[Any]:
+    return text_of(text, size=size, bold=True)
+
+
+def kinds(document: Document) -> list[str]:
+    return [kind for kind, *_ in told(document)]
+
+
+def test_two_columns_are_read_one_after_the_other(tmp_path: Path) -> None:
+    first, second = prose(600), prose(500, 7)
+    document = built(tmp_path / "a.pdf", [*text_of(first), *text_of(second)], columns=2)
+    assert " ".join(document.text.split()) == f"{first} {second}"
+    assert kinds(document) == ["paragraph", "paragraph"]
+
+
+def test_headings_by_their_size(tmp_path: Path) -> None:
+    story = [
+        *heading("The Mill", 20), *text_of(prose(60)),
+        *heading("1 Water"), *text_of(prose(60, 3)),
+        *heading("1.1 Gates", 12), *text_of(prose(60, 5)),
+        *heading("2 Stones"), *text_of(prose(60, 9)),
+    ]  # fmt: skip
+    document = built(tmp_path / "a.pdf", story)
+    assert document.title == "The Mill"
+    assert [(level, text) for kind, level, _, text in told(document) if kind == "heading"] == [
+        (1, "# The Mill"),
+        (2, "## 1 Water"),
+        (3, "### 1.1 Gates"),
+        (2, "## 2 Stones"),
+    ]
+    sections = [passage.section for passage in chunk(document, regex_tokens, 100)]
+    assert "1 Water › 1.1 Gates" in sections
+
+
+def test_headings_by_the_outline(tmp_path: Path) -> None:
+    """Bookmarks say which lines of the text's own size are headings, and how deep."""
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"), pagesize=(595, 842))
+    y = 780
+    for key, level, title in (("a", 0, "Water"), ("b", 1, "Gates"), ("c", 0, "Stones")):
+        canvas.bookmarkPage(key)
+        canvas.addOutlineEntry(f"1.{level} {title}", key, level)
+        canvas.setFont("Helvetica-Bold", 10)
+        canvas.drawString(60, y, title)
+        canvas.setFont("Helvetica", 10)
+        for line in range(4):
+            canvas.drawString(60, y - 14 - 12 * line, prose(14, line))
+        y -= 100
+    canvas.save()
+    document = read_pdf(tmp_path / "a.pdf", "a.pdf")
+    found = [text for kind, *_, text in told(document) if kind == "heading"]
+    assert found == ["# Water", "## Gates", "# Stones"]
+
+
+def test_a_paragraph_over_two_pages_knows_both(tmp_path: Path) -> None:
+    def furniture(canvas: Any, template: Any) -> None:
+        canvas.setFont("Helvetica", 9)
+        canvas.drawString(60, 800, "The Mill and its River")
+        canvas.drawRightString(535, 30, f"Page {canvas.getPageNumber()}")
+
+    document = built(tmp_path / "a.pdf", [*text_of(prose(3000)), *text_of(prose(30, 4))], furniture=furniture)
+    assert len(document.pages) >= 3
+    assert kinds(document) == ["paragraph", "paragraph"]
+    assert " ".join(document.text.split()) == f"{prose(3000)} {prose(30, 4)}"
+    assert [document.text[start - 1] for start in document.pages[1:]] == [" "] * (len(document.pages) - 1)
+    passages = chunk(document, regex_tokens, 200)
+    assert sorted({passage.page for passage in passages if passage.page}) == list(range(1, len(document.pages) + 1))
+
+
+def test_lists(tmp_path: Path) -> None:
+    items = [f"<bullet>&bull;</bullet>Item {index} {prose(20, index)}" for index in range(2)]
+    steps = [f"<bullet>{index}.</bullet>Step {prose(20, index)}" for index in (1, 2, 3)]
+    story = [
+        *text_of("Before the list:"), *text_of(*items, leftIndent=20, bulletIndent=8),
+        *text_of("Then do this:"), *text_of(*steps, leftIndent=20, bulletIndent=8), *text_of(prose(30)),
+    ]  # fmt: skip
+    document = built(tmp_path / "a.pdf", story)
+    assert [(kind, number) for kind, _, number, _ in told(document)] == [
+        ("paragraph", None), ("item", None), ("item", None), ("paragraph", None),
+        ("item", 1), ("item", 2), ("item", 3), ("paragraph", None),
+    ]  # fmt: skip
+    assert told(document)[1][3] == f"- Item 0 {prose(20)}"
+    assert told(document)[5][3] == f"2. Step {prose(20, 2)}"
+
+
+ROWS = [
+    ["Tank", "Volume", "Drained"],
+    ["North", "1,200 l", "in May"],
+    ["South", "900 l", "never"],
+    ["Well", "60 l", "in June"],
+]
+TABLE = """| Tank | Volume | Drained |
+|---|---|---|
+| North | 1,200 l | in May |
+| South | 900 l | never |
+| Well | 60 l | in June |"""
+
+
+@pytest.mark.parametrize("lines", ["grid", "between", "none"])
+def test_tables(tmp_path: Path, lines: str) -> None:
+    platypus = pytest.importorskip("reportlab.platypus")
+    style: list[tuple[Any, ...]] = {
+        "grid": [("GRID", (0, 0), (-1, -1), 0.5, "black")],
+        "between": [
+            (f"LINE{side}", (0, row), (-1, row), 0.5, "black")
+            for side, row in (("ABOVE", 0), ("BELOW", 0), ("BELOW", -1))
+        ],
+        "none": [],
+    }[lines]
+    table = platypus.Table(ROWS, colWidths=[90, 90, 90], style=style)
+    document = built(tmp_path / "a.pdf", [*text_of(prose(40)), table, *text_of(prose(40, 5), spaceBefore=12)])
+    assert kinds(document) == ["paragraph", "table", "paragraph"]
+    assert told(document)[1][3] == TABLE
+
+
+def test_a_cell_of_several_lines_is_one_and_a_table_goes_on_over_pages(tmp_path: Path) -> None:
+    platypus = pytest.importorskip("reportlab.platypus")
+    cell = text_of(prose(25))[0]
+    rows = [
+        ["Gate", "What is done"],
+        ["1", cell],
+        *[[str(number), f"Look after gate {number}"] for number in range(2, 60)],
+    ]
+    style = [("GRID", (0, 0), (-1, -1), 0.5, "black")]
+    document = built(tmp_path / "a.pdf", [platypus.Table(rows, colWidths=[60, 200], repeatRows=1, style=style)])
+    assert kinds(document) == ["table"]
+    lines = document.text.split("\n")
+    assert lines[2] == f"| 1 | {prose(25)} |"
+    assert len(lines) == 2 + 59
+    assert lines.count("| Gate | What is done |") == 1
+    assert document.text[document.pages[1] :].startswith("| ")
+
+
+def test_running_headers_page_numbers_and_contents_go(tmp_path: Path) -> None:
+    platypus = pytest.importorskip("reportlab.platypus")
+
+    def furniture(canvas: Any, template: Any) -> None:
+        canvas.drawString(60, 800, "The Mill, a Handbook")
+        canvas.drawCentredString(297, 30, str(canvas.getPageNumber()))
+
+    entries = [f"{number} Chapter {'. ' * 40} {number + 1}" for number in range(1, 6)]
+    story = [*heading("Contents"), *text_of(*entries), platypus.PageBreak()]
+    for number in range(1, 6):
+        story += [*heading(f"{number} Chapter"), *text_of(prose(60, number)), platypus.PageBreak()]
+    document = built(tmp_path / "a.pdf", story, furniture=furniture)
+    assert "Handbook" not in document.text
+    assert "Contents" not in document.text
+    assert ". . ." not in document.text
+    assert kinds(document) == ["heading", "paragraph"] * 5
+    assert len(document.pages) == 6
+
+
+def test_hyphens_and_ligatures(tmp_path: Path) -> None:
+    lines = ["The keeper of the mill opens the office of the con-", "federation, whose flood-", "gates are shut.",
+             "A confederation needs flood-gates in its middle line."]  # fmt: skip
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"))
+    for index, line in enumerate(lines):
+        canvas.drawString(72, 720 - 14 * index, line)
+    canvas.save()
+    text = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
+    assert "of the confederation, whose flood-gates are shut." in text
+    from turnmark.corpora.readers.pdf.glyphs import mended
+
+    assert mended("eﬃcient ﬁnal ﬂood") == "efficient final flood"
+    assert mended("caf´e na¨ıve") == "café naïve"
+
+
+def test_code_keeps_its_lines_and_indents(tmp_path: Path) -> None:
+    platypus, styles = pytest.importorskip("reportlab.platypus"), pytest.importorskip("reportlab.lib.styles")
+    code = "def gate(level):\n    if level > 3:\n        close()\n    return level"
+    look = styles.ParagraphStyle("c", fontName="Courier", fontSize=9, leading=11, spaceAfter=10)
+    document = built(
+        tmp_path / "a.pdf", [*text_of(prose(40)), platypus.Preformatted(code, look), *text_of(prose(40, 5))]
+    )
+    assert kinds(document) == ["paragraph", "code", "paragraph"]
+    assert told(document)[1][3] == f"```\n{code}\n```"
+
+
+def test_footnotes_do_not_cut_a_paragraph(tmp_path: Path) -> None:
+    def furniture(canvas: Any, template: Any) -> None:
+        if canvas.getPageNumber() == 1:
+            canvas.setFont("Helvetica", 7)
+            canvas.drawString(60, 50, "1 A note at the foot.")
+
+    document = built(tmp_path / "a.pdf", text_of(prose(1400)), furniture=furniture)
+    assert len(document.pages) == 2
+    assert [text for *_, text in told(document)] == ["1 A note at the foot.", prose(1400)]
+
+
+def test_title_and_date(tmp_path: Path) -> None:
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a-b.pdf"))
+    canvas.setTitle("Keeping a Mill")
+    canvas.drawString(72, 720, "Keeping a mill, as of 3 March 2021")
+    canvas.save()
+    document = read_pdf(tmp_path / "a-b.pdf", "a-b.pdf")
+    assert (document.title, document.date) == ("Keeping a Mill", "2021-03-03")
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a-b.pdf"))
+    canvas.setTitle("Microsoft Word - mill.doc")
+    canvas.drawString(72, 720, "Nothing more.")
+    canvas.save()
+    document = read_pdf(tmp_path / "a-b.pdf", "a-b.pdf")
+    assert (document.title, len(document.date)) == ("a b", 10)
+
+
+# --- hostile files ---------------------------------------------------------------------------------------------------
+
+
+def raw_pdf(*objects: bytes, root: int = 1) -> bytes:
+    """A PDF of objects, numbered from 1."""
+    body, offsets = b"%PDF-1.7\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"trailer << /Size %d /Root %d 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, root, len(body))
+    return body + b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table) + trailer
+
+
+def page_with(content: bytes, font: bytes = b"/Subtype /Type1 /BaseFont /Helvetica", more: bytes = b"") -> bytes:
+    packed = zlib.compress(content)
+    return raw_pdf(
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> "
+        + more + b" >> >>",
+        b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(packed), packed),
+        b"<< /Type /Font " + font + b" >>",
+    )  # fmt: skip
+
+
+def test_hostile_pdfs_are_problems_and_the_rest_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each says what is wrong with it; the files after it are read, by the same process or a new one."""
+    monkeypatch.setattr(apart, "STEP", 20.0)
+    good = page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET")
+    many = b" ".join(b"%d 0 R" % number for number in range(3, 4))
+    files = {
+        "a-loop.pdf": raw_pdf(
+            b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 2 /Parent 2 0 R >>"
+        ),
+        "b-pages.pdf": raw_pdf(
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Count 10000 /Kids [" + b" ".join([many] * 10_000) + b"] >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] >>",
+        ),
+        "c-cut.pdf": good[: len(good) // 3],
+        "d-fonts.pdf": page_with(
+            b"BT /F 12 Tf 72 700 Td <0001000200030004000500060007> Tj ET",
+            b"/Subtype /Type0 /BaseFont /X /Encoding /Identity-H /DescendantFonts "
+            b"[<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X "
+            b"/CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>]",
+        ),
+        "z-good.pdf": good,
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    found = problems(tmp_path)
+    assert [line.split(":")[0] for line in found] == sorted(files)[:-1]
+    assert "no page can be opened" in found[0]
+    assert "10,000 pages; it may have 5,000 at most" in found[1]
+    assert "broken" in found[2]
+    assert "do not say which letters" in found[3]
+    (document,) = [item for item in read_source(tmp_path) if isinstance(item, Document)]
+    assert document.text == "The gates are shut."
+
+
+def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forms within forms: 10 to the power of 9 drawings of one word."""
+    monkeypatch.setattr(apart, "STEP", 3.0)
+    forms = []
+    for level in range(9):
+        inner = b"/N Do " * 10 if level < 8 else b"BT /F 9 Tf (x) Tj ET"
+        resources = b"/XObject << /N %d 0 R >>" % (7 + level) if level < 8 else b"/Font << /F 5 0 R >>"
+        entries = b"/Type /XObject /Subtype /Form /BBox [0 0 600 800] /Resources << %s >> /Length %d"
+        forms.append(b"<< " + entries % (resources, len(inner)) + b" >>\nstream\n%s\nendstream" % inner)
+    bomb = raw_pdf(
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R "
+        b"/Resources << /XObject << /N 6 0 R >> >> >>",
+        b"<< /Length 30 >>\nstream\n/N Do /N Do /N Do /N Do /N Do \nendstream",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        *forms,
+    )
+    (tmp_path / "a-bomb.pdf").write_bytes(bomb)
+    (tmp_path / "b-good.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
+    items = list(read_source(tmp_path))
+    assert "given up after 3 seconds" in str(items[0]) or "stopped its reader" in str(items[0])
+    assert isinstance(items[1], Document)
+
+
+def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of 30 million characters, packed to 30 kB, asks for more than the process may have."""
+    pytest.importorskip("resource")
+    content = b"BT /F 1 Tf 1 0 0 1 9 9 Tm " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * 1_000_000 + b"ET"
+    (tmp_path / "a.pdf").write_bytes(page_with(content))
+    (tmp_path / "b.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
+    monkeypatch.setattr(apart, "STEP", 120.0)
+    items = list(read_source(tmp_path))
+    assert "GB of memory" in str(items[0])
+    assert isinstance(items[1], Document)
+
+
+def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
+    apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
+    first = apart._worker
+    apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
+    assert apart._worker is first
+    assert first is not None
+    first._process.kill()
+    first._process.wait()
+    with pytest.raises(apart.Unreadable, match="stopped its reader"):
+        apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
+    assert apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf").text == "The gates are shut."
+    assert apart._worker is not first
+
+
+def test_a_file_that_may_not_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        apart.read_apart("pdf", tmp_path / "none.pdf", "none.pdf")
