@@ -1,7 +1,7 @@
 """PDFs read by Turnmark, pypdf and markitdown, each compared with the HTML of the same document.
 
     apt-get download debian-policy developers-reference debian-reference-en debian-faq maint-guide debmake-doc \\
-        r-doc-pdf r-doc-html
+        r-doc-pdf r-doc-html valgrind
     for package in *.deb; do dpkg -x $package unpacked; done; gunzip -kr unpacked/usr/share/doc || true
     python -m tests.benchmarks.pdf unpacked [--half tuning|test] [--only NAME]
 
@@ -40,13 +40,16 @@ DOCUMENTS: dict[str, dict[str, tuple[str, str]]] = {
             "developers-reference/index.html",
         ),
         "debian-reference": ("debian-reference/debian-reference.en.pdf", "debian-reference/index.en.html"),
+        "debmake-doc": ("doc/debmake-doc/debmake-doc.en.pdf", "doc/debmake-doc/html/index.en.html"),
+        "R-intro": ("R/doc/manual/R-intro.pdf", "R/doc/manual/R-intro.html"),
     },
     "test": {
         "debian-faq": ("doc/debian/FAQ/debian-faq.en.pdf", "doc/debian/FAQ/index.en.html"),
         "maint-guide": ("doc/maint-guide/maint-guide.en.pdf", "doc/maint-guide/html/index.en.html"),
-        "debmake-doc": ("doc/debmake-doc/debmake-doc.en.pdf", "doc/debmake-doc/html/index.en.html"),
         "R-data": ("R/doc/manual/R-data.pdf", "R/doc/manual/R-data.html"),
-        "R-intro": ("R/doc/manual/R-intro.pdf", "R/doc/manual/R-intro.html"),
+        "R-admin": ("R/doc/manual/R-admin.pdf", "R/doc/manual/R-admin.html"),
+        "fhs": ("doc/debian-policy/fhs/fhs-3.0.pdf", "doc/debian-policy/fhs/fhs-3.0.html"),
+        "valgrind": ("doc/valgrind/valgrind_manual.pdf", "doc/valgrind/html/index.html"),
     },
 }
 """Below usr/share of the unpacked packages: the PDF, and the first page of the HTML."""

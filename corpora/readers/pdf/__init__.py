@@ -10,7 +10,7 @@ from pathlib import Path
 import pypdfium2
 
 from turnmark.corpora.readers.pdf.glyphs import GlyphReader, Page, mended
-from turnmark.corpora.readers.pdf.pages import ContentsFilter, drop_running
+from turnmark.corpora.readers.pdf.pages import ContentsFilter, drop_line_numbers, drop_overlays, drop_running
 from turnmark.corpora.readers.pdf.structure import Draft, Laid, OutlineEntry, Structure, Writer, vocabulary
 from turnmark.corpora.readers.prose import Unreadable, shorten_title, stem
 from turnmark.corpora.text import words
@@ -51,7 +51,10 @@ def read_pdf(path: Path, relative: str, progress: Callable[[int, int], None] | N
     finally:
         document.close()
     _check_text(pages)
+    for page in pages:
+        drop_line_numbers(page)
     drop_running(pages)
+    drop_overlays(pages)
     contents = ContentsFilter()
     laid = [Laid(index, contents.columns(page)) for index, page in enumerate(pages)]
     structure = Structure(laid, outline)

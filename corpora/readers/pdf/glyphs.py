@@ -89,6 +89,7 @@ def _address(function: Any, result: Any, *arguments: Any) -> Any:
 
 
 _text_object = _address(pdfium.FPDFText_GetTextObject, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_unicode_of = _address(pdfium.FPDFText_GetUnicode, ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)
 _font_of = _address(pdfium.FPDFTextObj_GetFont, ctypes.c_void_p, ctypes.c_void_p)
 _name_of = _address(pdfium.FPDFFont_GetBaseFontName, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
 _flags_of = _address(pdfium.FPDFFont_GetFlags, ctypes.c_int, ctypes.c_void_p)
@@ -141,7 +142,7 @@ class GlyphReader:
         """The words of a page in the order in which they are drawn, the angle of most of them, and counts."""
         count = min(text.count_chars(), MAX_CHARS)
         handle = ctypes.cast(text.raw, ctypes.c_void_p).value or 0
-        characters = _characters(text, count)
+        characters = [_letter(_unicode_of(handle, index)) for index in range(count)]
         box = pdfium.FS_RECTF()
         boxed, here = pdfium.FPDFText_GetLooseCharBox, ctypes.byref(box)
         found: list[tuple[int, Word]] = []
@@ -236,16 +237,6 @@ class GlyphReader:
             if angle in (90, 270):
                 return angle, Word(content, box[2], box[3], x.value, size, font.bold, font.italic, font.mono)
         return angle, Word(content, x0, x1, base, size or 1.0, font.bold, font.italic, font.mono)
-
-
-def _characters(text: pypdfium2.PdfTextPage, count: int) -> str:
-    """The page's characters, one for each of pdfium's indexes."""
-    buffer = (ctypes.c_ushort * (count + 1))()
-    length = pdfium.FPDFText_GetText(text, 0, count, buffer)
-    if length == count + 1:
-        return bytes(buffer)[: 2 * count].decode("utf-16-le", "replace").ljust(count)
-    one = pdfium.FPDFText_GetUnicode
-    return "".join(_letter(one(text, index)) for index in range(count))
 
 
 def _letter(code: int) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.glyphs import Page, Word
 from turnmark.corpora.readers.pdf.layout import Column, Line, in_order, joined_words, lines_of, segments_of
@@ -13,6 +14,8 @@ from turnmark.corpora.readers.pdf.tables import ruled_tables, with_open_tables
 
 _EDGE_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
 _LEVEL = 3.0  # points: how exactly a running header keeps its height
+_SLIDE = 250  # words that a slide has at most
+_NUMBERED_LINES = 15  # of a page
 _MANY = 3  # pages: what is on so many at the same place is no text
 _ROMAN = r"[ivxlcdm]{1,7}"
 _NUMBERED = re.compile(rf"\d+|(?:(?<=^)|(?<=\s)){_ROMAN}(?=$|\s)")
@@ -37,6 +40,38 @@ class _Row:
     words: list[Word]
     text: str
     key: str
+
+
+def drop_overlays(pages: Sequence[Page]) -> None:
+    """Empty slides that the next one only adds to: a talk shows its points one by one, each time as a page."""
+    for page, following in pairwise(pages):
+        if 0 < len(page.words) <= min(_SLIDE, len(following.words)):
+            shown = {(word.text, round(word.x0), round(word.base)) for word in following.words}
+            again = sum((word.text, round(word.x0), round(word.base)) in shown for word in page.words)
+            if again > 0.95 * len(page.words):
+                page.words = []
+
+
+def drop_line_numbers(page: Page) -> None:
+    """Take the numbers of lines out of the margins, as papers under review have them."""
+    places: dict[int, list[Word]] = {}
+    for word in page.words:
+        if word.text.isdecimal() and len(word.text) <= 5:
+            for edge in {round(word.x1 / 4), round(word.x1 / 4 + 0.5)}:
+                places.setdefault(edge, []).append(word)
+    for numbers in places.values():
+        if len(numbers) < _NUMBERED_LINES:
+            continue
+        numbers.sort(key=lambda word: -word.base)
+        steps = Counter(int(below.text) - int(above.text) for above, below in pairwise(numbers))
+        step, often = steps.most_common(1)[0]
+        gone = {id(word) for word in numbers}
+        others = [word for word in page.words if id(word) not in gone and not word.text.isdecimal()]
+        left, right = min(word.x0 for word in numbers), max(word.x1 for word in numbers)
+        beside = sum(word.x1 > left and word.x0 < right for word in others)
+        outside = all(word.x0 > left for word in others) or all(word.x1 < right for word in others)
+        if step in (1, 5) and often >= 0.8 * len(numbers) and outside and not beside:
+            page.words = [word for word in page.words if id(word) not in gone]
 
 
 def _edge_rows(page: Page, large: float) -> tuple[list[_Row], list[_Row]]:
@@ -171,9 +206,3 @@ class ContentsFilter:
             gone = set(places)
         gone |= {index for index in heads if any(abs(index - place) < 4 for place in places)}
         return [line for index, line in enumerate(lines) if index in gone]
-
-
-def characters(pages: Iterable[Page]) -> tuple[int, int]:
-    """How many characters the pages have, and for how many the font does not say what they are."""
-    counts = [(page.characters, page.unmapped) for page in pages]
-    return sum(count for count, _ in counts), sum(unmapped for _, unmapped in counts)

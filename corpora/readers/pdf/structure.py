@@ -149,6 +149,17 @@ class Structure:
         for page in self.pages:
             for column in page.columns:
                 candidates += self._candidates(column)
+        # Where headings are bold, text that is a little larger is no heading: authors, quotations in large letters.
+        bold = sum(line.bold for line, _, _ in candidates) + sum(style[1] for style in known)
+        if bold >= 3:
+            candidates = [
+                found
+                for found in candidates
+                if found[0].bold
+                or found[0].size > 1.3 * self.body
+                or style_of(found[0]) in known
+                or _depth(found[0].text)
+            ]
         styles = self._style_levels([line for line, _, _ in candidates], known)
         depths: dict[Style, int] = {}
         for line, _, _ in candidates:
@@ -272,7 +283,6 @@ class Structure:
         """Authors, versions and dates below the title are large, but no headings."""
         if len(self.pages) < 3:
             return drafts
-        counts = Counter(draft.style for draft in drafts if draft.kind == "heading")
         later = {draft.style for draft in drafts if draft.kind == "heading" and draft.parts[0][0] > 0}
         titled = False
         for draft in drafts:
@@ -280,7 +290,7 @@ class Structure:
                 break
             if draft.kind != "heading":
                 continue
-            lone = draft.style not in later and counts[draft.style] <= 6 and not draft.bookmarked
+            lone = draft.style not in later and not draft.bookmarked
             if titled and lone and not _depth(" ".join(draft.parts[0][1])):
                 draft.kind, draft.level = "paragraph", 0
             titled = True
