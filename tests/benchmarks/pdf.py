@@ -70,11 +70,12 @@ class Content:
 # --- the HTML --------------------------------------------------------------------------------------------------------
 
 _NAVIGATION = ", ".join(
-    """nav script style footer .navheader .navfooter .sphinxsidebar .toc .contents .related .headerlink .footer .header
-    .list-of-tables .genindex-jumpbox .indextable .toctree-wrapper #navbar-top .copiable-link .region-contents
+    """nav .nav script style footer .navheader .navfooter .sphinxsidebar .toc .contents .related .headerlink
+    .footer .header .list-of-tables .genindex-jumpbox .indextable .toctree-wrapper #navbar-top .copiable-link .region-contents
     .shortcontents .element-shortcontents .element-contents .nav-panel .rst-footer-buttons .wy-nav-side .wy-nav-top
     .wy-breadcrumbs [role=navigation] [role=contentinfo] .admonition-title [class^=index-] .printindex""".split()
 )
+_LISTS = re.compile(r"(?:table of )?contents|footnotes|.{0,40}\bindex", re.IGNORECASE)
 _BOXES = ["note", "tip", "warning", "caution", "important", "footnote"]
 
 
@@ -100,11 +101,11 @@ def of_html(pages: Sequence[Path]) -> Content:
         body = soup.find(attrs={"role": "main"}) or soup.body
         assert isinstance(body, Tag)
         content.words += tokens(body.get_text(" "))
-        content.headings += [
-            (int(tag.name[1]), _line(tag.get_text()))
-            for tag in body.find_all(re.compile("^h[1-6]$"))
-            if _line(tag.get_text())
-        ]
+        for tag in body.find_all(re.compile("^h[1-6]$")):
+            text = _line(tag.get_text())
+            # A number alone is a footnote's; contents and indexes are left out on both sides.
+            if re.search("[A-Za-z]{2}", text) and not _LISTS.fullmatch(text):
+                content.headings.append((int(tag.name[1]), text))
         content.tables += [cells for tag in body.find_all("table") if (cells := _html_cells(tag))]
     return content
 
@@ -148,7 +149,7 @@ def of_markdown(text: str) -> Content:
             content.tables.append(rows)
             rows = []
         heading = None if fenced else re.match(r"(#{1,6})\s+(.*)", line)
-        if heading:
+        if heading and not _LISTS.fullmatch(_line(heading[2])):
             content.headings.append((len(heading[1]), _line(heading[2])))
         words += tokens(line)
     content.words = words
@@ -280,10 +281,8 @@ def table_similarity(first: Cells, second: Cells) -> float:
     return 1 - cost / max(sum(1 + len(row) for row in table) for table in (first, second))
 
 
-def tables_similarity(truth: Sequence[Cells], found: Sequence[Cells]) -> float | None:
-    """See the module; None where neither has a table."""
-    if not truth and not found:
-        return None
+def paired_similarity(truth: Sequence[Cells], found: Sequence[Cells]) -> float:
+    """The sum over the best pairing."""
     best = [0.0] * (len(found) + 1)
     for table in truth:
         row = [0.0]
@@ -291,7 +290,7 @@ def tables_similarity(truth: Sequence[Cells], found: Sequence[Cells]) -> float |
             alike = table_similarity(table, other) if _share_words(table, other) else 0.0
             row.append(max(best[index + 1], row[-1], best[index] + alike))
         best = row
-    return 2 * best[-1] / (len(truth) + len(found))
+    return best[-1]
 
 
 def _share_words(first: Cells, second: Cells) -> bool:
@@ -299,8 +298,25 @@ def _share_words(first: Cells, second: Cells) -> bool:
     return len(a & b) >= 0.3 * min(len(a), len(b))
 
 
-def _cell(value: float | None) -> str:
-    return "    –" if value is None else f"{value:5.3f}"
+@dataclass
+class Row:
+    """What was measured of one document; `paired` is the sum of the similarities of `tables` tables, both sides'."""
+
+    order: float
+    headings: float
+    paired: float
+    tables: int
+    pages: int
+    seconds: float
+
+
+def _shown(rows: Sequence[Row]) -> str:
+    """Means over documents; tables and pages a second over all of them, as few documents have many tables."""
+    order, headings = (sum(getattr(row, name) for row in rows) / len(rows) for name in ("order", "headings"))
+    tables = sum(row.tables for row in rows)
+    alike = f"{2 * sum(row.paired for row in rows) / tables:5.3f}" if tables else "    –"
+    speed = sum(row.pages for row in rows) / max(1e-6, sum(row.seconds for row in rows))
+    return f"{order:5.3f}  {headings:5.3f}  {alike}  {speed:7.1f}"
 
 
 def main() -> None:
@@ -316,7 +332,7 @@ def main() -> None:
         del readers["markitdown"]
     readers = {name: reader for name, reader in readers.items() if name in arguments.readers.split(",")}
     print(f"{'document':22}{'reader':12}order  head.  tables  pages/s")
-    totals: dict[tuple[str, str], list[tuple[float | None, ...]]] = {}
+    totals: dict[tuple[str, str], list[Row]] = {}
     for half, documents in DOCUMENTS.items():
         for name, (pdf, html) in documents.items():
             if arguments.half not in (None, half) or arguments.only not in (None, name):
@@ -326,26 +342,32 @@ def main() -> None:
             for reader, read in readers.items():
                 row = _measured(path, truth, reader, read)
                 totals.setdefault((half, reader), []).append(row)
-                print(f"{name:22}{reader:12}{'  '.join(map(_cell, row[:3]))}  {row[3]:7.1f}", flush=True)
+                print(f"{name:22}{reader:12}{_shown([row])}", flush=True)
     for (half, reader), rows in totals.items():
-        means = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
-        shown = [sum(values) / len(values) if values else None for values in means]
-        print(f"{'mean, ' + half:22}{reader:12}{'  '.join(map(_cell, shown[:3]))}  {shown[3]:7.1f}")
+        print(f"{half + ', all':22}{reader:12}{_shown(rows)}")
+    for half in DOCUMENTS:
+        ours = totals.get((half, "turnmark"))
+        for (other, reader), rows in totals.items():
+            if ours and other == half and reader != "turnmark":
+                order = sum(row.order for row in ours) / sum(row.order for row in rows)
+                speed = sum(row.seconds for row in rows) / sum(row.seconds for row in ours)
+                print(f"{half}: turnmark / {reader}: order x{order:.2f}, speed x{speed:.1f}")
 
 
-def _measured(path: Path, truth: Content, reader: str, read: Callable[[Path], Content]) -> tuple[float | None, ...]:
+def _measured(path: Path, truth: Content, reader: str, read: Callable[[Path], Content]) -> Row:
     import pypdfium2
 
-    pages = len(pypdfium2.PdfDocument(path))
     found: list[Content] = []
     used = seconds(lambda: found.append(read(path)))
     if reader == "markitdown":
         used -= seconds(lambda: subprocess.run(["markitdown", "--help"], capture_output=True, check=True))
-    return (
-        Indel.normalized_similarity(truth.words, found[0].words),
-        max(0.0, tree_similarity(heading_tree(truth.headings), heading_tree(found[0].headings))),
-        tables_similarity(truth.tables, found[0].tables),
-        pages / max(used, 1e-6),
+    return Row(
+        order=Indel.normalized_similarity(truth.words, found[0].words),
+        headings=max(0.0, tree_similarity(heading_tree(truth.headings), heading_tree(found[0].headings))),
+        paired=paired_similarity(truth.tables, found[0].tables),
+        tables=len(truth.tables) + len(found[0].tables),
+        pages=len(pypdfium2.PdfDocument(path)),
+        seconds=used,
     )
 
 

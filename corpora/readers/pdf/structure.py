@@ -220,6 +220,8 @@ class Structure:
             return 0
         if larger:
             return count
+        if len(line.segments) > 1 and not _depth(text):
+            return 0  # the header of a table
         # Bold text of the usual size: alone, apart from what is above it, and no sentence.
         above = items[index - 1] if index else None
         gap = above.base - line.base if isinstance(above, Line) else 99.0

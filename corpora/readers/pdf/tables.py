@@ -92,7 +92,8 @@ def _grid_table(
     across: Sequence[Rule], down: Sequence[Rule], segments: list[Segment]
 ) -> tuple[Table | None, list[Segment]]:
     """The table whose cells a group of lines draws; None where they frame a text or draw a picture."""
-    heights = _distinct(rule.y0 for rule in across)
+    ends = [*(rule.y0 for rule in down), *(rule.y1 for rule in down)]  # no line may be drawn above the first row
+    heights = _distinct([*(rule.y0 for rule in across), min(ends), max(ends)])
     edges = _distinct([*(rule.x0 for rule in down), min(r.x0 for r in across), max(r.x1 for r in across)])
     if len(heights) < 2 or len(edges) < 3:
         return None, segments
