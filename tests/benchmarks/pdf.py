@@ -71,8 +71,8 @@ class Content:
 
 _NAVIGATION = ", ".join(
     """nav .nav script style footer .navheader .navfooter .sphinxsidebar .toc .contents .related .headerlink
-    .footer .header .list-of-tables .genindex-jumpbox .indextable .toctree-wrapper #navbar-top .copiable-link .region-contents
-    .shortcontents .element-shortcontents .element-contents .nav-panel .rst-footer-buttons .wy-nav-side .wy-nav-top
+    .footer .header .list-of-tables .genindex-jumpbox .indextable .toctree-wrapper #navbar-top .copiable-link
+    .region-contents .shortcontents .element-shortcontents .element-contents .nav-panel .rst-footer-buttons .wy-nav-side .wy-nav-top
     .wy-breadcrumbs [role=navigation] [role=contentinfo] .admonition-title [class^=index-] .printindex""".split()
 )
 _LISTS = re.compile(r"(?:table of )?contents|footnotes|.{0,40}\bindex", re.IGNORECASE)
