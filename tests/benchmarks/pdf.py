@@ -72,9 +72,9 @@ class Content:
 _NAVIGATION = ", ".join(
     """nav .nav script style footer .navheader .navfooter .sphinxsidebar .toc .contents .related .headerlink
     .footer .header .list-of-tables .genindex-jumpbox .indextable .toctree-wrapper #navbar-top .copiable-link
-    .region-contents .shortcontents .element-shortcontents .element-contents .nav-panel .rst-footer-buttons
-    .wy-nav-side .wy-nav-top .wy-breadcrumbs [role=navigation] [role=contentinfo]
-    .admonition-title [class^=index-] .printindex""".split()
+    .region-contents .shortcontents .element-shortcontents .element-contents .nav-panel
+    .rst-footer-buttons .wy-nav-side .wy-nav-top
+    .wy-breadcrumbs [role=navigation] [role=contentinfo] .admonition-title [class^=index-] .printindex""".split()
 )
 _LISTS = re.compile(r"(?:table of )?contents|footnotes|.{0,40}\bindex", re.IGNORECASE)
 _BOXES = ["note", "tip", "warning", "caution", "important", "footnote"]
