@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,18 +103,26 @@ def _paper_tables(comparison: RunComparison) -> tuple[Table, ...]:
     return paper_tables([(name, run.summary) for name, folder in stored for run in folder.runs])
 
 
+def _name_prompts(hashes: Sequence[str]) -> str:
+    """One short hash for all prompts in which runs differ; `-`: the run asks none of them."""
+    if all(value == "-" for value in hashes):
+        return "-"
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:8]
+
+
 def _runs(comparison: RunComparison) -> Table:
     """Which letter is which run, and in what the systems differ."""
-    names = [name for name in comparison.differs if not name.startswith("inputs.")]
-    columns = [Column(""), Column("run"), *(Column(name.removeprefix("specs.")) for name in names)]
-    rows = [
-        Row((
-            side.letter, side.name, *(_shorten(comparison.differs[name][index]) for name in names), str(side.n),
-            str(side.failed),
-        ))
-        for index, side in enumerate(comparison.runs)
-    ]  # fmt: skip
-    lines = () if names else ("The manifests name nothing in which these systems differ.",)
+    names = [name for name in comparison.differs if not name.startswith(("inputs.", "prompts."))]
+    prompts = [name for name in comparison.differs if name.startswith("prompts.")]
+    titles = [name.removeprefix("specs.").removeprefix("assistant.") for name in names]
+    columns = [Column(""), Column("run"), *map(Column, titles), *([Column("prompts")] if prompts else [])]
+    rows = []
+    for index, side in enumerate(comparison.runs):
+        cells = [_shorten(comparison.differs[name][index]) for name in names]
+        if prompts:
+            cells.append(_name_prompts([comparison.differs[name][index] for name in prompts]))
+        rows.append(Row((side.letter, side.name, *cells, str(side.n), str(side.failed))))
+    lines = () if names or prompts else ("The manifests name nothing in which these systems differ.",)
     return Table("Runs", (*columns, Column("n", True), Column("failed", True)), tuple(rows), lines)
 
 
