@@ -93,6 +93,10 @@ _ALL = (
         "Debian package debian-handbook 11.20220922", "apt-get install debian-handbook",
         exclude=("index.html", "ix*.html"),
     ),
+    Collection(
+        "installation-guide", _debian("doc/installation-guide-amd64/en"), ("ch*.html", "ap*.html"),
+        "Debian package installation-guide-amd64 20230508+deb12u1", "apt-get install installation-guide-amd64",
+    ),
     Collection("recipes", _data("docs/based-cooking"), ("*.md",), "349 recipes of based.cooking", _SET),
     Collection(
         "hatch", lambda: work_folder() / "documents" / HATCH / "docs", _MARKDOWN,
