@@ -28,8 +28,8 @@ from turnmark.assistant.types import (
     Usage,
 )
 from turnmark.corpora.types import Message
-from turnmark.retrieval.task_passages import Embed
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.task_passages import Embed, nearest_among
+from turnmark.retrieval.types import Hit, Query, Retriever, nearest_of
 
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
 
@@ -241,6 +241,13 @@ class Turn:
             hits=[(hit.passage.id, round(hit.score, 4)) for hit in self.hits],
             searches=[search.model_dump(mode="json") for search in self.searches],
         )
+
+    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
+        """The cosine of each text with the passage nearest to it: in the evidence, if it was handed in, else of all
+        that can be searched; empty if that is not known."""
+        if self.evidence is not None:
+            return nearest_among([hit.passage for hit in self.evidence], texts, self.embed)
+        return nearest_of(self.retriever, texts) if self.retriever else ()
 
     # -- saying
 

@@ -76,6 +76,14 @@ class IndexRetriever:
         """The confidence from which an answer without a model is sure, as its index was measured."""
         return self.index.manifest.sure_from
 
+    def nearest(self, texts: Sequence[str]) -> list[float]:
+        """The cosine of each text with the passage nearest to it; none if the index has no vectors."""
+        if not self.index.manifest.embedder:
+            return []
+        vectors = np.stack([view.vector for view in self.index.views.of([("", text) for text in texts])])
+        found = DenseRanker(self.index).nearest(vectors, [Query(text=text) for text in texts], 1)
+        return [float(rows.scores[0]) if len(rows.scores) else 0.0 for rows in found]
+
 
 class BM25Ranker:
     """Ranks by BM25."""
@@ -191,7 +199,7 @@ COSINE = "dense"
 BM25_WEIGHT = 0.3
 ANSWERS_WEIGHT = 0.6
 """Weight of the earlier answers together, where the message, the message in context and its rewrites have 1 each."""
-ANSWER_DECAY = 0.7
+ANSWER_DECAY = 0.35
 """Weight of an answer relative to the answer after it."""
 MOST_ANSWERS = 8
 CLEAR = 0.65

@@ -74,6 +74,15 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     return hits
 
 
+def nearest_among(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | None) -> list[float]:
+    """The cosine of each text with the passage nearest to it; none without passages or an embedder."""
+    if embed is None or not passages:
+        return []
+    text_vectors = embed(list(texts))
+    cosines = [embed([passage.indexed_text for passage in run]) @ text_vectors.T for run in _runs(passages)]
+    return [float(cosine) for cosine in np.concatenate(cosines).max(axis=0)]
+
+
 def _best_first(scores: Sequence[float]) -> list[int]:
     return sorted(range(len(scores)), key=lambda position: (-scores[position], position))
 

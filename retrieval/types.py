@@ -72,6 +72,12 @@ def note_answer(retriever: Retriever, answer: str) -> None:
         note(answer)
 
 
+def nearest_of(retriever: Retriever, texts: Sequence[str]) -> Sequence[float]:
+    """The cosine of each text with the passage nearest to it; none if the retriever has no `nearest`, or no vectors."""
+    nearest: Callable[[Sequence[str]], Sequence[float]] | None = getattr(retriever, "nearest", None)
+    return nearest(texts) if nearest else ()
+
+
 def titles_of(retriever: Retriever | None) -> list[str]:
     """The titles of the documents that a retriever searches, most telling first; none if it has no `titles`."""
     titles: Callable[[], list[str]] | None = getattr(retriever, "titles", None)
@@ -103,6 +109,10 @@ class RetrieverWrapper:
     def note_answer(self, answer: str) -> None:
         """See the function `note_answer`."""
         note_answer(self.inner, answer)
+
+    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
+        """See `nearest_of`."""
+        return nearest_of(self.inner, texts)
 
     def titles(self) -> list[str]:
         """See `titles_of`."""

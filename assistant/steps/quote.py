@@ -16,18 +16,20 @@ from turnmark.core.console import printable
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
-WORDS = 120
-"""Of a stretch, about; a list or a table in it stays complete."""
+WORDS, PART_WORDS = 150, 100
+"""Of a stretch, about; the second if the message has parts. A list or a table in it stays complete."""
+MOST_PARTS = 2
+"""Parts of a message up to which each may get a second stretch."""
 LONGEST_BLOCK = 160
 """Words of a list or table that is quoted complete; of a longer one, the rows around the best one."""
 UNSURE = "I am not sure this answers it. The nearest I found:"
-SECOND = 0.8
+SECOND = 0.7
 """Share of the best score from which a second stretch is quoted."""
 _NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
 """Pages of a wiki or site that hold its links: quoted only if no other page is as near."""
-WORDS_WEIGHT, HEADING_WEIGHT, PASSAGE_WEIGHT = 1.0, 0.3, 0.5
-"""Of the shared words, the headings above and the passage around, with 1 for the cosine of the line. Chosen on the
-tuning halves of the conversation suites, where none of them changes more than four answers in a hundred."""
+WORDS_WEIGHT, RANK_COST = 0.5, 0.07
+"""Of the shared words, with 1 for the cosine of the line; and what each rank of its passage among the hits takes off.
+Chosen on the tuning halves of the conversations (docs/measured.md)."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class RatedLine:
 def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> list[RatedLine]:
     """The lines of hits that can answer, nearest first.
 
-    The score is the mean cosine with the questions, the share of their words (rare ones count more), and a part of the
-    cosines of the headings above and of the passage. Without an embedder words decide alone.
+    The score is the mean cosine with the questions, the share of their words (rare ones count more), and the rank of
+    the hit, since what found it read the passage as a whole. Without an embedder there is no cosine.
     """
     pool = [
         (at, line)
@@ -55,27 +57,23 @@ def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | Non
         return []
     texts = [line.text for _, line in pool]
     above = [" › ".join(filter(None, (hits[at].passage.title, line.section))) for at, line in pool]
-    scores = [WORDS_WEIGHT * share for share in _shares(questions, texts, above)]
-    if embed is not None:
-        around = [hits[at].passage.indexed_text for at, _ in pool]
-        for at, cosine in enumerate(_cosines(questions, texts, above, around, embed)):
-            scores[at] += float(cosine)
+    shares = _shares(questions, texts, above)
+    cosines = _cosines(questions, texts, embed) if embed else [0.0] * len(pool)
+    scores = [
+        cosine + WORDS_WEIGHT * share - RANK_COST * rank
+        for (rank, _), cosine, share in zip(pool, cosines, shares, strict=True)
+    ]
     ranked = sorted(range(len(pool)), key=lambda at: (-scores[at], at))
     return [RatedLine(*pool[at], scores[at]) for at in ranked]
 
 
-def _cosines(
-    questions: Sequence[str], texts: Sequence[str], above: Sequence[str], around: Sequence[str], embed: Embed
-) -> list[float]:
-    """Of each line: its cosine with the questions, and with their weights those of its headings and its passage."""
-    unique = list(dict.fromkeys((*texts, *above, *around)))
+def _cosines(questions: Sequence[str], texts: Sequence[str], embed: Embed) -> list[float]:
+    """The cosine of each text with the mean of the questions."""
+    unique = list(dict.fromkeys(texts))
     vectors = embed([*questions, *unique])
     question = vectors[: len(questions)].mean(axis=0)
     near = dict(zip(unique, map(float, vectors[len(questions) :] @ question), strict=True))
-    return [
-        near[text] + HEADING_WEIGHT * near[name] + PASSAGE_WEIGHT * near[passage]
-        for text, name, passage in zip(texts, above, around, strict=True)
-    ]
+    return [near[text] for text in texts]
 
 
 def _shares(questions: Sequence[str], texts: Sequence[str], above: Sequence[str]) -> list[float]:
@@ -106,11 +104,12 @@ class Stretch:
 
 
 def stretches(
-    ranked: Sequence[RatedLine], hits: Sequence[Hit], count: int, earlier: Sequence[Stretch] = ()
+    ranked: Sequence[RatedLine], hits: Sequence[Hit], count: int, words: int, earlier: Sequence[Stretch] = ()
 ) -> list[Stretch]:
     """Up to `count` stretches around the best lines, of different sections or far apart in one.
 
     Args:
+        words: of a stretch, about.
         earlier: what is quoted for other parts; such a stretch is not quoted again, but this part's best line in it
             becomes one of its best.
     """
@@ -129,7 +128,7 @@ def stretches(
             continue
         known = [*earlier, *chosen]
         taken = [other.span for other in known if other.hit.passage.id == hit.passage.id]
-        stretch = Stretch(hit, _around(row, lines_of(hit.passage), WORDS, taken), [row.line])
+        stretch = Stretch(hit, _around(row, lines_of(hit.passage), words, taken), [row.line])
         known_stems = {stem for other in known for line in other.lines for stem in stems(line.text)}
         new = {stem for line in stretch.lines for stem in stems(line.text)}
         if not chosen or len(new - known_stems) > len(new) / 3:
@@ -228,8 +227,10 @@ def quotations(turn: Turn) -> Draft | None:
     texts: list[str] = []
     answers: list[str] = []
     new_by_part = []
+    count = 2 if len(turn.parts) <= MOST_PARTS else 1
+    words = WORDS if len(turn.parts) == 1 else PART_WORDS
     for part in turn.parts:
-        stretches_of_part = _for_part(part, turn.embed, 2 if len(turn.parts) == 1 else 1, shown)
+        stretches_of_part = _for_part(part, turn.embed, count, words, shown)
         new_by_part.append([stretch for stretch in stretches_of_part if stretch not in shown])
         shown += new_by_part[-1]
         answers.append(" ".join(line.text for stretch in stretches_of_part for line in stretch.lines))
@@ -247,13 +248,15 @@ def quotations(turn: Turn) -> Draft | None:
     return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
 
 
-def _for_part(part: Part, embed: Embed | None, count: int, earlier: Sequence[Stretch]) -> list[Stretch]:
+def _for_part(
+    part: Part, embed: Embed | None, count: int, words: int, earlier: Sequence[Stretch]
+) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
     wordings = tuple(dict.fromkeys((part.text, part.question)))
     # A model's phrases name what the documents call it; what was asked counts twice.
     questions = (*wordings, *wordings, *part.phrases) if part.phrases else wordings
-    return stretches(rate_lines(questions, part.hits, embed), part.hits, count, earlier)
+    return stretches(rate_lines(questions, part.hits, embed), part.hits, count, words, earlier)
 
 
 def nothing(parts: Sequence[Part]) -> Draft:

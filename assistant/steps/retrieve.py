@@ -15,7 +15,7 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.history import sections_room
-from turnmark.assistant.steps.understand import may_lean, rewrite_by_rules, understand
+from turnmark.assistant.steps.understand import Nearest, not_known, rewrite_by_rules, understand
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.text import words
@@ -31,23 +31,23 @@ REPEATED = 0.8
 """Share of its pairs of neighbouring words that a better passage has, from which a passage is left out."""
 
 
-def turn_query(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
-    """What the turn searches for: the raw message in its conversation always, and a rewrite.
+def turn_query(
+    understanding: Understanding, history: Sequence[Message], message: str, nearest: Nearest = not_known
+) -> Query:
+    """What the turn searches for: the raw message in its conversation always, and its rewrites.
 
-    A message that stands alone but says little, or has a pronoun, gets one for the search alone: the retriever decides
-    whether it counts, by what the message finds (`Query.standalone`). A model's rewrite joins that of the rules.
+    A model's rewrite, or its verdict that the message needs none, is joined by the rewrite of the rules.
     """
-    by_model = not understanding.standalone and not understanding.topic
     rewrites = [understanding.rewrite]
-    if by_model or (understanding.standalone and understanding.rewrite == message and may_lean(message)):
-        rewrites.append(rewrite_by_rules(history, message))
+    if not understanding.topic:
+        rewrites.append(rewrite_by_rules(history, message, nearest))
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
 
-def conversation_query(history: Sequence[Message], message: str) -> Query:
+def conversation_query(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> Query:
     """The query of the turn without a model: what `--query assistant` measures."""
-    return turn_query(understand(history, message), history, message)
+    return turn_query(understand(history, message, nearest), history, message, nearest)
 
 
 class SearchOnce:
@@ -119,7 +119,7 @@ def _search(turn: Turn, retriever: Retriever) -> None:
 
 def _message_query(turn: Turn) -> Query:
     """What is searched for a compound message as one: with a model's words for its parts, if there are some."""
-    query = turn_query(turn.understanding, turn.history, turn.message)
+    query = turn_query(turn.understanding, turn.history, turn.message, turn.nearest)
     phrases = [phrase for part in turn.parts for phrase in part.phrases]
     questions = [part.question for part in turn.parts] if phrases else []
     more = tuple(text for text in dict.fromkeys((*questions, *phrases)) if text not in query.texts())
@@ -130,7 +130,7 @@ def _query(turn: Turn, part: Part) -> Query:
     """What is searched for a part: as it was typed, complete in itself, and in the words of documents."""
     understood = turn.understanding
     if len(turn.parts) == 1:
-        query = turn_query(understood, turn.history, turn.message)
+        query = turn_query(understood, turn.history, turn.message, turn.nearest)
     else:
         variants = (part.question,) if part.question != part.text else ()
         history = () if understood.standalone else turn.history

@@ -229,7 +229,7 @@ def _by_pieces(answer: str, most: int = PIECES) -> list[Lookup]:
 def _by_question(turn: Turn, at: int | None) -> list[Lookup]:
     if at is None:
         return []
-    query = conversation_query(turn.history[:at], turn.history[at].content)
+    query = conversation_query(turn.history[:at], turn.history[at].content, turn.nearest)
     return [Lookup(query, "the question of the answer", OF_QUESTION)]
 
 

@@ -75,7 +75,7 @@ class Understand:
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
-        rules = understand(turn.history, turn.message)
+        rules = understand(turn.history, turn.message, turn.nearest)
         courtesy = rules.kind == "conversational" and not asked_back(turn.history)
         if turn.evidence is not None or courtesy:
             turn.understood(rules, "rules")
@@ -181,7 +181,7 @@ class Condense:
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
-        rules = understand(turn.history, turn.message)
+        rules = understand(turn.history, turn.message, turn.nearest)
         if rules.kind != "question" or turn.evidence is not None:
             turn.understood(rules, "rules")
             return

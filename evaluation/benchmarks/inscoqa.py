@@ -16,7 +16,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,7 +45,7 @@ from turnmark.evaluation.benchmarks.turns import heading_of, prompted_sample, st
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, inscoqa_rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs.rundir import fingerprint
-from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, ranked_by
+from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, nearest_among, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
@@ -200,12 +200,13 @@ class InsCoQA(Task):
             return self._prompt(item, generator)
         evidence = None
         if self.setting == "documents":
-            query = conversation_query(task.history, task.question)
             passages = [
                 passage
                 for document in task.documents
                 for passage in cut_passages(document.id, document.title, document.text)
             ]
+            nearest = partial(nearest_among, passages, embed=self._embed)
+            query = conversation_query(task.history, task.question, nearest)
             evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
         assistant = self.assistant.using(self.retrievers.get(POOL), generator)
         return turn_sample(assistant, item, task.history, task.question, evidence, trusted=evidence is not None)

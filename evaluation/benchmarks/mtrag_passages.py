@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
@@ -19,7 +20,7 @@ from turnmark.evaluation.benchmarks.turns import PASSAGES
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.runs.passages import OFFICIAL, CorpusTexts, Without
 from turnmark.evaluation.runs.request import EvalRequest
-from turnmark.retrieval.task_passages import Embed, hits_of, ranked_by
+from turnmark.retrieval.task_passages import Embed, hits_of, nearest_among, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 SEARCHING = ("reference+rag", "rag")
@@ -148,8 +149,10 @@ class Shown:
         """Add to passages that our retrievers did not find the cosines by which the turn decides."""
         if self.embed is None or not hits:
             return hits
-        queries = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
-        ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], queries, self.embed)}
+        passages = [hit.passage for hit in hits]
+        nearest = partial(nearest_among, passages, embed=self.embed)
+        queries = list(dict.fromkeys((task.question, understand(task.history, task.question, nearest).rewrite)))
+        ranked = {hit.passage.id: hit for hit in ranked_by(passages, queries, self.embed)}
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
     def _recorded_passages(self, turn: MtragTurn) -> list[tuple[ContextRef, Passage]]:

@@ -102,6 +102,10 @@ class OneAtATime(RetrieverWrapper):
         with self._lock:
             return super().search(queries, k)
 
+    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
+        with self._lock:
+            return super().nearest(texts)
+
     def titles(self) -> list[str]:
         with self._lock:
             return super().titles()

@@ -15,13 +15,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora.mtrag import Task
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.types import Retriever
+from turnmark.retrieval.types import Query, Retriever, nearest_of
 from turnmark.retrieval.views import Views
 
 SPECS = {"conversational?rerank=none": 25, "conversational": 300}
@@ -51,13 +52,18 @@ def hears(retriever: Retriever) -> Callable[[Task], None]:
     return hear
 
 
+def query_of(retriever: Retriever, task: Task) -> Query:
+    """What the turn searches for."""
+    return conversation_query(task.history, task.question, partial(nearest_of, retriever))
+
+
 def one_by_one(retriever: Retriever, tasks: Sequence[Task], before: Callable[[Task], None]) -> list[float]:
     """What each of the queries takes, its making included."""
     times = []
     for task in tasks:
         before(task)
         began = time.perf_counter()
-        retriever.search([conversation_query(task.history, task.question)], K)
+        retriever.search([query_of(retriever, task)], K)
         times.append(time.perf_counter() - began)
     return times
 
@@ -82,7 +88,7 @@ def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None
     print(f"  {'its processor time':24}mean   {used:7.1f} ms, over all cores: what other work does not change much")
     forget(index)
     began = time.perf_counter()
-    retriever.search([conversation_query(task.history, task.question) for task in tasks], K)
+    retriever.search([query_of(retriever, task) for task in tasks], K)
     batch = time.perf_counter() - began
     cold = one_by_one(retriever, tasks, lambda _: forget(index))
     print(f"  {'nothing remembered':24}{middle_and_p95(cold)}")
