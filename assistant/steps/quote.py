@@ -248,9 +248,7 @@ def quotations(turn: Turn) -> Draft | None:
     return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
 
 
-def _for_part(
-    part: Part, embed: Embed | None, count: int, words: int, earlier: Sequence[Stretch]
-) -> list[Stretch]:
+def _for_part(part: Part, embed: Embed | None, count: int, words: int, earlier: Sequence[Stretch]) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
     wordings = tuple(dict.fromkeys((part.text, part.question)))
