@@ -353,7 +353,10 @@ def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(items[1], Document)
 
 
-def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(tmp_path: Path) -> None:
+def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart, "_worker", None)  # one that other tests left may have grown, and be replaced
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
     apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
     first = apart._worker
