@@ -20,7 +20,9 @@ from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, fuse, top_k_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import rebuild_command
+from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.views import REMEMBERED
 
 # How deep each list goes into a fusion.
 DEPTH = 1000
@@ -47,6 +49,7 @@ class IndexRetriever:
 
     def __init__(self, name: str, index: Index) -> None:
         self.name, self.index = name, index
+        self._nearest: Cache[str, float] = Cache(self._cosines, REMEMBERED)
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         """Return the `k` best rows for each query, in the order of the queries."""
@@ -78,8 +81,9 @@ class IndexRetriever:
 
     def nearest(self, texts: Sequence[str]) -> list[float]:
         """The cosine of each text with the passage nearest to it; none if the index has no vectors."""
-        if not self.index.manifest.embedder:
-            return []
+        return self._nearest.get(texts) if self.index.manifest.embedder else []
+
+    def _cosines(self, texts: Sequence[str]) -> list[float]:
         vectors = np.stack([view.vector for view in self.index.views.of([("", text) for text in texts])])
         found = DenseRanker(self.index).nearest(vectors, [Query(text=text) for text in texts], 1)
         return [float(rows.scores[0]) if len(rows.scores) else 0.0 for rows in found]

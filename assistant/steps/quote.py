@@ -23,13 +23,15 @@ MOST_PARTS = 2
 LONGEST_BLOCK = 160
 """Words of a list or table that is quoted complete; of a longer one, the rows around the best one."""
 UNSURE = "I am not sure this answers it. The nearest I found:"
-SECOND = 0.7
+SECOND = 0.8
 """Share of the best score from which a second stretch is quoted."""
 _NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
 """Pages of a wiki or site that hold its links: quoted only if no other page is as near."""
-WORDS_WEIGHT, RANK_COST = 0.5, 0.07
-"""Of the shared words, with 1 for the cosine of the line; and what each rank of its passage among the hits takes off.
-Chosen on the tuning halves of the conversations (docs/measured.md)."""
+WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
+"""Of the shared words, and of the rank of the hit, with 1 for the cosine of the line. Chosen on the tuning halves of
+the conversations and checked by which passages are quoted on MTRAG (docs/measured.md)."""
+FEW = 6
+"""A shorter list of hits is rated as one of so many: the second of two is no worse than the second of six."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,12 @@ def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | Non
         return []
     texts = [line.text for _, line in pool]
     above = [" › ".join(filter(None, (hits[at].passage.title, line.section))) for at, line in pool]
+    ranks = [1 - at / max(len(hits), FEW) for at, _ in pool]
     shares = _shares(questions, texts, above)
     cosines = _cosines(questions, texts, embed) if embed else [0.0] * len(pool)
     scores = [
-        cosine + WORDS_WEIGHT * share - RANK_COST * rank
-        for (rank, _), cosine, share in zip(pool, cosines, shares, strict=True)
+        cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
+        for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
     ]
     ranked = sorted(range(len(pool)), key=lambda at: (-scores[at], at))
     return [RatedLine(*pool[at], scores[at]) for at in ranked]

@@ -15,7 +15,7 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.history import sections_room
-from turnmark.assistant.steps.understand import Nearest, not_known, rewrite_by_rules, understand
+from turnmark.assistant.steps.understand import Nearest, not_known, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.text import words
@@ -40,14 +40,16 @@ def turn_query(
     """
     rewrites = [understanding.rewrite]
     if not understanding.topic:
-        rewrites.append(rewrite_by_rules(history, message, nearest))
+        rewrites.append(with_topic(history, message, nearest)[1])
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
 
 def conversation_query(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> Query:
     """The query of the turn without a model: what `--query assistant` measures."""
-    return turn_query(understand(history, message, nearest), history, message, nearest)
+    understood = understand(history, message, nearest)
+    variants = () if understood.standalone else (understood.rewrite,)
+    return Query(text=message, history=tuple(history), standalone=understood.standalone, variants=variants)
 
 
 class SearchOnce:
