@@ -119,6 +119,28 @@ def test_a_second_quotation_comes_only_if_it_adds_to_the_first():
     assert cited_numbers(said("When do machines go back?", TOOLS, hit("Otters swim.", n=2))) == [1]
 
 
+def test_a_passage_far_down_the_list_must_be_nearer_by_more():
+    first = hit("Saws are lent on Mondays.", "Saws")
+    nearer = hit("Saws of the workshop are lent on Fridays.", "Saws", n=2)
+    others = [hit(f"Otter {n} swims.", n=n) for n in range(3, 9)]
+    question = "When are saws of the workshop lent?"
+    for hits, day in (((first, nearer, *others), "Fridays"), ((first, *others, nearer), "Mondays")):
+        assert day in said(question, *hits).split("\n\n")[0]
+
+
+def test_a_message_of_two_parts_may_get_two_stretches_for_each():
+    rows = [("saw", "Monday", "gate"), ("saw", "Friday", "till"), ("drill", "Sunday", "shed"), ("drill", "May", "barn")]
+    hits = [
+        hit(f"The {tool} is lent on {day}. Ask at the {at}.", tool, n=n) for n, (tool, day, at) in enumerate(rows, 1)
+    ]
+    saws, drills = part("When is the saw lent?", *hits[:2]), part("When is the drill lent?", *hits[2:])
+    two, three = quoted_for(saws, drills), quoted_for(saws, drills, part("When is the drill oiled?", *hits[2:]))
+    assert two is not None
+    assert three is not None
+    assert [day in two.text for _, day, _ in rows] == [True] * 4
+    assert [day in three.text for _, day, _ in rows] == [True, False, True, False]
+
+
 def test_a_page_of_links_is_quoted_only_if_no_other_is_as_near():
     menu = hit("- When machines go back\n- Where machines go back, and who takes the key", "Menu")
     menu = menu.model_copy(update={"passage": menu.passage.model_copy(update={"id": "m-0", "document": "a/_Menu.md"})})

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
+from tests.opened import assistant_over
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.assistant.steps.understand import topic_terms, understand, wants_procedure
+from turnmark.assistant.steps.understand import BETTER, leans, topic_terms, understand, wants_procedure
+from turnmark.corpora.types import Message
 
 RECIPE = conversation("How do I make Älplermagronen?", "Fry bacon, add potatoes, milk and macaroni.")
 
@@ -73,6 +75,47 @@ def test_the_topic_is_that_of_the_last_answered_question_with_what_it_leaned_on(
     assert topic_terms(conversation(*office)) == ("open", "ferry", "office", "Kelmouth")
     granola = ("How do I make granola?", "Toast oats.", "Who won the 1998 World Cup?", "I don't know: nothing there.")
     assert topic_terms(conversation(*granola)) == ("granola",)
+    assert topic_terms(conversation(*granola, "Thanks!", "Welcome.", "as a list please", "- Toast oats.")) == (
+        "granola",
+    )
+    switch = (*office, "How many stone steps has the lighthouse?", "104.")
+    assert topic_terms(conversation(*switch)) == ("stone", "steps", "lighthouse")
+
+
+TALK = (
+    ("How do I sharpen a chisel?", ()),
+    ("which stone first?", ("sharpen", "chisel")),
+    ("When does the ferry sail in winter?", ()),
+    ("and in summer?", ("ferry", "sail", "winter")),
+    ("how much is a ticket?", ("summer", "ferry", "sail", "winter")),
+    ("How do I borrow a tool from the workshop?", ()),
+    ("and if I break it?", ("borrow", "tool", "workshop")),
+)
+
+
+@pytest.mark.usefixtures("in_demo_home")
+def test_a_new_topic_takes_over_and_a_follow_up_follows_the_last_exchange():
+    assistant = assistant_over("demo")
+    history: list[Message] = []
+    for message, topic in TALK:
+        understood = assistant.find(history, message).understanding
+        assert (message, understood.topic, understood.standalone) == (message, topic, not topic)
+        reply = assistant.reply(history, message)
+        history += [Message(role="user", content=message), Message(role="assistant", content=reply.text)]
+
+
+def test_the_better_found_wins():
+    def nearest(alone, behind_topic):
+        return lambda texts: [behind_topic if "till" in text.split() else alone for text in texts]
+
+    topic, short, long = ("till",), "minimum ram", "which stone steps lead up to the old lighthouse"
+    assert not leans(short, topic, nearest(0.4, 0.4))
+    assert leans(short, topic, nearest(0.4, 0.41))
+    assert leans(long, topic, nearest(0.4, 0.4 + BETTER + 0.01))
+    assert not leans(long, topic, nearest(0.4, 0.4 + BETTER - 0.01))
+    assert leans("is it open", topic, nearest(0.9, 0.1))
+    assert leans(short, topic)
+    assert not leans(long, topic)
 
 
 @pytest.mark.parametrize(

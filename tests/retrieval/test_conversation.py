@@ -15,7 +15,7 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.types import Hit, Query, RetrieverWrapper, nearest_of
 
 DOCUMENTS = {
     "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",
@@ -79,6 +79,24 @@ def test_every_hit_says_which_lists_had_it(index: Index) -> None:
     message, rewrite = (spoken.vector for spoken in index.views.of([("", query.text), ("", query.variants[0])]))
     vector = content("notes")[best.passage.id]
     assert best.similarity == pytest.approx(max(float(message @ vector), float(rewrite @ vector)), abs=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["conversational", "conversational?rerank=none", "hybrid"])
+def test_how_near_the_nearest_passage_is(index: Index, spec: str) -> None:
+    texts = ("What do bees eat in autumn?", "How long does it take?", "", "What do bees eat in autumn?")
+    retriever = open_retriever(spec, index)
+    vectors = [view.vector for view in index.views.of([("", text) for text in texts])]
+    passages = np.stack(list(content("notes").values()))
+    expected = [float((passages @ vector).max()) for vector in vectors]
+    assert nearest_of(retriever, texts) == pytest.approx(expected, abs=1e-5)
+    assert nearest_of(RetrieverWrapper(retriever), texts) == nearest_of(retriever, texts)
+    assert expected[0] > expected[1]
+
+
+def test_how_near_is_not_known_without_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    build_index(write(tmp_path / "notes", **DOCUMENTS), "words", retriever="bm25")
+    assert nearest_of(open_retriever("bm25", open_index("words")), ["bees"]) == []
 
 
 def test_a_batch_finds_what_its_queries_find_alone(index: Index) -> None:

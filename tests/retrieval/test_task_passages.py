@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.task_passages import Cache, by_list, cut_passages, hits_of, ranked_by
+from turnmark.retrieval.task_passages import Cache, by_list, cut_passages, hits_of, nearest_among, ranked_by
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:
@@ -33,6 +33,12 @@ def test_ties_stay_in_the_order_given_and_no_embedder_means_no_ranking():
     assert [hit.passage.document for hit in ranked_by(equal, ["0"], Angles())] == ["b", "a", "c"]
     assert ranked_by(equal, ["0"], None) == hits_of(equal)
     assert ranked_by([], ["0"], Angles()) == []
+
+
+def test_how_near_the_nearest_of_some_passages_is():
+    passages = [passage("90", "a"), passage("30", "b")]
+    assert nearest_among(passages, ["0", "90"], Angles()) == pytest.approx([math.sqrt(3) / 2, 1])
+    assert nearest_among(passages, ["0"], None) == nearest_among([], ["0"], Angles()) == []
 
 
 def test_each_document_is_embedded_by_itself_and_once():
