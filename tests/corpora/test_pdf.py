@@ -353,10 +353,7 @@ def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(items[1], Document)
 
 
-def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(apart, "_worker", None)  # one that other tests left may have grown, and be replaced
+def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
     apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
     first = apart._worker
@@ -369,6 +366,16 @@ def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(
         apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
     assert apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf").text == "The gates are shut."
     assert apart._worker is not first
+
+
+def test_the_size_of_the_process_that_reads_a_folder_ends_no_worker(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
+    apart._end()
+    large = b"x" * (apart.KEPT + 1)  # Linux counts it as the worker's largest size, too
+    apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
+    del large
+    assert apart._worker is not None
+    assert not apart._worker.ended
 
 
 def test_a_file_that_may_not_be_opened(tmp_path: Path) -> None:
