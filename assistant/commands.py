@@ -129,7 +129,8 @@ def _answer(assistant: Assistant, past: list[Message], question: str, as_json: b
 
     from turnmark.assistant.repl.screen import TurnView
 
-    with TurnView(Console(highlight=False), streaming=assistant.generator is not None) as view:
+    streaming = assistant.generator is not None
+    with TurnView(Console(highlight=False), streaming=streaming, index=assistant.index) as view:
         view.finish(assistant.reply(past, question, view.on_event))
 
 

@@ -20,6 +20,7 @@ from turnmark.core.console import inert
 from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
+from turnmark.retrieval.index import Index
 
 FORMAT = 1
 Rating = Literal["good", "neutral", "bad"]
@@ -190,6 +191,15 @@ def sources_used(reply: Reply) -> list[Citation]:
     """The citations that the answer or a step of it refers to, by number."""
     used = set(cited_numbers(reply.answer)) | {n for step in reply.procedure for n in step.citations}
     return [citation for citation in reply.citations if citation.n in used]
+
+
+def link(index: Index | None, citation: Citation) -> str:
+    """A URL that opens the file of a source, a PDF at the page; "" if the file is not there."""
+    file = index.source_file(citation.path) if index else None
+    if file is None or file.suffix == ".jsonl":  # a row of a corpus is no place to open
+        return ""
+    page = f"#page={citation.page}" if citation.page and file.suffix.lower() == ".pdf" else ""
+    return file.as_uri() + page
 
 
 def cite(citation: Citation, section: bool = True) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from turnmark.assistant.config import PASSAGES, AssistantConfig
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.pages import cited_page
 from turnmark.assistant.types import (
     GROUNDED,
     Checks,
@@ -278,7 +279,7 @@ class Turn:
             question=self.message,
             answer=self.draft.text,
             procedure=self.draft.procedure,
-            citations=tuple(_citation(n, hit) for n, hit in enumerate(self.hits, 1)) if cites else (),
+            citations=tuple(_citation(n, hit, self.draft.text) for n, hit in enumerate(self.hits, 1)) if cites else (),
             decision=self.judgement.decision,
             rewrite=self.understanding.rewrite,
             sub_questions=self.sub_questions,
@@ -297,8 +298,8 @@ class Turn:
         )
 
 
-def _citation(number: int, hit: Hit) -> Citation:
+def _citation(number: int, hit: Hit, answer: str) -> Citation:
     fields: Mapping[str, Any] = {
-        name: getattr(hit.passage, name) for name in Citation.model_fields if name not in ("n", "score")
+        name: getattr(hit.passage, name) for name in Citation.model_fields if name not in ("n", "score", "page")
     }
-    return Citation(n=number, score=hit.score, **fields)
+    return Citation(n=number, score=hit.score, page=cited_page(hit.passage, number, answer), **fields)

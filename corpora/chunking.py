@@ -69,6 +69,7 @@ def _passage(document: Document, start: int, end: int, title: str, section: str)
         path=document.path,
         section=section,
         page=bisect_right(document.pages, start) or 1 if document.pages else None,
+        page_starts=tuple(offset for offset in document.pages[1:] if start < offset < end),
         date=document.date,
     )
 

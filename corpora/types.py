@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import Field
@@ -57,6 +58,9 @@ class Passage(Record):
     path: str = ""
     section: str = Field(default="", description="headings that apply to all of the text, joined by ' › '")
     page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
+    page_starts: tuple[int, ...] = Field(
+        default=(), description="offsets in the document at which the pages after `page` begin, within the text"
+    )
     date: str = Field(default="", description="date of the document")
 
     @property
@@ -71,6 +75,14 @@ class Passage(Record):
         if not self.heading or self.text.lstrip("# \n").startswith(self.title or "\0"):
             return self.text
         return f"{self.heading}\n{self.text}"
+
+    def page_texts(self) -> list[tuple[int, str]]:
+        """Each page that the text is on, and what of the text is on it; empty without pages."""
+        if self.page is None:
+            return []
+        cuts = [self.start, *self.page_starts, self.end]
+        spans = pairwise(cut - self.start for cut in cuts)
+        return [(self.page + at, self.text[start:end]) for at, (start, end) in enumerate(spans)]
 
     @property
     def content_hash(self) -> str:

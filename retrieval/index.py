@@ -182,6 +182,13 @@ class Index:
         """The titles of the documents, largest first; empty if the index has too many documents to list."""
         return self.store.titles() if self.manifest.documents <= MOST_TITLED else []
 
+    def source_file(self, path: str) -> Path | None:
+        """Return the file of the source at a passage's `path`; None if it is not there, or lies outside the source."""
+        source = Path(self.manifest.source)
+        folder = source.parent if source.is_file() else source
+        file = (folder / path).resolve()
+        return file if path and file.is_file() and file.is_relative_to(folder.resolve()) else None
+
     def neighbours(self, passage: Passage) -> list[Passage]:
         """Return all passages of the same document, in reading order."""
         return self.store.of_document(passage.document)

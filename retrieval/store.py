@@ -19,7 +19,7 @@ from turnmark.corpora.types import Passage
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")
 
-_FIELDS = ("id", "document", "title", "text", "start", "end", "path", "section", "page", "date")
+_FIELDS = ("id", "document", "title", "text", "start", "end", "path", "section", "page", "page_starts", "date")
 _COLUMNS = ", ".join(f'"{name}"' for name in _FIELDS)
 _LISTED = "(SELECT value FROM json_each(?))"
 
@@ -27,7 +27,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
     "row" INTEGER PRIMARY KEY, "id" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
     "text" TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL, "path" TEXT NOT NULL,
-    "section" TEXT NOT NULL, "page" INTEGER, "date" TEXT NOT NULL, "hash" TEXT NOT NULL
+    "section" TEXT NOT NULL, "page" INTEGER, "page_starts" TEXT NOT NULL, "date" TEXT NOT NULL, "hash" TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
 CREATE INDEX IF NOT EXISTS by_hash ON passages ("hash");
@@ -64,7 +64,8 @@ class PassageStore:
 
     def _passage(self, values: Sequence[Any]) -> Passage:
         try:
-            return Passage(**dict(zip(_FIELDS, values, strict=True)))
+            fields = dict(zip(_FIELDS, values, strict=True))
+            return Passage(**fields | {"page_starts": json.loads(fields["page_starts"])})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise TurnmarkError(
@@ -170,7 +171,8 @@ class PassageStore:
         doubled = []
         with self._lock, self._db:
             for passage in passages:
-                values = [getattr(passage, name) for name in _FIELDS]
+                fields = {name: getattr(passage, name) for name in _FIELDS}
+                values = (fields | {"page_starts": json.dumps(passage.page_starts)}).values()
                 marks = ",".join("?" * (len(values) + 1))
                 cursor = self._db.execute(
                     f'INSERT OR IGNORE INTO passages ({_COLUMNS}, "hash") VALUES ({marks})',

@@ -108,7 +108,7 @@ class Chat:
         try:
             with (
                 quiet_keyboard() if self.interactive else nullcontext(),
-                TurnView(self.console, streaming=self.assistant.generator is not None) as view,
+                TurnView(self.console, self.assistant.generator is not None, self.assistant.index) as view,
             ):
                 reply = turn(history, message, on_event)
                 view.finish(reply)

@@ -26,14 +26,16 @@ from rich.live import Live
 from rich.markdown import CodeBlock, Heading, ListElement, Markdown, MarkdownElement
 from rich.padding import Padding
 from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.session import cite, says_same, sources_used
+from turnmark.assistant.session import cite, link, says_same, sources_used
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.console import inert, printable
 from turnmark.corpora.text import lines
+from turnmark.retrieval.index import Index
 
 # What is being done after an event of a step has come: an event reports the end of its step.
 _NEXT = {"understand": "searching …", "retrieve": "reading …", "decide": "writing …", "answer": "checking …"}
@@ -43,7 +45,7 @@ CALL = re.compile(r"(?:search|read|documents): ")
 """How the event of a call that a model makes to look at the documents begins."""
 
 
-def say(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+def say(console: Console, text: str, style: str | Style = "", indent: int = 0) -> None:
     """A line or more to the person; on a terminal every line of it is indented."""
     if console.is_terminal:
         console.print(Padding(Text(text, style=style), (0, 0, 0, indent)) if indent else Text(text, style=style))
@@ -56,10 +58,11 @@ class TurnView:
 
     Args:
         streaming: the answer is drawn as it comes, not when it has been checked.
+        index: whose files the sources are linked to; None: to none.
     """
 
-    def __init__(self, console: Console, streaming: bool) -> None:
-        self._console = console
+    def __init__(self, console: Console, streaming: bool, index: Index | None = None) -> None:
+        self._console, self._index = console, index
         moving = console.is_terminal and not console.is_dumb_terminal
         self._moving, self._streaming = moving, streaming and moving
         self._stream = MarkdownStream(console)
@@ -118,7 +121,9 @@ class TurnView:
             self._line(f"not in the documents: {inert(sentence)}")
         quoted = any(heading for heading, _ in split_quotations(reply))
         for source in sources_used(reply):
-            self._line(f"[{source.n}] {cite(source, section=not quoted)}", indent=2)
+            url = link(self._index, source) if self._moving else ""
+            style = Style(dim=True, link=url or None)
+            self._line(f"[{source.n}] {cite(source, section=not quoted)}", style, indent=2)
         self._line(checks_line(reply))
 
     def _stop(self) -> None:
@@ -126,7 +131,7 @@ class TurnView:
         self._calls, self._doing = [], ""
         self._live.stop()
 
-    def _line(self, text: str, style: str = "dim", indent: int = 0) -> None:
+    def _line(self, text: str, style: str | Style = "dim", indent: int = 0) -> None:
         self._stream.end()  # never in the middle of the answer
         say(self._console, text, style, indent)
 

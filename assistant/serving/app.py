@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
@@ -26,6 +27,7 @@ from starlette.responses import StreamingResponse
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.assistant.serving.guard import Guard
+from turnmark.assistant.serving.pictures import cited_page_picture, parse_picture_request
 from turnmark.assistant.serving.reply import ReplyForm, error, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request
 from turnmark.assistant.types import Event, Reply
@@ -161,6 +163,12 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
             message = f"The model does not exist; the model served here is {model!r}"
             raise Refusal(message, "model", 404, "model_not_found")
         return json_response(_model(assistant))
+
+    @app.get("/v1/picture")
+    async def picture(request: Request) -> Response:
+        asked = parse_picture_request(request.query_params)
+        assert assistant.index is not None, "a server is opened over an index"
+        return Response(await run_in_threadpool(cited_page_picture, assistant.index, asked), media_type="image/png")
 
     @app.get("/healthz")
     async def health() -> Response:

@@ -290,4 +290,21 @@ def join_passages(passages: Sequence[Passage]) -> Passage:
     for before, after in pairwise(passages):
         gap = after.start - before.end  # white space, of which an indent may be a part
         text += "\n" * min(gap, 2) + " " * (gap - 2) + after.text
-    return head.model_copy(update={"id": f"{head.document}-{head.start}-{tail.end}", "text": text, "end": tail.end})
+    return head.model_copy(
+        update={
+            "id": f"{head.document}-{head.start}-{tail.end}",
+            "text": text,
+            "end": tail.end,
+            "page_starts": _joined_page_starts(passages),
+        }
+    )
+
+
+def _joined_page_starts(passages: Sequence[Passage]) -> tuple[int, ...]:
+    """Where pages begin in passages that follow each other; a page may begin between two of them."""
+    starts = list(passages[0].page_starts)
+    for before, after in pairwise(passages):
+        last = (before.page or 0) + len(before.page_starts)
+        starts += [after.start] * ((after.page or 0) - last)
+        starts += after.page_starts
+    return tuple(starts)

@@ -7,6 +7,7 @@ sides write a line of JSON for each message.
 from __future__ import annotations
 
 import atexit
+import base64
 import errno
 import json
 import os
@@ -49,7 +50,20 @@ def read_apart(kind: str, path: Path, relative: str) -> Document:
         OSError: it cannot be opened.
     """
     with _lock:
-        return _running().read(kind, path, relative)
+        message = _running().ask({"kind": kind, "path": str(path.absolute()), "relative": relative})
+    return Document.model_validate(message["document"])
+
+
+def draw_page(path: Path, page: int, marked: str) -> bytes:
+    """A page of a PDF as a PNG, with the words of a passage marked; see `turnmark.corpora.readers.pdf.picture`.
+
+    Raises:
+        Unreadable: it cannot be drawn, or not within the limits.
+        OSError: it cannot be opened.
+    """
+    with _lock:
+        message = _running().ask({"kind": "picture", "path": str(path.absolute()), "page": page, "marked": marked})
+    return base64.b64decode(message["png"])
 
 
 class _Worker:
@@ -72,12 +86,12 @@ class _Worker:
         threading.Thread(target=_collect, args=(output, self._messages), daemon=True).start()
         self.ended = False
 
-    def read(self, kind: str, path: Path, relative: str) -> Document:
-        """Have one file read."""
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request about one file."""
         page, pages = 0, 0
         began = time.monotonic()
         try:
-            self._input.write(_line({"kind": kind, "path": str(path.absolute()), "relative": relative}))
+            self._input.write(_line(request))
             self._input.flush()
             while True:
                 left = min(STEP, TOTAL - (time.monotonic() - began))
@@ -102,7 +116,7 @@ class _Worker:
             raise OSError(message["errno"], os.strerror(message["errno"]))
         if "unreadable" in message:
             raise Unreadable(message["unreadable"], message["line"], message["binary"])
-        return Document.model_validate(message["document"])
+        return message
 
     def _crashed(self, page: int) -> Unreadable:
         self.end()
@@ -176,6 +190,11 @@ def _answer(request: dict[str, Any], output: IO[bytes]) -> dict[str, Any]:
             output.flush()
 
     try:
+        if request["kind"] == "picture":
+            from turnmark.corpora.readers.pdf.picture import page_picture
+
+            picture = page_picture(Path(request["path"]), request["page"], request["marked"])
+            return {"png": base64.b64encode(picture).decode("ascii")}
         document = _reader(request["kind"])(Path(request["path"]), request["relative"], progress)
         return {"document": document.model_dump(mode="json")}
     except Unreadable as error:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from PIL import Image
 
 from tests.assistant.serving import Server, serving
+from tests.assistant.test_pages import write_manual
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.servers import Say, ScriptedServer
+from turnmark.corpora.readers.pdf.picture import YELLOW
 from turnmark.retrieval.build import build_index
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
@@ -32,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, endpoint: ScriptedServer) -
     home = tmp_path_factory.mktemp("home")
     notes = tmp_path_factory.mktemp("notes")
     (notes / "knife.md").write_text(
-        f"# Knives {EVIL}\n\nTo sharpen a knife, lay the stone in water, then draw the blade. {EVIL}\n"
+        f"# Knives {EVIL}\n\nTo sharpen a knife, lay the stone in water, then draw the blade. `{EVIL}`\n"
     )
     secret = home / "token"
     secret.write_text(TOKEN)
@@ -113,6 +116,7 @@ def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width,
     assert EVIL in text(chromium, ".source.found blockquote")
     assert "knife.md" in text(chromium, ".source .where")
     chromium.run("document.querySelectorAll('details.more').forEach((one) => { one.open = true; })")
+    chromium.wait(lambda: text(chromium, ".trace"))
     trace = text(chromium, ".trace")
     assert "How do I sharpen a knife?" in trace
     assert "retrieve" in trace
@@ -137,9 +141,30 @@ def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width,
     assert chromium.picture(tmp_path / "page.png").stat().st_size > 5000
 
 
+def test_a_source_of_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkeypatch, chromium):
+    write_manual(tmp_path / "wheel.pdf")
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    build_index(tmp_path / "wheel.pdf", "demo", retriever="bm25")
+    secret = tmp_path / "token"
+    secret.write_text(TOKEN)
+    secret.chmod(0o600)
+    with serving(tmp_path / "home", "--token", str(secret)) as running:
+        opened(chromium, running)
+        ask(chromium, "How are the wheel nuts tightened crosswise?")
+        done(chromium)
+        chromium.run("document.querySelector('.cite').focus(); 1")
+        enter(chromium)
+        chromium.wait(lambda: count(chromium, ".source.found img.page"))
+        chromium.wait(lambda: chromium.run("document.querySelector('img.page').naturalWidth") == 1200)
+        assert chromium.run("document.querySelector('img.page').alt").endswith("of wheel.pdf, with the passage marked")
+        assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
+        picture = chromium.picture(tmp_path / "page.png")
+        assert YELLOW in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
+
+
 def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
     opened(chromium, server)
-    endpoint.replies = [Say("Lay the stone in water. [1] And wait.", stall=20)]
+    endpoint.replies = [Say("{}"), Say("Lay the stone in water. [1] And wait.", stall=20)]  # the first understands
     endpoint.disconnected.clear()
     typed(chromium, "How do I sharpen a knife?")
     enter(chromium)

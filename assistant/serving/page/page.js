@@ -204,6 +204,7 @@ class Turn {
       const made = el("details", used.has(one.n) ? "source" : "source unused",
         el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
       made.lastChild.tabIndex = 0;
+      if (one.page && /\.pdf$/i.test(one.path)) made.addEventListener("toggle", () => picture(made, one), { once: true });
       this.sources.set(one.n, made);
       box.append(made);
     }
@@ -231,6 +232,21 @@ class Turn {
   }
 }
 
+// The page that a source is on, with the passage marked.
+async function picture(source, one) {
+  const query = new URLSearchParams({ document: one.document, page: one.page, start: one.start, end: one.end });
+  try {
+    const answer = await fetch(`v1/picture?${query}`, { headers: bearer() });
+    if (!answer.ok) throw await refused(answer);
+    const drawn = el("img", "page");
+    drawn.alt = `Page ${one.page} of ${one.path}, with the passage marked`;
+    drawn.src = URL.createObjectURL(await answer.blob());
+    source.append(drawn);
+  } catch (error) {
+    source.append(el("p", "dim", error instanceof Refused ? error.message : "The page could not be loaded."));
+  }
+}
+
 function foot(reply, sections) {
   const said = sections ? [`${sections} section${sections === 1 ? "" : "s"}`] : [];
   if (reply.sub_questions.length > 1) said.push(`${reply.sub_questions.filter((one) => one.answered).length}/${reply.sub_questions.length} parts`);
@@ -242,7 +258,6 @@ function traced(reply, calls) {
   const box = el("div", "trace"), trace = reply.trace, judged = trace.judgement;
   if (judged) {
     box.append(el("h3", "", "Decision"), el("p", "", `${judged.decision}, confidence ${judged.confidence.toFixed(2)}: ${judged.reason}`));
-    if (judged.missing.length) box.append(el("p", "dim", `missing: ${judged.missing.join(", ")}`));
   }
   if (reply.sub_questions.length > 1) {
     box.append(el("h3", "", "Parts"));

@@ -1,0 +1,130 @@
+"""A page of a PDF as a picture on which a passage is marked, as with a highlighter."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+from PIL import Image, ImageChops, ImageDraw
+
+from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS
+from turnmark.corpora.readers.prose import Unreadable
+
+WIDTH = 1200  # pixels of the picture
+MAX_HEIGHT = 4000  # pixels: a roll of paper is drawn smaller
+MAX_WORDS = 5000  # of a page and of a passage that are compared
+RUN = 4  # words in the same order: a shorter run is by chance
+YELLOW = (255, 235, 120)
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
+
+
+@dataclass
+class _PageWord:
+    text: str
+    boxes: list[Box]
+
+
+def page_picture(path: Path, number: int, marked: str) -> bytes:
+    """Draw a page as PNG.
+
+    Args:
+        number: of the page, from 1.
+        marked: text of a passage; its words are marked where they follow each other on the page.
+
+    Raises:
+        Unreadable: it is no PDF that can be drawn, or has no such page.
+    """
+    try:
+        with pypdfium2.PdfDocument(path) as document:
+            if not 1 <= number <= len(document):
+                raise Unreadable(f"has no page {number}; it has {len(document)}")
+            page = document[number - 1]
+            width, height = page.get_size()
+            scale = min(WIDTH / max(width, 1), MAX_HEIGHT / max(height, 1))
+            image = page.render(scale=scale).to_pil().convert("RGB")
+            boxes = marked_boxes(list(_words(page, image.size)), _plain_words(marked))
+    except pypdfium2.PdfiumError as error:
+        raise Unreadable(f"cannot be drawn ({error})") from error
+    return _png(image, boxes)
+
+
+def _png(image: Image.Image, boxes: Sequence[Box]) -> bytes:
+    marks = Image.new("RGB", image.size, "white")
+    draw = ImageDraw.Draw(marks)
+    for left, top, right, bottom in boxes:
+        draw.rectangle((left - 2, top - 2, right + 2, bottom + 2), fill=YELLOW)
+    buffer = io.BytesIO()
+    ImageChops.multiply(image, marks).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[Box]:
+    """The boxes of those words of a page that a passage has in the same order, joined where they are neighbours."""
+    page, passage = page[:MAX_WORDS], passage[:MAX_WORDS]
+    matcher = SequenceMatcher(None, [word.text for word in page], passage, autojunk=False)
+    shortest = min(RUN, len(passage))
+    boxes: list[Box] = []
+    for match in matcher.get_matching_blocks():
+        if match.size >= max(shortest, 1):
+            found = page[match.a : match.a + match.size]
+            boxes += _joined(box for word in found for box in word.boxes)
+    return boxes
+
+
+def _joined(boxes: Iterator[Box]) -> list[Box]:
+    """Boxes that follow each other on one line as one."""
+    joined: list[Box] = []
+    for left, top, right, bottom in boxes:
+        if joined:
+            before = joined[-1]
+            same_line = min(bottom, before[3]) - max(top, before[1]) > 0.5 * min(bottom - top, before[3] - before[1])
+            if same_line and left >= before[0] and left - before[2] < 2 * (before[3] - before[1]):
+                joined[-1] = (before[0], min(top, before[1]), max(right, before[2]), max(bottom, before[3]))
+                continue
+        joined.append((left, top, right, bottom))
+    return joined
+
+
+def _plain_words(text: str) -> list[str]:
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(char if char.isalnum() else " " for char in plain).split()
+
+
+def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
+    """The words of a page with the boxes of their characters, in pixels of its picture."""
+    text = page.get_textpage()
+    try:
+        word = _PageWord("", [])
+        for index in range(min(text.count_chars(), MAX_CHARS)):
+            char = _plain_words(chr(pdfium.FPDFText_GetUnicode(text, index)))
+            if char:
+                word.text += char[0]
+                word.boxes.append(_box(page, size, text.get_charbox(index)))
+            elif word.text:
+                yield _PageWord(word.text, _joined(iter(word.boxes)))
+                word = _PageWord("", [])
+        if word.text:
+            yield _PageWord(word.text, _joined(iter(word.boxes)))
+    finally:
+        text.close()
+
+
+def _box(page: pypdfium2.PdfPage, size: tuple[int, int], box: Sequence[float]) -> Box:
+    """A box of the page's own coordinates in pixels; pdfium turns it as it turns the page."""
+    corners = [_pixel(page, size, box[0], box[1]), _pixel(page, size, box[2], box[3])]
+    xs, ys = [x for x, _ in corners], [y for _, y in corners]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _pixel(page: pypdfium2.PdfPage, size: tuple[int, int], x: float, y: float) -> tuple[int, int]:
+    across, down = ctypes.c_int(), ctypes.c_int()
+    pdfium.FPDF_PageToDevice(page, 0, 0, *size, 0, x, y, across, down)
+    return across.value, down.value

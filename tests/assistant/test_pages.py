@@ -1,0 +1,176 @@
+"""From a citation to the page that says it: which page, a link to it, a picture of it."""
+
+from __future__ import annotations
+
+import io
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pypdfium2
+import pytest
+from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
+from rich.console import Console
+
+from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.repl.screen import TurnView
+from turnmark.assistant.serving.pictures import PictureRequest, cited_page_picture, parse_picture_request
+from turnmark.assistant.serving.request import Refusal
+from turnmark.assistant.session import link
+from turnmark.assistant.steps.pages import cited_page, cited_text
+from turnmark.assistant.steps.retrieve import join_passages
+from turnmark.assistant.types import Checks, Judgement, Reply, Trace
+from turnmark.core.record import Record
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
+from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import Index, open_index
+
+FIRST = "Loosen the wheel nuts a quarter turn before the car is lifted from the ground."
+SECOND = "Tighten the wheel nuts crosswise to one hundred and twenty newton metres."
+
+
+def write_manual(path: Path) -> None:
+    """A section that runs over two pages."""
+    canvas = Canvas(str(path), pagesize=(400, 500))
+    canvas.setTitle("Changing a wheel")
+    for heading, text, below in (
+        ("Changing a wheel", FIRST, "A torque wrench lies in the boot of the car."),
+        ("", SECOND, "The spare wheel hangs under the floor."),
+    ):
+        canvas.setFont("Helvetica-Bold", 18)
+        canvas.drawString(40, 440, heading)
+        canvas.setFont("Helvetica", 9)
+        canvas.drawString(20, 300, text)
+        canvas.drawString(20, 100, below)
+        canvas.showPage()
+    canvas.save()
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    (tmp_path / "notes").mkdir()
+    write_manual(tmp_path / "notes" / "wheel.pdf")
+    (tmp_path / "notes" / "tyres.md").write_text("# Tyres\n\nWinter tyres go on in October.\n")
+    build_index(tmp_path / "notes", "car", retriever="bm25")
+    return open_index("car")
+
+
+def test_a_passage_knows_where_its_pages_begin() -> None:
+    text = "one one\n\ntwo two\n\nfour four"
+    document = Document(id="a", title="A", text=text, pages=(0, 9, 18, 18))
+    (passage,) = chunk(document, regex_tokens)
+    assert passage.page_texts() == [(1, "one one\n\n"), (2, "two two\n\n"), (3, ""), (4, "four four")]
+
+
+def test_joined_passages_know_the_pages_between_them() -> None:
+    text = "one one\n\ntwo two"
+    pages = (0, 9)
+    document = Document(id="a", title="A", text=text, pages=pages)
+    first = Passage(id="a-0-7", document="a", title="A", text=text[:7], start=0, end=7, page=1)
+    second = Passage(id="a-9-16", document="a", title="A", text=text[9:], start=9, end=16, page=2)
+    joined = join_passages([first, second])
+    assert joined.text == document.text
+    assert joined.page_texts() == [(1, "one one\n\n"), (2, "two two")]
+
+
+def test_the_page_of_a_citation_is_that_of_what_it_says(index: Index) -> None:
+    assistant = open_assistant(AssistantConfig(index="car"), index=index)
+    pages = {
+        question: assistant.reply([], question).citations[0].page
+        for question in ("When do I loosen the wheel nuts?", "How many newton metres for the wheel nuts?")
+    }
+    assert set(pages.values()) <= {1, 2}
+    stored = index.store.of_document("wheel.pdf")
+    joined = join_passages(stored)
+    assert cited_page(joined, 1, f"{FIRST} [1]\n\n{SECOND} [2]") == 1
+    assert cited_page(joined, 1, f"{FIRST} [2]\n\n{SECOND} [1]") == 2
+    assert cited_page(joined, 1, "It says so. [1]") == 1
+
+
+def test_a_mark_counts_for_the_paragraphs_before_it() -> None:
+    answer = "Title\nOne.\n\nTwo.\n\n[1]\n\nThree. [2]"
+    assert cited_text(answer, 1).split() == ["Title", "One.", "Two."]
+    assert cited_text(answer, 2) == "Three."
+
+
+def test_a_source_in_a_terminal_is_a_link_to_its_page(index: Index) -> None:
+    assistant = open_assistant(AssistantConfig(index="car"), index=index)
+    reply = assistant.reply([], "How are the wheel nuts tightened crosswise?")
+    out = io.StringIO()
+    console = Console(file=out, width=100, force_terminal=True, color_system="standard")
+    with TurnView(console, streaming=False, index=index) as view:
+        view.finish(reply)
+    file = (Path(index.manifest.source) / "wheel.pdf").as_uri()
+    assert f";{file}#page=" in out.getvalue()
+    tyres = assistant.reply([], "When do winter tyres go on?").citations[0]
+    assert link(index, tyres) == (Path(index.manifest.source) / "tyres.md").as_uri()
+
+
+def test_no_link_leads_out_of_the_source(index: Index, tmp_path: Path) -> None:
+    (tmp_path / "secret.pdf").write_bytes(b"%PDF")
+    assert index.source_file("../secret.pdf") is None
+    assert index.source_file(str(tmp_path / "secret.pdf")) is None
+    assert index.source_file("gone.pdf") is None
+    assert index.source_file("") is None
+
+
+def marked_share(png: bytes, top: float, bottom: float) -> float:
+    """Share of pixels in a band of a picture that are highlighted."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    band = image.crop((0, int(top * image.height), image.width, int(bottom * image.height)))
+    colours = band.getcolors(band.width * band.height) or []
+    return sum(count for count, colour in colours if colour == YELLOW) / (band.width * band.height)
+
+
+def test_the_picture_of_a_page_has_the_passage_marked(index: Index) -> None:
+    text = "\n".join(passage.text for passage in index.store.of_document("wheel.pdf"))
+    start = index.store.of_document("wheel.pdf")[0].start
+    end = start + text.index("A torque")
+    png = cited_page_picture(index, PictureRequest(document="wheel.pdf", page=1, start=start, end=end))
+    assert png.startswith(b"\x89PNG")
+    assert marked_share(png, 0.37, 0.42) > 0.2
+    assert marked_share(png, 0.7, 0.9) == 0
+
+
+def test_a_turned_page_is_marked_where_its_text_is(tmp_path: Path) -> None:
+    write_manual(tmp_path / "manual.pdf")
+    with pypdfium2.PdfDocument(tmp_path / "manual.pdf") as document:
+        document[0].set_rotation(90)
+        document.save(tmp_path / "turned.pdf")
+    buffer = io.BytesIO(page_picture(tmp_path / "turned.pdf", 1, FIRST))
+    image = Image.open(buffer)
+    assert image.width > image.height
+    column = image.crop((int(0.55 * image.width), 0, int(0.65 * image.width), image.height))
+    assert YELLOW in {colour for _, colour in column.convert("RGB").getcolors(column.width * column.height) or []}
+    assert marked_share(buffer.getvalue(), 0, 1) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({}, "document: Field required; page: Field required; start: Field required; end: Field required"),
+        ({"document": "wheel.pdf", "page": "x", "start": "0", "end": "9"}, "page: Input should be a valid integer"),
+        ({"document": "wheel.pdf", "page": "9", "start": "0", "end": "9"}, "has no page 9; it has 2"),
+        ({"document": "tyres.md", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
+        ({"document": "../home/x.pdf", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
+    ],
+)
+def test_wrong_requests_for_a_picture(index: Index, parameters: dict[str, str], says: str) -> None:
+    with pytest.raises(Refusal) as raised:
+        cited_page_picture(index, parse_picture_request(parameters))
+    assert all(part in str(raised.value) for part in says.split("; "))
+
+
+@pytest.mark.parametrize(
+    ("variable", "record"), [("reply", Reply), ("trace", Trace), ("judged", Judgement), ("reply.checks", Checks)]
+)
+def test_the_page_reads_fields_that_replies_have(variable: str, record: type[Record]) -> None:
+    script = files("turnmark.assistant.serving").joinpath("page", "page.js").read_text(encoding="utf-8")
+    read = set(re.findall(rf"\b{re.escape(variable)}\.(\w+)", script))
+    assert read
+    assert read <= set(record.model_fields)
