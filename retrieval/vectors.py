@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,17 @@ _DIGITS = 6
 def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
     """Write the file of vectors (float32, of length 1), a page at a time, unchanged: a rebuild reads them again."""
     folder.mkdir(parents=True)
-    file = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
-    start = 0
-    for page in pages:
-        file[start : start + len(page)] = stack_vectors(page)
-        start += len(page)
-    file.flush()
+    with _array_file(folder / FILE, np.dtype(np.float32), (rows, dimension)) as file:
+        for page in pages:
+            file.write(stack_vectors(page).tobytes())
+
+
+def _array_file(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> BinaryIO:
+    """An .npy file with its header, to which the rows are to be written: what is mapped instead stays in memory."""
+    file = open(path, "wb")
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_2_0(file, header)
+    return file
 
 
 class FlatVectors:
@@ -186,25 +191,25 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     Args:
         pages: returns the packed tokens of the texts, all of one dimension, a page at a time; called twice.
     """
-    from numpy.lib.format import open_memmap
-
     folder.mkdir()
     heads = np.array([np.frombuffer(packed, dtype=np.int32, count=2) for page in pages() for packed in page])
     dimension = int(heads[0, 1])
     starts = np.concatenate([[0], np.cumsum(heads[:, 0], dtype=np.int64)])
     total = int(starts[-1])
     width = -(-dimension // 8)
-    # One row at least: an empty file cannot be mapped.
-    bits = open_memmap(folder / _BITS, mode="w+", dtype=np.uint8, shape=(max(total, 1), width))
-    ids = open_memmap(folder / _IDS, mode="w+", dtype=np.int32, shape=(max(total, 1),))
-    start = 0
-    for page in pages():
-        for packed in page:
-            signs, text_ids = unpack_tokens(packed)
-            bits[start : start + len(text_ids)], ids[start : start + len(text_ids)] = signs, text_ids
-            start += len(text_ids)
-    bits.flush()
-    ids.flush()
+    rows = max(total, 1)  # an empty file cannot be mapped
+    with (
+        _array_file(folder / _BITS, np.dtype(np.uint8), (rows, width)) as bits,
+        _array_file(folder / _IDS, np.dtype(np.int32), (rows,)) as ids,
+    ):
+        for page in pages():
+            for packed in page:
+                signs, text_ids = unpack_tokens(packed)
+                bits.write(signs.tobytes())
+                ids.write(text_ids.tobytes())
+        if not total:
+            bits.write(bytes(width))
+            ids.write(bytes(4))
     np.save(folder / _STARTS, starts)
     write_json(folder / _ABOUT, {"dimension": dimension})
 
