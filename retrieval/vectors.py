@@ -46,17 +46,16 @@ _DIGITS = 6
 def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
     """Write the file of vectors (float32, of length 1), a page at a time, unchanged: a rebuild reads them again."""
     folder.mkdir(parents=True)
-    with _array_file(folder / FILE, np.dtype(np.float32), (rows, dimension)) as file:
+    with open(folder / FILE, "wb") as file:
+        _write_header(file, np.dtype(np.float32), (rows, dimension))
         for page in pages:
             file.write(stack_vectors(page).tobytes())
 
 
-def _array_file(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> BinaryIO:
-    """An .npy file with its header, to which the rows are to be written: what is mapped instead stays in memory."""
-    file = open(path, "wb")
+def _write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Begin an .npy file, to which the rows are written next. A mapped file would stay in memory instead."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_2_0(file, header)
-    return file
 
 
 class FlatVectors:
@@ -198,10 +197,9 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     total = int(starts[-1])
     width = -(-dimension // 8)
     rows = max(total, 1)  # an empty file cannot be mapped
-    with (
-        _array_file(folder / _BITS, np.dtype(np.uint8), (rows, width)) as bits,
-        _array_file(folder / _IDS, np.dtype(np.int32), (rows,)) as ids,
-    ):
+    with open(folder / _BITS, "wb") as bits, open(folder / _IDS, "wb") as ids:
+        _write_header(bits, np.dtype(np.uint8), (rows, width))
+        _write_header(ids, np.dtype(np.int32), (rows,))
         for page in pages():
             for packed in page:
                 signs, text_ids = unpack_tokens(packed)
