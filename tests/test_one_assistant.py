@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 import turnmark as tm
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.serving.app import Turns, make_app
+from turnmark.assistant.serving.app import make_app
+from turnmark.assistant.serving.turns import Turns
 from turnmark.corpora.text import strip_citations
 
 PASSAGES = {

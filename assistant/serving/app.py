@@ -1,38 +1,27 @@
-"""The server: chat completions, models, health and the page; turns in threads; listening, and an orderly end."""
+"""The server: chat completions, models, health and the page."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import signal
-import socket
-import threading
 import time
-import traceback
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
-from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.pictures import cited_page_picture, parse_picture_request
 from turnmark.assistant.serving.reply import ReplyForm, error, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request
-from turnmark.assistant.types import Event, Reply
-from turnmark.core.console import inert
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.assistant.serving.turns import Turns
+from turnmark.assistant.types import Reply
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -45,89 +34,6 @@ PAGE = {
 }
 BODY = 1_000_000
 """Bytes of a request."""
-IDLE = 1.0
-"""Seconds without news after which whoever listens looks whether its client is still there."""
-CONNECTIONS, HEAD_BYTES, KEEP_ALIVE = 512, 16_384, 20
-"""At once, beyond which they get 503; bytes of a request's head; seconds until an idle connection is closed."""
-GRACE, LAST_WORDS = 10, 5
-"""Seconds that turns at work have to finish when the server is ended; that clients of the others have for the news."""
-
-
-# --- turns -----------------------------------------------------------------------------------------------------------
-
-_ENDED = Refusal("the server was ended before the turn was done", status=503, code="stopped")
-
-
-class Turns:
-    """Runs turns of an assistant, `at_once` in threads and the others waiting for a place.
-
-    A turn has no time of its own: its calls of models and stores end by their own deadlines, which alone know whether
-    something still comes.
-    """
-
-    def __init__(self, assistant: Assistant, at_once: int) -> None:
-        self.assistant = assistant
-        self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
-        self._stops: set[Stop] = set()
-        self._closed = False
-
-    def close(self) -> None:
-        """End every turn."""
-        self._closed = True
-        for stop in self._stops:
-            stop.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    async def events(self, asked: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
-        """A turn's events as they come, then its reply or what to answer instead; None after `IDLE` seconds without.
-
-        Leaving the loop ends the turn.
-        """
-        loop, news, stop = asyncio.get_running_loop(), asyncio.Queue[Event | Reply | Refusal](), Stop()
-
-        def on_event(event: Event) -> None:
-            stop.check()
-            loop.call_soon_threadsafe(news.put_nowait, event)
-
-        def work() -> None:
-            loop.call_soon_threadsafe(news.put_nowait, self._outcome(asked, stop, on_event))
-
-        self._stops.add(stop)
-        future = self._pool.submit(work)
-        try:
-            item: Event | Reply | Refusal | None = None
-            while item is None or isinstance(item, Event):
-                try:
-                    item = await asyncio.wait_for(news.get(), IDLE)
-                except TimeoutError:  # what had no place yet, or hangs, cannot say that it was ended
-                    item = _ENDED if self._closed else None
-                yield item
-        finally:
-            stop.set()
-            future.cancel()
-            self._stops.discard(stop)
-
-    def _outcome(self, asked: ChatRequest, stop: Stop, on_event: Callable[[Event], None]) -> Reply | Refusal:
-        try:
-            with stoppable(stop):
-                stop.check()
-                return self.assistant.reply(asked.history, asked.message, on_event)
-        except Stopped:
-            return _ENDED
-        except GeneratorError as error:
-            return Refusal(str(error), status=504 if error.kind == "timeout" else 502, code=error.kind)
-        except RequestError as error:
-            return Refusal(error.problems)
-        except TurnmarkError as error:
-            return Refusal(str(error), status=500)
-        except Exception as error:  # a fault of ours or of a part from outside must not end the server
-            # Where it was, not what it says: that may quote a document or a key.
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
-            return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
-
-
-# --- the application -------------------------------------------------------------------------------------------------
 
 
 def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
@@ -265,57 +171,3 @@ def _say_errors(app: FastAPI) -> None:
 
     for kind in (Refusal, HTTPException, Exception):
         app.add_exception_handler(kind, respond)
-
-
-# --- listening -------------------------------------------------------------------------------------------------------
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound there."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        reason = error.strerror or error
-        raise TurnmarkError(
-            f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
-        ) from error
-    return listening
-
-
-class _Server(uvicorn.Server):
-    """Ends turns that outlast `GRACE` itself, so that their clients hear of it; uvicorn cuts off what is left then."""
-
-    def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
-        super().__init__(config)
-        self._turns = turns
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server.shutdown`."""
-        asyncio.get_running_loop().call_later(GRACE, self._turns.close)
-        await super().shutdown(sockets)
-
-
-def run_server(app: Any, turns: Turns, listening: socket.socket) -> None:
-    """Serve until the process shall end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt."""
-    config = uvicorn.Config(
-        app, lifespan="on", ws="none", http="h11", log_config=None, log_level="error", access_log=False,
-        server_header=False, timeout_graceful_shutdown=GRACE + LAST_WORDS, timeout_keep_alive=KEEP_ALIVE,
-        limit_concurrency=CONNECTIONS, h11_max_incomplete_event_size=HEAD_BYTES,
-    )  # fmt: skip
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminated)  # uvicorn raises the signal again once it has ended
-    try:
-        _Server(config, turns).run(sockets=[listening])
-    finally:
-        turns.close()
-
-
-def _terminated(*_: object) -> None:
-    raise SystemExit(0)

@@ -49,7 +49,9 @@ def serve(
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.open import open_assistant
-    from turnmark.assistant.serving.app import Turns, listen, make_app, run_server
+    from turnmark.assistant.serving.app import make_app
+    from turnmark.assistant.serving.listening import listen, run_server
+    from turnmark.assistant.serving.turns import Turns
 
     errors = ErrorCollector()
     if not 0 <= port <= HIGHEST_PORT:
@@ -73,7 +75,7 @@ def serve(
     try:
         _warm(assistant)
         turns = Turns(assistant, at_once)
-        run_server(make_app(turns, host, secret, on_ready), turns, listening)
+        run_server(make_app(turns, host, secret, on_ready), turns.close, listening)
     finally:
         listening.close()
 

@@ -20,8 +20,9 @@ from tests.assistant.serving import ASK, Server, said, serving
 from tests.opened import assistant_over
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.serving.app import Turns, listen
+from turnmark.assistant.serving.listening import listen
 from turnmark.assistant.serving.request import ChatRequest
+from turnmark.assistant.serving.turns import Turns
 from turnmark.core.errors import TurnmarkError
 
 pytestmark = pytest.mark.server
@@ -229,7 +230,7 @@ def test_sigterm_lets_a_turn_finish(written, endpoint):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_sigterm_ends_a_turn_that_goes_on_and_its_client_hears_of_it(plain_home, stream):
-    short = "from turnmark.assistant.serving import app; app.GRACE = 0.3"
+    short = "from turnmark.assistant.serving import listening; listening.GRACE = 0.3"
     with (
         ScriptedServer(Say("Sharp. [1]", stall=60)) as endpoint,
         serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}", first=short) as running,

@@ -1,0 +1,75 @@
+"""Listening at an address, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from turnmark.core.console import inert
+from turnmark.core.errors import TurnmarkError
+
+CONNECTIONS, HEAD_BYTES, KEEP_ALIVE = 512, 16_384, 20
+"""At once, beyond which they get 503; bytes of a request's head; seconds until an idle connection is closed."""
+GRACE, LAST_WORDS = 10, 5
+"""Seconds that turns at work have to finish when the server is ended; that clients of the others have for the news."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound there."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        reason = error.strerror or error
+        raise TurnmarkError(
+            f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
+        ) from error
+    return listening
+
+
+class _Server(uvicorn.Server):
+    """Ends turns that outlast `GRACE` itself, so that their clients hear of it; uvicorn cuts off what is left then."""
+
+    def __init__(self, config: uvicorn.Config, end_turns: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_turns = end_turns
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server.shutdown`."""
+        asyncio.get_running_loop().call_later(GRACE, self._end_turns)
+        await super().shutdown(sockets)
+
+
+def run_server(app: Any, end_turns: Callable[[], None], listening: socket.socket) -> None:
+    """Serve until the process shall end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt.
+
+    Args:
+        end_turns: ends the turns at work; called when the server ends.
+    """
+    config = uvicorn.Config(
+        app, lifespan="on", ws="none", http="h11", log_config=None, log_level="error", access_log=False,
+        server_header=False, timeout_graceful_shutdown=GRACE + LAST_WORDS, timeout_keep_alive=KEEP_ALIVE,
+        limit_concurrency=CONNECTIONS, h11_max_incomplete_event_size=HEAD_BYTES,
+    )  # fmt: skip
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)  # uvicorn raises the signal again once it has ended
+    try:
+        _Server(config, end_turns).run(sockets=[listening])
+    finally:
+        end_turns()
+
+
+def _terminated(*_: object) -> None:
+    raise SystemExit(0)

@@ -1,0 +1,92 @@
+"""Turns of an assistant in threads, for servers: their events as they come, and an end when the client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.serving.request import ChatRequest, Refusal
+from turnmark.assistant.types import Event, Reply
+from turnmark.core.errors import RequestError, TurnmarkError
+
+if TYPE_CHECKING:
+    from turnmark.assistant.assistant import Assistant
+
+IDLE = 1.0
+"""Seconds without news after which whoever listens looks whether its client is still there."""
+_ENDED = Refusal("the server was ended before the turn was done", status=503, code="stopped")
+
+
+class Turns:
+    """Runs turns of an assistant, `at_once` in threads and the others waiting for a place.
+
+    A turn has no time of its own: its calls of models and stores end by their own deadlines, which alone know whether
+    something still comes.
+    """
+
+    def __init__(self, assistant: Assistant, at_once: int) -> None:
+        self.assistant = assistant
+        self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
+        self._stops: set[Stop] = set()
+        self._closed = False
+
+    def close(self) -> None:
+        """End every turn."""
+        self._closed = True
+        for stop in self._stops:
+            stop.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def events(self, asked: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
+        """A turn's events as they come, then its reply or what to answer instead; None after `IDLE` seconds without.
+
+        Leaving the loop ends the turn.
+        """
+        loop, news, stop = asyncio.get_running_loop(), asyncio.Queue[Event | Reply | Refusal](), Stop()
+
+        def on_event(event: Event) -> None:
+            stop.check()
+            loop.call_soon_threadsafe(news.put_nowait, event)
+
+        def work() -> None:
+            loop.call_soon_threadsafe(news.put_nowait, self._outcome(asked, stop, on_event))
+
+        self._stops.add(stop)
+        future = self._pool.submit(work)
+        try:
+            item: Event | Reply | Refusal | None = None
+            while item is None or isinstance(item, Event):
+                try:
+                    item = await asyncio.wait_for(news.get(), IDLE)
+                except TimeoutError:  # what had no place yet, or hangs, cannot say that it was ended
+                    item = _ENDED if self._closed else None
+                yield item
+        finally:
+            stop.set()
+            future.cancel()
+            self._stops.discard(stop)
+
+    def _outcome(self, asked: ChatRequest, stop: Stop, on_event: Callable[[Event], None]) -> Reply | Refusal:
+        try:
+            with stoppable(stop):
+                stop.check()
+                return self.assistant.reply(asked.history, asked.message, on_event)
+        except Stopped:
+            return _ENDED
+        except GeneratorError as error:
+            return Refusal(str(error), status=504 if error.kind == "timeout" else 502, code=error.kind)
+        except RequestError as error:
+            return Refusal(error.problems)
+        except TurnmarkError as error:
+            return Refusal(str(error), status=500)
+        except Exception as error:  # a fault of ours or of a part from outside must not end the server
+            # Where it was, not what it says: that may quote a document or a key.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
+            return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
