@@ -30,7 +30,7 @@ from turnmark.core.specs import parse_spec
 
 CONFIG_NAME = "config.toml"
 PROJECT_NAME = "turnmark.toml"
-COMMANDS = ("ask", "chat", "compare", "eval", "index", "report", "score", "search", "serve", "synth")
+COMMANDS = ("ask", "chat", "compare", "eval", "index", "mcp", "report", "score", "search", "serve", "synth")
 """Commands that may have a table of their own."""
 TABLES = ("defaults", "prices", *COMMANDS)
 COMMON = (
@@ -38,8 +38,8 @@ COMMON = (
 )  # fmt: skip
 """Keys of `[defaults]`."""
 _NEVER = ("help", "help-all", "version", "json", "token")
-_DOORS = ("host", "port", "token")
-"""Flags of `serve` that open it to others."""
+_DOORS = ("host", "port", "token", "http")
+"""Flags of `serve` and `mcp` that open them to others."""
 _SPECS = ("generator", "judge", "retriever", "embedder")
 _RUNS_CODE = ("python", "llama-index")
 

@@ -110,3 +110,16 @@ class BM25:
             return np.zeros(self.rows, dtype=np.float32)
         total: NDArray[np.float32] = self._model.get_scores_from_ids(ids)
         return total
+
+    def rows_with(self, text: str) -> list[int]:
+        """Return the rows that hold every term of a text, stemmed and without stop words; none for a text without
+        terms.
+        """
+        terms = set(self.analyse(text))
+        if not terms or not terms <= self._vocabulary.keys():
+            return []
+        holds = np.ones(self.rows, dtype=np.bool_)
+        for term in terms:
+            # In the Lucene variant every term scores above 0 in each row that holds it.
+            holds &= self._model.get_scores_from_ids([self._vocabulary[term]]) > 0
+        return [int(row) for row in np.flatnonzero(holds)]

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.record import Record
 from turnmark.corpora.types import Passage
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")
@@ -32,6 +33,17 @@ CREATE TABLE IF NOT EXISTS passages (
 CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
 CREATE INDEX IF NOT EXISTS by_hash ON passages ("hash");
 """
+
+
+class DocumentEntry(Record):
+    """A document of an index, without its text."""
+
+    document: str = Field(description="id of the document")
+    title: str
+    path: str
+    date: str = Field(description="date of its last change or of writing; empty if unknown")
+    passages: int = Field(description="number of its passages")
+    characters: int = Field(description="length of its text")
 
 
 class PassageStore:
@@ -95,6 +107,18 @@ class PassageStore:
         """Return all passages of a document, in reading order."""
         rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
         return [self._passage(row) for row in rows]
+
+    def documents(self) -> list[DocumentEntry]:
+        """Return an entry for each document, by id."""
+        rows = self._all(
+            'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end") FROM passages '
+            'GROUP BY "document" ORDER BY "document"'
+        )
+        return [DocumentEntry(**dict(zip(DocumentEntry.model_fields, row, strict=True))) for row in rows]
+
+    def documents_of(self, rows: Sequence[int]) -> list[str]:
+        """Return the documents of some rows, one for each row."""
+        return [row[0] for row in self._where("row", rows, '"document"')]
 
     def titles(self) -> list[str]:
         """Return the titles of the documents, those with most passages first."""

@@ -22,7 +22,7 @@ HELPS = [
     ["search"], ["ask"], ["chat"], ["sessions"], ["eval"], ["score"], ["report"], ["compare"], ["agreement"], ["list"],
     ["data"], ["data", "list"], ["data", "fetch"], ["data", "check"], ["model"], ["model", "list"],
     ["model", "get"], ["synth"],
-    ["synth", "mtrag"], ["serve"],
+    ["synth", "mtrag"], ["serve"], ["mcp"],
 ]  # fmt: skip
 
 

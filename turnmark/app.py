@@ -15,6 +15,7 @@ import typer
 
 from turnmark.assistant import settings
 from turnmark.assistant.commands import add_assistant_commands
+from turnmark.assistant.mcp.command import add_mcp_command
 from turnmark.assistant.serving.command import add_serve_command
 from turnmark.core.console import ReaderGone, guarded_streams, inert, valid_text
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -40,6 +41,7 @@ for add_commands in (
     add_index_commands,
     add_assistant_commands,
     add_serve_command,
+    add_mcp_command,
     add_eval_commands,
     add_report_commands,
     add_synth_command,

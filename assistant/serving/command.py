@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,12 +16,7 @@ from turnmark.core.errors import ErrorCollector, MissingExtra
 from turnmark.core.flags import HelpAll
 from turnmark.retrieval.commands import IndexName
 
-if TYPE_CHECKING:
-    from turnmark.assistant.assistant import Assistant
-
 HOST, PORT, HIGHEST_PORT = "127.0.0.1", 8765, 65_535
-MODEL_TURNS = 16
-"""At once, with a language model; without one, as many as there are processors."""
 
 
 def serve(
@@ -51,7 +45,7 @@ def serve(
     from turnmark.assistant.open import open_assistant
     from turnmark.assistant.serving.app import make_app
     from turnmark.assistant.serving.listening import listen, run_server
-    from turnmark.assistant.serving.turns import Turns
+    from turnmark.assistant.serving.turns import Turns, turns_at_once, warm
 
     errors = ErrorCollector()
     if not 0 <= port <= HIGHEST_PORT:
@@ -64,7 +58,6 @@ def serve(
     assistant = errors.collect(open_assistant, config)
     errors.raise_all()
     assert assistant is not None, "what could not be opened is a mistake"
-    at_once = MODEL_TURNS if assistant.generator is not None else max(2, os.cpu_count() or 2)
     listening = listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     about = f"serving {index} ({assistant.name})"
@@ -73,22 +66,11 @@ def serve(
         typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
 
     try:
-        _warm(assistant)
-        turns = Turns(assistant, at_once)
+        warm(assistant)
+        turns = Turns(assistant, turns_at_once(assistant))
         run_server(make_app(turns, host, secret, on_ready), turns.close, listening)
     finally:
         listening.close()
-
-
-def _warm(assistant: Assistant) -> None:
-    """One search and a ready generator, so that no client waits for models to load; what cannot work shows now."""
-    from turnmark.assistant.generators.base import make_ready
-    from turnmark.retrieval.types import Query
-
-    if assistant.generator is not None:
-        make_ready(assistant.generator)
-    if assistant.retriever is not None:
-        assistant.retriever.search([Query(text="first")], 1)
 
 
 def add_serve_command(app: typer.Typer) -> None:

@@ -94,11 +94,12 @@ class Guard:
 
     Args:
         host: where it listens.
-        token: what every request below /v1 must bring; None: nothing, as only this machine can reach it.
+        token: what every request below `protects` must bring; None: nothing, as only this machine can reach it.
     """
 
-    def __init__(self, app: ASGIApp, host: str, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, host: str, token: str | None, protects: str = "/v1/") -> None:
         self._app, self._names = app, ("localhost", "127.0.0.1", "::1", host.lower())
+        self._protects = protects
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,11 +124,11 @@ class Guard:
             return Refusal("not served under this name (Host header)", status=403, code="host")
         if origin and urlsplit(origin).netloc.lower() != host.lower():
             return Refusal("a page of another site may not ask here (Origin header)", status=403, code="origin")
-        if self._token is None or not path.startswith("/v1/"):
+        if self._token is None or not path.startswith(self._protects):
             return None
         kind, _, credentials = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
-            message = "a token is needed: Authorization: Bearer TOKEN (as an OpenAI client sends its API key)"
+            message = "a token is needed: Authorization: Bearer TOKEN"
             return Refusal(message, status=401, code="invalid_api_key")
         return None
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import traceback
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.generators.base import GeneratorError, make_ready
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
 IDLE = 1.0
 """Seconds without news after which whoever listens looks whether its client is still there."""
+MODEL_TURNS = 16
+"""At once, with a language model; without one, as many as there are processors."""
 _ENDED = Refusal("the server was ended before the turn was done", status=503, code="stopped")
 
 
@@ -90,3 +94,16 @@ class Turns:
             frames = "".join(traceback.format_tb(error.__traceback__))
             logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
             return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
+
+
+def turns_at_once(assistant: Assistant) -> int:
+    """How many turns of an assistant run at once."""
+    return MODEL_TURNS if assistant.generator is not None else max(2, os.cpu_count() or 2)
+
+
+def warm(assistant: Assistant) -> None:
+    """One search and a ready generator, so that no client waits for models to load; what cannot work shows now."""
+    if assistant.generator is not None:
+        make_ready(assistant.generator)
+    if assistant.retriever is not None:
+        assistant.retriever.search([Query(text="first")], 1)

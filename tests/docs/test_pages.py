@@ -12,7 +12,8 @@ from tests.docs.commandline import commands, flags, parsed
 from tests.docs.pages import anchors, blocks, forms, links, name_of, pages, spans
 
 OWN_PAGE = {
-    "serve": "docs/serve.md", "synth": "docs/data.md", "agreement": "docs/judging.md", "compare": "docs/report.md",
+    "serve": "docs/serve.md", "mcp": "docs/mcp.md",
+    "synth": "docs/data.md", "agreement": "docs/judging.md", "compare": "docs/report.md",
     "report": "docs/report.md", "data": "docs/data.md", "sessions": "docs/chat.md", "chat": "docs/chat.md",
     "index": "docs/documents.md", "doctor": "docs/configuration.md",
 }  # fmt: skip
@@ -22,9 +23,9 @@ SHARED_FLAGS = {"--json"}
 OTHERS_FLAGS = {
     "--host", "--port", "--tensor-parallel-size", "--enable-lora", "--lora-modules", "--max-lora-rank",
     "--trust-remote-code", "--model", "--demo", "--signals", "--write", "--quick", "--only", "--kills",
-    "--minutes", "--seed", "--parser", "--timeout", "--systems", "--half", "--show",
+    "--minutes", "--seed", "--parser", "--timeout", "--systems", "--half", "--show", "--transport", "--header",
 }  # fmt: skip
-"""Of vLLM, of the programs in tests/."""
+"""Of vLLM, of Claude Code, of the programs in tests/."""
 PACKAGES = ("corpora", "retrieval", "assistant", "evaluation")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs)/[\w./-]+")

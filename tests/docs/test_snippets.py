@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.docs.commandline import parsed
 from tests.docs.pages import Block, blocks
 from tests.docs.scene import Scene, inside
 
@@ -98,8 +99,18 @@ def _history(path: Path) -> object:
     return read_history(path)
 
 
+def _client_settings(path: Path) -> object:
+    """The server that a client's settings start, or where they find it."""
+    (servers,) = json.loads(path.read_text("utf-8")).values()
+    (server,) = servers.values()
+    if server.get("type") == "http":
+        return server["url"] == "http://127.0.0.1:8766/mcp" and server["headers"].keys() == {"Authorization"}
+    return server["command"] == "turnmark" and parsed(server["args"])["index"] == ["notes"]
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "docs/commands.md": _queries, "docs/turn.md": _script, "docs/files.md": _history,
+    "docs/mcp.md": _client_settings,
 }  # fmt: skip
 """Page -> what reads its lines of JSON."""
 

@@ -1,0 +1,1 @@
+"""`turnmark mcp`: indexes as tools and resources of the Model Context Protocol, for other assistants."""

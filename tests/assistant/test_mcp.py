@@ -1,0 +1,473 @@
+"""`turnmark mcp` as clients see it: the SDK's own client over standard input and output and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.assistant.notes import notes
+from tests.conftest import DEMO, ROOT
+from tests.opened import assistant_over
+from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
+from turnmark.assistant.mcp import collection as collection_module
+from turnmark.assistant.mcp.collection import Collection
+from turnmark.assistant.mcp.records import (
+    AskResult,
+    DocumentsArguments,
+    ReadArguments,
+    SearchArguments,
+    schema_of,
+)
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.types import Reply
+from turnmark.core.errors import RequestError
+from turnmark.retrieval.build import build_index
+
+TOKEN = "a-token-for-the-tests"
+KNIFE = "handbook/sharpen-a-kitchen-knife.md"
+ASK = "How do I sharpen a kitchen knife?"
+TOOLS = ["search", "read", "documents", "ask"]
+
+
+def program(*flags: str, first: str = "") -> list[str]:
+    """The command line of `turnmark mcp`; `first` is code that runs before it."""
+    return [sys.executable, "-c", f"{first}\nfrom turnmark.cli import main; main()", "mcp", *flags]
+
+
+def over_stdio(home: Path, work: Callable[[Client], Awaitable[None]], *flags: str, mode: str = "auto") -> str:
+    """What a client does with a server in a process of its own; what that wrote to standard error."""
+    command, *arguments = program(*flags)
+    environment = {"TURNMARK_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    parameters = StdioServerParameters(command=command, args=arguments, env=environment, cwd=ROOT)
+    log = home / "mcp.log"
+
+    async def talk() -> None:
+        with log.open("w") as errors:
+            async with Client(stdio_client(parameters, errlog=errors), mode=mode) as client:
+                await work(client)
+
+    anyio.run(talk)
+    return log.read_text()
+
+
+@contextmanager
+def over_http(home: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of a server in a process of its own, and the process."""
+    process = subprocess.Popen(
+        program("--http", "--port", "0", *flags), cwd=ROOT, text=True, stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL, env={**os.environ, "TURNMARK_HOME": str(home)},
+    )  # fmt: skip
+    try:
+        line = process.stderr.readline()
+        assert "http://" in line, line + process.stderr.read()
+        yield "http://" + line.rpartition("http://")[2].split()[0], process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured result of a call, which the text says too."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content[0].text
+    assert json.loads(result.content[0].text) == result.structured_content
+    return result.structured_content
+
+
+async def mistake(client: Client, tool: str, **arguments: Any) -> tuple[str, str]:
+    """The kind and the message of a call that fails."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    error = result.structured_content["error"]
+    assert result.content[0].text == error["message"]
+    return error["kind"], error["message"]
+
+
+# --- over standard input and output ----------------------------------------------------------------------------------
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_tools_give_what_the_commands_print(plain_home, home, turnmark, mode):
+    """Over both eras of the protocol."""
+    asked = [
+        ({"query": ASK}, []),
+        (
+            {"query": "bees in September", "k": 3, "where": {"document": "handbook/*"}},
+            ["-k", "3", "--where", "document=handbook/*"],
+        ),
+        ({"query": "no such thing as zyxwvut"}, []),
+    ]  # fmt: skip
+    printed = [turnmark.json("search", args["query"], "--index", "demo", *flags) for args, flags in asked]
+    answer = turnmark.json("ask", ASK, "--index", "demo")
+    steps: list[str] = []
+
+    async def work(client: Client) -> None:
+        assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
+        for (arguments, _), expected in zip(asked, printed, strict=True):
+            assert await called(client, "search", **arguments) == {"index": "demo", **expected}
+
+        async def progress(_: float, __: float | None, message: str | None) -> None:
+            steps.append((message or "").partition(":")[0])
+
+        result = (await client.call_tool("ask", {"question": ASK}, progress_callback=progress)).structured_content
+        trace = answer.pop("trace")
+        assert trace["searches"]
+        assert {**result, "timings": {}} == {"index": "demo", **answer, "timings": {}}
+
+    log = over_stdio(plain_home, work, "--index", "demo", mode=mode)
+    assert steps == ["understand", "retrieve", "decide", "answer", "verify"]
+    assert log == "turnmark: serving demo (extractive) over standard input and output; Ctrl-C ends it\n"
+
+
+@pytest.mark.server
+def test_documents_are_resources_and_what_is_wrong_is_said(plain_home):
+    async def work(client: Client) -> None:
+        listed = (await client.list_resources()).resources
+        files = sorted(path.relative_to(DEMO / "documents").as_posix() for path in DEMO.glob("documents/*/*"))
+        assert [resource.name for resource in listed] == files
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert template.uri_template == "turnmark://demo/{+document}"
+        read = await client.read_resource(f"turnmark://demo/{KNIFE}")
+        text = read.contents[0].text
+        assert text.split() == (DEMO / "documents" / KNIFE).read_text("utf-8").split()
+        assert (await called(client, "read", document=KNIFE))["text"] == text
+        for uri in ("turnmark://demo/handbook/../../secret", "turnmark://other/x", "file:///etc/passwd", "turnmark:x"):
+            with pytest.raises(MCPError) as raised:
+                await client.read_resource(uri)
+            assert (raised.value.code, raised.value.data["kind"]) == (-32602, "request")
+        with pytest.raises(MCPError, match="cursor: not one that this server gave"):
+            await client.list_resources(cursor="-1")
+        with pytest.raises(MCPError, match="no tool is called 'write'; there are: search, read, documents, ask"):
+            await client.call_tool("write", {})
+        kind, message = await mistake(client, "read", document="sharpen-kitchen-knife.md")
+        assert kind == "request"
+        assert message.startswith("document: no document 'sharpen-kitchen-knife.md' is in index 'demo'; did you mean ")
+        assert f"'{KNIFE}'" in message
+        assert (await mistake(client, "read", document=KNIFE, section="Stepps"))[1].endswith("did you mean 'Steps'?")
+        assert (await mistake(client, "ask", question=" ", index="x"))[1] == "question: is empty"
+        assert (await mistake(client, "ask", question="Why?", index="x"))[1].endswith("served here; there are: demo")
+        _, message = await mistake(client, "search", query="a", k=0, colour="red", where={"author": "x"})
+        for part in ("where.author: no such argument", "k: Input should be greater", "colour: no such argument"):
+            assert part in message
+
+    assert "Traceback" not in over_stdio(plain_home, work, "--index", "demo")
+
+
+@pytest.mark.server
+def test_several_indexes(kitchen_home):
+    async def work(client: Client) -> None:
+        assert "n (3 documents), radio (3 documents)" in client.instructions
+        for tool in (await client.list_tools()).tools:
+            assert tool.input_schema["properties"]["index"]["enum"] == ["n", "radio"]
+            assert "index" in tool.input_schema["required"]
+        assert (await mistake(client, "documents"))[1] == "index: several are served; name one of: n, radio"
+        listed = await called(client, "documents", index="radio")
+        assert (listed["index"], listed["of"]) == ("radio", 3)
+        answer = await called(client, "ask", index="radio", question="How is the radio reset?")
+        assert answer["index"] == "radio"
+        documents = {entry["document"] for entry in listed["documents"]}
+        assert answer["citations"]
+        assert {citation["document"] for citation in answer["citations"]} <= documents
+        resources = (await client.list_resources()).resources
+        assert {str(resource.uri).split("/")[2] for resource in resources} == {"n", "radio"}
+
+    over_stdio(kitchen_home, work, "--index", "n", "--index", "radio", "--index", "n")
+
+
+def stalled(body: dict[str, Any]) -> Scripted:
+    """An answer that never ends; understanding is left to the rules."""
+    return Say("Sharp. [1]", stall=60) if body.get("stream") else Status(500)
+
+
+@pytest.mark.server
+def test_a_call_that_is_cancelled_ends_its_turn(plain_home):
+    async def work(client: Client) -> None:
+        with anyio.move_on_after(60) as scope:
+
+            async def leave() -> None:
+                while not any(body.get("stream") for body in endpoint.bodies):
+                    await anyio.sleep(0.02)
+                scope.cancel()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(leave)
+                await client.call_tool("ask", {"question": ASK})
+        assert scope.cancelled_caught
+        assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still written for"
+        assert (await called(client, "documents"))["total"] == 80, "the server goes on"
+
+    with ScriptedServer(stalled) as endpoint:
+        over_stdio(plain_home, work, "--index", "demo", "--generator", f"openai:tiny@{endpoint.url}")
+
+
+@pytest.mark.server
+def test_a_failing_model_is_told_by_its_kind(plain_home):
+    async def work(client: Client) -> None:
+        kind, message = await mistake(client, "ask", question=ASK)
+        assert kind == "timeout"
+        assert "sent nothing for 0.3 s" in message
+
+    with ScriptedServer(Hang(60)) as endpoint:
+        spec = f"openai:tiny@{endpoint.url}?deadline=0.3"
+        assert "Traceback" not in over_stdio(plain_home, work, "--index", "demo", "--generator", spec)
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}  # fmt: skip
+NOISE = """
+import os
+from turnmark.assistant.serving import turns
+quiet = turns.warm
+def warm(assistant):
+    print("noise of a library", flush=True)
+    os.write(1, b"noise of its C code\\n")
+    os.system("echo noise of its child")
+    quiet(assistant)
+turns.warm = warm
+"""
+
+
+def started(home: Path, first: str = "") -> subprocess.Popen[str]:
+    """A server that has answered its first message."""
+    process = subprocess.Popen(
+        program("--index", "demo", first=first), cwd=ROOT, text=True, env={**os.environ, "TURNMARK_HOME": str(home)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.stdin.write(json.dumps(INITIALIZE) + "\n")
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline())
+    assert answer["result"]["serverInfo"]["name"] == "turnmark"
+    return process
+
+
+@pytest.mark.server
+def test_standard_output_carries_the_protocol_alone(plain_home):
+    process = started(plain_home, NOISE)
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "documents", "arguments": {}}}
+    process.stdin.write(
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}\nno JSON\n' + json.dumps(call) + "\n"
+    )
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["result"]["structuredContent"]["total"] == 80
+    out, errors = process.communicate(timeout=30)  # closes standard input
+    assert (process.returncode, out) == (0, "")
+    for noise in ("a library", "its C code", "its child"):
+        assert f"noise of {noise}\n" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_it_while_it_waits_for_a_message(plain_home, number, code):
+    process = started(plain_home)
+    process.send_signal(number)
+    assert process.wait(timeout=30) == code
+    out, errors = process.communicate()
+    assert out == ""
+    assert errors.splitlines()[1:] == (["turnmark: interrupted; what was finished is kept"] if code else [])
+
+
+# --- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+def at(url: str, work: Callable[[Client], Awaitable[None]], mode: str = "auto", **headers: str) -> None:
+    """What a client does with a server over HTTP."""
+
+    async def talk() -> None:
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        ):
+            await work(client)
+
+    anyio.run(talk)
+
+
+async def every_tool(client: Client) -> None:
+    """One call of each."""
+    assert (await called(client, "search", query=ASK))["hits"][0]["passage"]["document"] == KNIFE
+    assert (await called(client, "read", document=KNIFE, section="Steps"))["section"] == "Steps"
+    assert (await called(client, "documents", words="kitchen knife"))["documents"][0]["document"] == KNIFE
+    assert (await called(client, "ask", question=ASK))["citations"][0]["document"] == KNIFE
+
+
+@pytest.mark.server
+def test_http_without_a_token_serves_this_machine_alone(plain_home):
+    with over_http(plain_home, "--index", "demo") as (url, process):
+        at(url, every_tool)
+        at(url, every_tool, mode="legacy")
+        headers = {"Accept": "application/json, text/event-stream"}
+        for more, code in (({"Host": "evil.example.org"}, "host"), ({"Origin": "https://evil.example.org"}, "origin")):
+            refused = httpx.post(url, json=INITIALIZE, headers={**headers, **more})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, code)
+        assert httpx.post(url, content=json.dumps(INITIALIZE), headers=headers).status_code == 400
+        assert httpx.post(url, json={"x": "y" * 1_000_001}, headers=headers).status_code == 413
+        assert httpx.get(url.replace("/mcp", "/etc")).status_code == 404
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.server
+def test_http_with_a_token(plain_home, tmp_path):
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o600)
+    with over_http(plain_home, "--index", "demo", "--token", str(path)) as (url, process):
+        at(url, every_tool, Authorization=f"Bearer {TOKEN}")
+        for credentials in ({}, {"Authorization": "Bearer another-token-here"}):
+            refused = httpx.post(url, json=INITIALIZE, headers=credentials)
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        with pytest.raises(BaseException):  # noqa: B017 what it raises is the client's choice
+            at(url, every_tool)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_call_over_http_that_is_cancelled_ends_its_turn(plain_home, mode):
+    async def work(client: Client) -> None:
+        with anyio.move_on_after(60) as scope:
+
+            async def leave() -> None:
+                while not any(body.get("stream") for body in endpoint.bodies):
+                    await anyio.sleep(0.02)
+                scope.cancel()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(leave)
+                await client.call_tool("ask", {"question": ASK})
+        assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still written for"
+
+    with (
+        ScriptedServer(stalled) as endpoint,
+        over_http(plain_home, "--index", "demo", "--generator", f"openai:tiny@{endpoint.url}") as (url, process),
+    ):
+        at(url, work, mode=mode)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_wrong_flags_are_told_at_once(turnmark, home):
+    ran = turnmark("mcp", "--index", "nowhere", "--index", "demo", "--port", "99999", "--generator", "nobody")
+    assert ran.code == 2
+    for problem in ("--port: only with --http", "--port 99999: a number", "'nowhere'", "'nobody'"):
+        assert problem in ran.err
+    ran = turnmark("mcp", "--index", "demo", "--http", "--host", "0.0.0.0")
+    assert ran.code == 2
+    assert "so a token is needed: --token FILE or TURNMARK_TOKEN" in ran.err
+
+
+def test_without_the_sdk_the_extra_is_named(turnmark, home, monkeypatch):
+    monkeypatch.setattr("turnmark.assistant.mcp.command.find_spec", lambda _: None)
+    ran = turnmark("mcp", "--index", "demo")
+    assert ran.code == 2
+    assert "pip install 'turnmark[mcp]'" in ran.err
+
+
+# --- what the tools read and count -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo(plain_home: Path) -> Iterator[Collection]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(plain_home))
+        yield Collection({"demo": assistant_over("demo")})
+
+
+def test_the_answer_has_all_that_ask_prints_but_its_trace():
+    assert set(AskResult.model_fields) == set(Reply.model_fields) - {"trace"} | {"index"}
+
+
+def test_schemas_hold_no_references():
+    for record in (SearchArguments, ReadArguments, DocumentsArguments, AskResult):
+        assert "$ref" not in json.dumps(schema_of(record))
+    assert set(schema_of(SearchArguments)["properties"]["where"]["properties"]) == {
+        "document", "title", "path", "section", "page",
+    }  # fmt: skip
+
+
+def test_reading_on_gives_the_whole_document(demo, monkeypatch):
+    for name, entry in demo.entries():
+        text = demo.text(name, entry.document)
+        assert len(text) == entry.characters
+        for characters in (200, 777):
+            monkeypatch.setattr(collection_module, "READ_CHARACTERS", characters)
+            pieces, start = [], 0
+            while not pieces or pieces[-1].left_out:
+                pieces.append(demo.read(ReadArguments(document=entry.document, start=start)))
+                assert 0 < len(pieces[-1].text) <= characters
+                start = pieces[-1].end
+            assert "".join(piece.text for piece in pieces) == text
+    with pytest.raises(RequestError, match=f"the document ends at character {entry.characters}"):
+        demo.read(ReadArguments(document=entry.document, start=entry.characters))
+
+
+def test_every_section_that_is_listed_can_be_read(demo):
+    read = 0
+    for name, entry in demo.entries():
+        whole = demo.read(ReadArguments(document=entry.document))
+        for section in whole.sections:
+            part = demo.read(ReadArguments(document=entry.document, section=section))
+            assert part.section == section
+            assert section.rpartition(" › ")[2] in part.text[: part.text.find("\n") + 1]
+            assert demo.text(name, entry.document)[part.start : part.end] == part.text
+            read += 1
+    assert read > 150
+
+
+def test_a_section_has_those_below_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    long = "\n\n".join(f"Paragraph {n} says that {'very ' * 60}much is to be read." for n in range(12))
+    text = f"# Guide\n\nHello.\n\n## Care\n\n{long}\n\n### Oil\n\nOil it.\n\n### Rust\n\nScrub it.\n\n## Use\n\nCut.\n"
+    build_index(notes(tmp_path / "n", guide=text), "n", retriever="bm25")
+    guide = Collection({"n": assistant_over("n")})
+    document = next(guide.entries())[1].document
+    care = guide.read(ReadArguments(document=document, section="care"))
+    assert care.text.startswith("## Care\n")
+    assert care.text.rstrip().endswith("Scrub it.")
+    assert care.sections == ("Care", "Care › Oil", "Care › Rust", "Use")
+    for asked in ("Care › Oil", "Oil", "Guide › Care › Oil", "care › oil (continued)"):
+        assert guide.read(ReadArguments(document=document, section=asked)).text.split() == ["###", "Oil", "Oil", "it."]
+
+
+@given(words=st.lists(st.sampled_from("bees honey knife lighthouse bread rye the old sharpening".split()), min_size=1))
+def test_words_are_counted_over_all_documents(demo, words):
+    """Against every passage, read one by one."""
+    text = " ".join(words)
+    if not stems(text):
+        with pytest.raises(RequestError, match="too common"):
+            demo.documents(DocumentsArguments(words=text))
+        return
+    expected: dict[str, int] = {}
+    for page in demo.index("demo").store.pages():
+        for _, _, passage in page:
+            if stems(text) <= stems(passage.indexed_text):
+                expected[passage.document] = expected.get(passage.document, 0) + 1
+    found = demo.documents(DocumentsArguments(words=text))
+    assert {match.document: match.matches for match in found.documents} == expected
+    assert (found.total, found.of, found.left_out) == (len(expected), 80, 0)
