@@ -1,4 +1,4 @@
-"""The server: chat completions, models, health and the page."""
+"""The server: chat completions, responses, models, health and the page."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.pictures import cited_page_picture, parse_picture_request
-from turnmark.assistant.serving.reply import ReplyForm, error, json_bytes, json_response, refuse
-from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request
+from turnmark.assistant.serving.reply import ReplyForm, json_bytes, json_response, refuse
+from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, parse_response_request
+from turnmark.assistant.serving.responses import ResponseForm
 from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Reply
 
@@ -54,10 +55,12 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
     async def complete(request: Request) -> Response:
         asked = parse_request(await _body(request), model)
         form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, asked)
-        if asked.stream:
-            headers = {"X-Accel-Buffering": "no"}
-            return StreamingResponse(_events(turns, asked, form), media_type="text/event-stream", headers=headers)
-        return await _complete(turns, asked, form, request)
+        return await _answer(turns, asked, form, request)
+
+    @app.post("/v1/responses")
+    async def respond(request: Request) -> Response:
+        asked = parse_response_request(await _body(request), model)
+        return await _answer(turns, asked, ResponseForm(model, asked), request)
 
     @app.get("/v1/models")
     async def models() -> Response:
@@ -125,7 +128,15 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _complete(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Request) -> Response:
+async def _answer(turns: Turns, asked: ChatRequest, form: ReplyForm | ResponseForm, request: Request) -> Response:
+    """A reply, in one piece or streamed, as was asked."""
+    if not asked.stream:
+        return await _complete(turns, asked, form, request)
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(_events(turns, asked, form), media_type="text/event-stream", headers=headers)
+
+
+async def _complete(turns: Turns, asked: ChatRequest, form: ReplyForm | ResponseForm, request: Request) -> Response:
     """A reply in one piece; if the client leaves, the turn ends."""
     async with aclosing(turns.events(asked)) as events:
         async for event in events:
@@ -138,24 +149,29 @@ async def _complete(turns: Turns, asked: ChatRequest, form: ReplyForm, request: 
     return refuse(Refusal("the client closed the connection", status=503))
 
 
-async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm) -> AsyncIterator[bytes]:
+async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm | ResponseForm) -> AsyncIterator[bytes]:
     """A reply as server-sent events; sending is cancelled when the client leaves, and the turn ends with it."""
-    yield _sent(form.begin())
+    for chunk in form.begin():
+        yield _sent(chunk)
     async with aclosing(turns.events(asked)) as events:
         async for event in events:
             if event is None:
                 yield b": still working\n\n"
-            elif isinstance(event, Refusal):
-                yield _sent(error(event))
+                continue
+            if isinstance(event, Refusal):
+                chunks = form.failed(event)
             else:
-                for chunk in form.end(event) if isinstance(event, Reply) else form.event(event):
-                    yield _sent(chunk)
-            if isinstance(event, Reply):
+                chunks = form.end(event) if isinstance(event, Reply) else form.event(event)
+            for chunk in chunks:
+                yield _sent(chunk)
+            if isinstance(event, Reply) and isinstance(form, ReplyForm):
                 yield b"data: [DONE]\n\n"
 
 
-def _sent(value: Any) -> bytes:
-    return b"data: " + json_bytes(value) + b"\n\n"
+def _sent(value: dict[str, Any]) -> bytes:
+    """A server-sent event; one with a type says it twice, as OpenAI's do."""
+    name = f"event: {value['type']}\n".encode() if "type" in value else b""
+    return name + b"data: " + json_bytes(value) + b"\n\n"
 
 
 def _say_errors(app: FastAPI) -> None:

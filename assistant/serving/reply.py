@@ -27,6 +27,8 @@ _CODE_INDEX = re.compile(r"\\\[([\d\s,:–-]+)\\\](?![(:])")
 # What the next piece may complete: a mark or code; inside a block of code, a number or its end.
 _OPEN = re.compile(r"(?:\[[\d\s,–-]{0,24}|`+[^`\n]*)\Z")
 _OPEN_INSIDE = re.compile(r"(?:\[[\d\s,:–-]{0,24}\]?|`+)\Z")
+# Not one that an answer itself had, which is escaped, and not the definition of one.
+_FOOTNOTE = re.compile(r"(?!^\[\^\d{1,3}\]:)(?<!\\)\[\^(\d{1,3})\]", re.MULTILINE)
 _FENCE = "```"
 _MOST_SOURCES = 999
 
@@ -117,7 +119,7 @@ class ReplyText:
 
 
 class ReplyForm:
-    """One reply in OpenAI's forms; its id, time and model are in each of them."""
+    """One reply in the forms of chat completions; its id, time and model are in each of them."""
 
     def __init__(self, identity: str, created: int, model: str, chat_request: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
@@ -130,12 +132,12 @@ class ReplyForm:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
             **self._head, "object": "chat.completion", "choices": [choice], "usage": token_counts(reply),
-            "turnmark": self._extension(reply),
+            "turnmark": reply_extension(reply, self._request),
         }  # fmt: skip
 
-    def begin(self) -> dict[str, Any]:
+    def begin(self) -> Iterator[dict[str, Any]]:
         """The chunk that opens a stream."""
-        return self._chunk({"role": "assistant", "content": ""})
+        yield self._chunk({"role": "assistant", "content": ""})
 
     def event(self, event: Event) -> Iterator[dict[str, Any]]:
         """What is sent of a turn's event."""
@@ -148,9 +150,13 @@ class ReplyForm:
         """The rest of the content, the chunk that closes it, and token counts where they were asked for."""
         for piece in self._text.rest(reply):
             yield self._chunk({"content": piece})
-        yield self._chunk({}, "stop", self._extension(reply))
+        yield self._chunk({}, "stop", reply_extension(reply, self._request))
         if self._request.usage:
             yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": token_counts(reply)}
+
+    def failed(self, refusal: Refusal) -> Iterator[dict[str, Any]]:
+        """What ends a stream without a reply."""
+        yield error(refusal)
 
     def _chunk(
         self, delta: Mapping[str, Any], finish: str | None = None, extension: Mapping[str, Any] | None = None
@@ -159,9 +165,28 @@ class ReplyForm:
         chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
         return {**chunk, "turnmark": extension} if extension else chunk
 
-    def _extension(self, reply: Reply) -> dict[str, Any]:
-        """What `ask --json` prints, and what of the request was not heeded."""
-        return {**reply.model_dump(mode="json"), "ignored": list(self._request.ignored)}
+
+def reply_extension(reply: Reply, chat_request: ChatRequest) -> dict[str, Any]:
+    """What `ask --json` prints, and what of the request was not heeded."""
+    return {**reply.model_dump(mode="json"), "ignored": list(chat_request.ignored)}
+
+
+def cited_places(text: str, footnotes: bool, sources: int) -> list[tuple[int, int]]:
+    """Where an answer that was made by `content` cites, and the number of the source, in the order of the text.
+
+    Args:
+        footnotes: its marks are footnotes.
+        sources: how many there are. A mark that points beyond them cites nothing, and so does one in code.
+    """
+    if footnotes:
+        places = [(match.start(), int(match[1])) for match in _FOOTNOTE.finditer(text)]
+        return [(place, number) for place, number in places if 1 <= number <= sources]
+    code = [match.span() for match in CODE.finditer(text)]
+    places = []
+    for match in MARK.finditer(text):
+        if not any(start <= match.start() < end for start, end in code):
+            places += [(match.start(), n) for n in cited_numbers(match.group()) if 1 <= n <= sources]
+    return places
 
 
 def token_counts(reply: Reply) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""A request of OpenAI's chat completions as a turn: the conversation before, the message, and how it is to be answered.
+"""A request of OpenAI's chat completions or responses as a turn: the conversation before, the message, and how it is to
+be answered.
 
 What else a client sends is taken as OpenAI's API has it. What only tunes a model's writing is let pass and named
 in the reply, since sources decide here what is said; what could not be answered as it asks is refused.
@@ -8,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from turnmark.core.console import ellipsize, inert
 from turnmark.core.record import Record
@@ -129,14 +130,97 @@ class _Body(_Wire):
         return self
 
 
+class _ResponsePart(_Wire):
+    type: Literal["input_text", "output_text"]
+    text: str
+
+
+def _response_parts(content: Any) -> Any:
+    """A message's text, given as a string or as parts, as parts."""
+    return [{"type": "input_text", "text": content or ""}] if isinstance(content, str | None) else content
+
+
+class _Item(_Message):
+    """A message of the input; what a reply holds can be sent back as it is."""
+
+    type: Literal["message"] = "message"
+    content: Annotated[list[_ResponsePart], BeforeValidator(_response_parts)] = []  # type: ignore[assignment]
+
+
+def _input_items(given: Any) -> Any:
+    """The input, given as a string or as messages, as messages."""
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def _not_kept(value: Any) -> Any:
+    if value is not None:
+        raise ValueError("nothing is kept here; send the whole conversation as input")
+    return value
+
+
+def _not_had(value: Any) -> Any:
+    if value:
+        raise ValueError("is not served here")
+    return value
+
+
+_Kept = Annotated[Any, AfterValidator(_not_kept)]
+_Other = Annotated[Any, AfterValidator(_not_had)]
+
+
+class _TextConfig(_Wire):
+    format: _TextFormat | None = None
+
+
+class _ResponseBody(_Wire):
+    """A request of `responses`; see `_Body`."""
+
+    model: str
+    input: Annotated[list[_Item], BeforeValidator(_input_items)] = Field(min_length=1, max_length=MESSAGES)
+    stream: bool | None = None
+    turnmark: _Ours | None = None
+    previous_response_id: _Kept = None
+    conversation: _Kept = None
+    background: _Other = None
+    prompt: _Other = None
+    text: _TextConfig | None = None
+    tool_choice: Literal["none", "auto"] | None = None
+    top_logprobs: Literal[0] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_answered(self) -> Self:
+        if self.input[-1].role != "user":
+            raise ValueError("input: the last message must be the user's: it is what is answered")
+        return self
+
+
+B = TypeVar("B", _Body, _ResponseBody)
+
+
 def parse_request(body: bytes, model: str) -> ChatRequest:
-    """What a request asks for, by its JSON object; `model` is the one that is served.
+    """What a request of chat completions asks for, by its JSON object; `model` is the one that is served.
 
     Raises:
         Refusal: every mistake in it; 404 for another model.
     """
+    request = _checked(_Body, body, model)
+    unheeded = [name for name in _UNHEEDED if getattr(request, name) is not None]
+    chat_request = _asked(request, "messages", request.messages, unheeded)
+    options = request.stream_options
+    return chat_request.model_copy(update={"usage": bool(options and options.include_usage)})
+
+
+def parse_response_request(body: bytes, model: str) -> ChatRequest:
+    """What a request of responses asks for; as `parse_request`."""
+    request = _checked(_ResponseBody, body, model)
+    unheeded = [name for name in ("text", "tool_choice", "top_logprobs") if getattr(request, name) is not None]
+    return _asked(request, "input", request.input, unheeded)
+
+
+def _checked(kind: type[B], body: bytes, model: str) -> B:
+    """A request of this kind, for this model."""
     try:
-        request = _Body.model_validate_json(body)
+        request = kind.model_validate_json(body)
     except ValidationError as error:
         keys = [_location(row["loc"]) for row in error.errors()]
         words = [row["msg"].removeprefix("Value error, ") for row in error.errors()]
@@ -145,17 +229,27 @@ def parse_request(body: bytes, model: str) -> ChatRequest:
     if request.model != model:
         message = f"The model {_named(request.model)!r} does not exist; the model served here is {model!r}"
         raise Refusal(message, "model", 404, "model_not_found")
-    system = [f"messages[{n}] ({row.role})" for n, row in enumerate(request.messages) if row.role in _INSTRUCTIONS]
-    unknown = [*(request.model_extra or {}), *(name for name in _UNHEEDED if getattr(request, name) is not None)]
-    ours, options = request.turnmark or _Ours(), request.stream_options
+    return request
+
+
+def _asked(
+    request: _Body | _ResponseBody, field: str, messages: Sequence[_Message], unheeded: Sequence[str]
+) -> ChatRequest:
+    """The turn that a request asks for.
+
+    Args:
+        field: what holds the messages.
+        unheeded: fields that were given and change nothing, beside those that are not declared.
+    """
+    system = [f"{field}[{n}] ({row.role})" for n, row in enumerate(messages) if row.role in _INSTRUCTIONS]
+    ours = request.turnmark or _Ours()
     return ChatRequest(
-        history=tuple(_history(request.messages[:-1])),
-        message=request.messages[-1].text,
+        history=tuple(_history(messages[:-1])),
+        message=messages[-1].text,
         stream=bool(request.stream),
-        usage=bool(options and options.include_usage),
         events=bool(ours.events),
         footnotes=ours.footnotes is not False,
-        ignored=(*system, *map(_named, unknown))[:_MOST_IGNORED],
+        ignored=(*system, *map(_named, (*(request.model_extra or {}), *unheeded)))[:_MOST_IGNORED],
     )
 
 

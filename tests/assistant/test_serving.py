@@ -265,6 +265,93 @@ def test_the_official_client_talks_to_it(server):
     assert "[^1]" not in plain.choices[0].message.content
 
 
+def test_the_official_client_talks_to_responses(server):
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+    chat = client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}])
+    response = client.responses.create(
+        model="demo", input=ASK, instructions="Be brief.", temperature=0, store=False,
+    )  # fmt: skip
+    assert response.output_text == chat.choices[0].message.content
+    assert (response.status, response.model, response.usage.total_tokens) == ("completed", "demo", 0)
+    ours = response.model_extra["turnmark"]
+    assert ours["ignored"] == ["instructions", "store", "temperature"]
+    assert {**ours, "ignored": [], "timings": {}} == {**chat.model_extra["turnmark"], "ignored": [], "timings": {}}
+    annotations = response.output[0].content[0].annotations
+    assert annotations
+    for annotation in annotations:
+        citation = ours["citations"][annotation.model_extra["n"] - 1]
+        assert response.output_text[annotation.index :].startswith(f"[^{citation['n']}]")
+        assert (annotation.type, annotation.file_id, annotation.filename) == (
+            "file_citation", citation["id"], citation["document"],
+        )  # fmt: skip
+    said_before = [{"role": "user", "content": ASK}, *response.output]
+    on = client.responses.create(model="demo", input=[*said_before, {"role": "user", "content": "What do I need?"}])
+    assert on.model_extra["turnmark"]["question"] == "What do I need?"
+    plain = client.responses.create(model="demo", input=ASK, extra_body={"turnmark": {"footnotes": False}})
+    place = plain.output[0].content[0].annotations[0].index
+    assert plain.output_text[place:].startswith("[")
+    assert "[^" not in plain.output_text
+
+
+def test_the_official_client_streams_responses(server):
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+    text = client.responses.create(model="demo", input=ASK).output_text
+    extra = {"turnmark": {"events": True}}
+    events = list(client.responses.create(model="demo", input=ASK, stream=True, extra_body=extra))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    kinds = [event.type for event in events]
+    assert kinds[0] == "response.created"
+    assert kinds[-5:] == [
+        "response.output_text.annotation.added", "response.output_text.done", "response.content_part.done",
+        "response.output_item.done", "response.completed",
+    ]  # fmt: skip
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == text
+    steps = [event.model_extra["turnmark"]["event"]["step"] for event in events if "turnmark" in event.model_extra]
+    assert list(dict.fromkeys(steps)) == ["understand", "retrieve", "decide", "answer", "verify"]
+    with client.responses.stream(model="demo", input=ASK) as stream:
+        assert not [event for event in stream if event.type == "response.output_text.delta" and not event.delta]
+        final = stream.get_final_response()
+    assert final.output_text == text
+    assert final.model_extra["turnmark"]["decision"] == "answer"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "words"),
+    [
+        (
+            {"previous_response_id": "resp_1"},
+            "previous_response_id",
+            "nothing is kept here; send the whole",
+        ),
+        ({"conversation": "conv_1"}, "conversation", "nothing is kept here"),
+        ({"background": True}, "background", "is not served here"),
+        ({"text": {"format": {"type": "json_object"}}}, "text.format.type", "Input should be 'text'"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type", "input_text"),
+        ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input[0].role", "'message'"),
+        ({"input": [{"role": "assistant", "content": "Hello."}]}, None, "the last message must be the user's"),
+    ],
+)
+def test_what_responses_refuse(server, fields, param, words):
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.responses.create(**{"model": "demo", "input": ASK, **fields})
+    assert raised.value.body["param"] == param
+    assert words in raised.value.body["message"]
+
+
+def test_a_model_that_fails_ends_a_stream_of_responses(home, plain_home):
+    with (
+        ScriptedServer(Status(500)) as endpoint,
+        serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running,
+    ):
+        client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0)
+        *_, last = client.responses.create(model="demo", input=ASK, stream=True)
+        assert (last.type, last.response.status) == ("response.failed", "failed")
+        assert "500" in last.response.error.message
+        with pytest.raises(openai.InternalServerError):
+            client.responses.create(model="demo", input=ASK)
+
+
 def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch):
     ran = turnmark("serve", "--index", "nowhere", "--host", "0.0.0.0", "--port", "99999", "--generator", "nobody")
     assert ran.code == 2

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
 from turnmark.assistant.serving.guard import is_loopback, read_token
-from turnmark.assistant.serving.reply import ReplyForm, ReplyText, footnote_marks
+from turnmark.assistant.serving.reply import ReplyForm, ReplyText, cited_places, footnote_marks
 from turnmark.assistant.serving.reply import content as markdown_of
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, without_footnotes
+from turnmark.assistant.serving.responses import ResponseForm
 from turnmark.assistant.types import Checks, Citation, Event, ProcedureStep, Reply
 from turnmark.core.errors import RequestError
 
@@ -130,7 +131,7 @@ def test_pieces_are_noted_as_the_whole_is(pieces):
 def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[str, list[dict[str, object]]]:
     """The content of a stream, and all that it told beside it."""
     stream = ReplyForm("id", 0, "m", ChatRequest(message="?", stream=True, **options))
-    chunks = [stream.begin()]
+    chunks = list(stream.begin())
     for draft in drafts:
         chunks += stream.event(Event(step="answer", delta=draft))
     chunks += stream.end(reply)
@@ -155,6 +156,41 @@ def test_what_checking_changed_follows_and_a_mark_without_a_source_is_no_footnot
     text = ReplyText(footnotes=True)
     text.add(Event(step="retrieve", detail={"hits": [("a", 1.0)]}))
     assert text.add(Event(step="answer", delta="So [1], in [42].")) == "So [^1], in \\[42\\]."
+
+
+@given(
+    pieces=st.lists(st.sampled_from([*PIECES, "So [1]: ", " [2, 3]", "[7]", "[^1]: "]), max_size=14),
+    footnotes=st.booleans(), checked=st.booleans(),
+)  # fmt: skip
+@example(pieces=["As follows [1]:", " boil [9] it [2,3]."], footnotes=True, checked=False)
+def test_a_streamed_response_is_its_pieces_and_its_annotations_stand_at_its_marks(pieces, footnotes, checked):
+    assume("".join(pieces).strip())
+    answer = reply("".join(pieces), procedure=(), checks=Checks(repaired=checked))
+    form = ResponseForm("m", ChatRequest(message="?", stream=True, footnotes=footnotes))
+    events = list(form.begin())
+    for piece in pieces:
+        events += form.event(Event(step="answer", delta=piece))
+    events += form.end(answer)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
+    (message,) = events[-1]["response"]["output"]
+    (part,) = message["content"]
+    assert "".join(deltas) == part["text"]
+    for annotation in part["annotations"]:
+        mark = part["text"][annotation["index"] :].partition("]")[0]
+        assert str(annotation["n"]) in mark
+        assert mark.startswith("[^" if footnotes else "[")
+        assert annotation["file_id"] == f"k-{annotation['n']}"
+    if pieces[0] == "As follows [1]:" and not checked:
+        assert part["annotations"][0]["index"] == len("As follows ")
+
+
+def test_the_places_of_marks():
+    text = footnote_marks("As follows [1]: do [2, 3], not `a[1]` or [9] or \\[^1].", 3) + "\n\n[^1]: T, k1.md"
+    places = cited_places(text, footnotes=True, sources=3)
+    assert [(text[place : place + 4], number) for place, number in places] == [("[^1]", 1), ("[^2]", 2), ("[^3]", 3)]
+    plain = "As follows [1]: do [2, 3], not `a[1]` or [9]."
+    assert [number for _, number in cited_places(plain, footnotes=False, sources=3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

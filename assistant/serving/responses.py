@@ -1,0 +1,128 @@
+"""A turn's reply in the forms of OpenAI's responses: a response, and the events of its stream."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from turnmark.assistant.serving.reply import (
+    ReplyText,
+    cited_places,
+    content,
+    reply_extension,
+    token_counts,
+)
+from turnmark.assistant.serving.request import ChatRequest, Refusal
+from turnmark.assistant.types import Event, Reply
+
+
+class ResponseForm:
+    """One reply as a response with one message; the events of a stream are numbered."""
+
+    def __init__(self, model: str, chat_request: ChatRequest) -> None:
+        self._id, self._item_id = f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}"
+        self._created, self._model = int(time.time()), model
+        self._request = chat_request
+        self._text = ReplyText(chat_request.footnotes)
+        self._sent: list[str] = []
+        self._number = 0
+
+    def completion(self, reply: Reply) -> dict[str, Any]:
+        """A reply in one piece."""
+        return self._completed(reply, content(reply, self._request.footnotes))
+
+    def begin(self) -> Iterator[dict[str, Any]]:
+        """The events that open a stream."""
+        yield self._event("response.created", response=self._response("in_progress"))
+        yield self._event("response.in_progress", response=self._response("in_progress"))
+
+    def event(self, event: Event) -> Iterator[dict[str, Any]]:
+        """What is sent of a turn's event."""
+        if self._request.events:
+            step = {"event": event.model_dump(mode="json")}
+            yield self._event("response.in_progress", response=self._response("in_progress"), turnmark=step)
+        yield from self._delta(self._text.add(event))
+
+    def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
+        """The rest of the text, and the events that close the stream."""
+        for piece in self._text.rest(reply):
+            yield from self._delta(piece)
+        text = "".join(self._sent)
+        response = self._completed(reply, text)
+        if self._sent:
+            (item,) = response["output"]
+            (part,) = item["content"]
+            for number, annotation in enumerate(part["annotations"]):
+                yield self._in_part(
+                    "response.output_text.annotation.added", annotation_index=number, annotation=annotation
+                )
+            yield self._in_part("response.output_text.done", text=text, logprobs=[])
+            yield self._in_part("response.content_part.done", part=part)
+            yield self._event("response.output_item.done", output_index=0, item=item)
+        yield self._event("response.completed", response=response)
+
+    def failed(self, refusal: Refusal) -> Iterator[dict[str, Any]]:
+        """What ends a stream without a reply."""
+        failure = {"code": "server_error", "message": str(refusal)}
+        yield self._event("response.failed", response={**self._response("failed"), "error": failure})
+
+    def _delta(self, text: str) -> Iterator[dict[str, Any]]:
+        """A piece of the text, behind the events that open its message if it is the first."""
+        if not text:
+            return
+        if not self._sent:
+            message = {**self._message("", []), "status": "in_progress", "content": []}
+            yield self._event("response.output_item.added", output_index=0, item=message)
+            yield self._in_part("response.content_part.added", part=_part("", []))
+        self._sent.append(text)
+        yield self._in_part("response.output_text.delta", delta=text, logprobs=[])
+
+    def _completed(self, reply: Reply, text: str) -> dict[str, Any]:
+        annotations = [
+            {
+                "type": "file_citation", "file_id": reply.citations[number - 1].id,
+                "filename": reply.citations[number - 1].document, "index": place, "n": number,
+            }
+            for place, number in cited_places(text, self._request.footnotes, len(reply.citations))
+        ]  # fmt: skip
+        counts = token_counts(reply)
+        cached = sum(role_usage.cached_tokens for role_usage in reply.usage.values())
+        usage = {
+            "input_tokens": counts["prompt_tokens"],
+            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+            "output_tokens": counts["completion_tokens"],
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": counts["total_tokens"],
+        }
+        return {
+            **self._response("completed"), "output": [self._message(text, annotations)], "usage": usage,
+            "turnmark": reply_extension(reply, self._request),
+        }  # fmt: skip
+
+    def _response(self, status: str) -> dict[str, Any]:
+        return {
+            "id": self._id, "object": "response", "created_at": self._created, "status": status, "model": self._model,
+            "output": [], "error": None, "incomplete_details": None, "instructions": None, "metadata": {},
+            "parallel_tool_calls": False, "previous_response_id": None, "store": False,
+            "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "usage": None,
+        }  # fmt: skip
+
+    def _message(self, text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": self._item_id, "type": "message", "role": "assistant", "status": "completed",
+            "content": [_part(text, annotations)],
+        }  # fmt: skip
+
+    def _in_part(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """An event about the text of the message."""
+        return self._event(kind, item_id=self._item_id, output_index=0, content_index=0, **fields)
+
+    def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
+        self._number += 1
+        return {"type": kind, "sequence_number": self._number - 1, **fields}
+
+
+def _part(text: str, annotations: list[dict[str, Any]]) -> Mapping[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
