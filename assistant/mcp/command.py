@@ -13,7 +13,7 @@ from turnmark.assistant.commands import Generator, Prompts, Retriever, Step, Tok
 from turnmark.assistant.config import TOKENS, AssistantConfig
 from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
 from turnmark.core.console import notify
-from turnmark.core.errors import ErrorCollector, MissingExtra
+from turnmark.core.errors import ErrorCollector, MissingExtra, TurnmarkError
 from turnmark.core.flags import HelpAll
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _serve_stdio(assistants: dict[str, Assistant], streams: StandardStreams) -> 
     notify(f"{_about(assistants)} over standard input and output; Ctrl-C ends it")
     with ThreadPoolExecutor(1, "turnmark-warm") as pool:
         try:
-            streams.serve(IndexServer(Collection(assistants), turns, pool.submit(_warm, assistants)).make())
+            streams.serve(IndexServer(Collection(assistants), turns, pool.submit(_try_warm, assistants)).make())
         finally:
             _end(turns)
 
@@ -123,6 +123,14 @@ def _warm(assistants: dict[str, Assistant]) -> None:
 
     for assistant in assistants.values():
         warm(assistant)
+
+
+def _try_warm(assistants: dict[str, Assistant]) -> None:
+    """The same; what cannot work is told here, and to the client by each tool that needs it."""
+    try:
+        _warm(assistants)
+    except Exception as error:
+        notify(str(error) if isinstance(error, TurnmarkError) else f"a model was not loaded ({type(error).__name__})")
 
 
 def _end(turns: dict[str, Turns]) -> None:

@@ -78,7 +78,7 @@ class IndexServer:
 
     Attributes:
         turns: runs the turns of `ask`, by the name of the index.
-        warming: loads the models; every tool waits for it, so that none loads them a second time.
+        warming: loads the models, and never fails; every tool waits for it, so that none loads them a second time.
     """
 
     collection: Collection

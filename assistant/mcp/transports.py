@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -67,8 +68,7 @@ class StandardStreams:
     def serve(self, server: Server[Any]) -> None:
         """Serve one client until standard input ends or SIGTERM comes; Ctrl-C ends it as a KeyboardInterrupt."""
         lines = self._reading.makefile("r", encoding="utf-8", errors="replace")
-        # Not closed here: a thread may still write to it.
-        wire = os.fdopen(self._output, "w", encoding="utf-8", newline="\n", closefd=False)
+        wire = _Wire(self._output, self._close)
 
         async def run() -> None:
             async with stdio_server(anyio.wrap_file(lines), anyio.wrap_file(wire)) as (read_stream, write_stream):
@@ -94,6 +94,35 @@ class StandardStreams:
             while piece := os.read(self._input, _PIECE):
                 self._copy.sendall(piece)
         self._close()
+
+
+class _Wire(io.TextIOWrapper):
+    """Standard output for the protocol. A client that reads no more ends the input too: nobody is there to answer.
+
+    The file itself stays open: a thread may still write to it.
+    """
+
+    def __init__(self, number: int, on_gone: Callable[[], None]) -> None:
+        super().__init__(os.fdopen(number, "wb", closefd=False), encoding="utf-8", newline="\n")
+        self._on_gone = on_gone
+
+    def write(self, text: str) -> int:
+        """See `io.TextIOWrapper.write`."""
+        with self._noticing():
+            return super().write(text)
+
+    def flush(self) -> None:
+        """See `io.TextIOWrapper.flush`."""
+        with self._noticing():
+            super().flush()
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self._on_gone()
+            raise
 
 
 def http_app(server: Server[Any], host: str, token: str | None, on_ready: Callable[[], None]) -> Any:

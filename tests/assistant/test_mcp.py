@@ -277,6 +277,16 @@ def test_standard_output_carries_the_protocol_alone(plain_home):
 
 
 @pytest.mark.server
+def test_a_client_that_reads_no_more_ends_it(plain_home):
+    process = started(plain_home)
+    process.stdout.close()
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}) + "\n")
+    process.stdin.flush()
+    assert process.wait(timeout=30) == 0
+    assert len(process.stderr.read().splitlines()) == 1
+
+
+@pytest.mark.server
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_ends_it_while_it_waits_for_a_message(plain_home, number, code):
     process = started(plain_home)
