@@ -10,9 +10,9 @@ from pathlib import Path
 import pypdfium2
 import pytest
 from PIL import Image
-from reportlab.pdfgen.canvas import Canvas
 from rich.console import Console
 
+from tests.assistant.manual import FIRST, SECOND, write_manual
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.repl.screen import TurnView
@@ -28,26 +28,6 @@ from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index
-
-FIRST = "Loosen the wheel nuts a quarter turn before the car is lifted from the ground."
-SECOND = "Tighten the wheel nuts crosswise to one hundred and twenty newton metres."
-
-
-def write_manual(path: Path) -> None:
-    """A section that runs over two pages."""
-    canvas = Canvas(str(path), pagesize=(400, 500))
-    canvas.setTitle("Changing a wheel")
-    for heading, text, below in (
-        ("Changing a wheel", FIRST, "A torque wrench lies in the boot of the car."),
-        ("", SECOND, "The spare wheel hangs under the floor."),
-    ):
-        canvas.setFont("Helvetica-Bold", 18)
-        canvas.drawString(40, 440, heading)
-        canvas.setFont("Helvetica", 9)
-        canvas.drawString(20, 300, text)
-        canvas.drawString(20, 100, below)
-        canvas.showPage()
-    canvas.save()
 
 
 @pytest.fixture
@@ -157,7 +137,7 @@ def test_a_turned_page_is_marked_where_its_text_is(tmp_path: Path) -> None:
         ({"document": "wheel.pdf", "page": "x", "start": "0", "end": "9"}, "page: Input should be a valid integer"),
         ({"document": "wheel.pdf", "page": "9", "start": "0", "end": "9"}, "has no page 9; it has 2"),
         ({"document": "tyres.md", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
-        ({"document": "../home/x.pdf", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
+        ({"document": "../x.pdf", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
     ],
 )
 def test_wrong_requests_for_a_picture(index: Index, parameters: dict[str, str], says: str) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from PIL import Image
 
+from tests.assistant.manual import write_manual
 from tests.assistant.serving import Server, serving
-from tests.assistant.test_pages import write_manual
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora.readers.pdf.picture import YELLOW
