@@ -1,7 +1,7 @@
-"""Retrieval by the model itself: it reads what a first search found, and may search and read on, with tools.
+"""Retrieval by the model: it reads what a first search found, and may then search and read further with tools.
 
-One conversation that only grows, so that a server that caches prefixes reads each section once. What the model writes
-when it calls no more tools is its answer.
+The rounds are one conversation to which messages are only appended, so that a server with a prefix cache processes each
+section once. The first reply that calls no tool is the answer.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of, section_of
 
 ROUNDS = 4
+"""Most rounds of tool calls in a turn."""
 TOKENS = 1500
-"""Of the sections that one call of a tool gives."""
+"""Most tokens of the sections that one tool call returns."""
 LISTED, LOOKED_AT = 20, 200
-"""Documents that are named, and passages that are looked at for them."""
+"""For `documents`: the most documents that are listed, and the passages that are searched for them."""
 
 
 def _tool(name: str, description: str, **arguments: str) -> Tool:
@@ -48,9 +49,9 @@ TOOLS = (
 
 
 class SearchWithTools(SearchAndRead):
-    """The first search, then up to four rounds of tools; the answer comes of it.
+    """Retrieve step: a first search, then up to four rounds of tool calls that end with the answer.
 
-    A model or endpoint without tools answers from the first search, as by default.
+    A model or endpoint that cannot call tools answers from the first search, as in the form `read`.
     """
 
     def __call__(self, turn: Turn) -> None:
@@ -65,17 +66,19 @@ class SearchWithTools(SearchAndRead):
 
 
 class _Agent:
+    """The conversation with the model about one turn."""
+
     def __init__(self, turn: Turn, generator: ToolGenerator, retriever: Retriever) -> None:
         self.turn, self.generator, self.retriever = turn, generator, retriever
         prompt, notes = turn_prompt(turn)
         rules = [message for message in prompt if message.role == "system"]
         rules += load_prompt("agent", turn.prompts).render(rounds=str(ROUNDS))
-        asked = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
-        self.messages = [ToolMessage(role=message.role, content=message.content) for message in asked]
+        messages = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
+        self.messages = [ToolMessage(role=message.role, content=message.content) for message in messages]
         turn.use("answer", Usage(), *notes)
 
     def answer(self) -> None:
-        """Rounds of calls until the model answers; in the last one it has no tools."""
+        """Run rounds of tool calls until the model answers; after the last round it is offered no tools."""
         for number in range(ROUNDS + 1):
             tools = TOOLS if number < ROUNDS else ()
             reply = self.generator.converse(self.messages, tools, on_text=self.turn.stream)
@@ -91,7 +94,7 @@ class _Agent:
                 self.messages.append(ToolMessage(role="tool", content=self._result(call), call_id=call.id))
 
     def _result(self, call: ToolCall) -> str:
-        """What a call comes to, in words for the model; a wrong call too."""
+        """Run one tool call and return its result as text for the model; a wrong call returns what is wrong."""
         try:
             arguments = json.loads(call.arguments or "{}")
         except ValueError:
@@ -119,14 +122,15 @@ class _Agent:
         if not passages:
             return f"No document is called {document!r}."
         matching = [passage for passage in passages if heading.lower() in passage.indexed_text.lower()]
-        first = next((p for p in matching if heading.lower() in p.section.lower()), matching[0] if matching else None)
+        in_heading = (passage for passage in matching if heading.lower() in passage.section.lower())
+        first = next(in_heading, matching[0] if matching else None)
         if heading and first is None:
-            names = dict.fromkeys(passage.section for passage in passages if passage.section)
-            return f"No such section in it. Its sections: {'; '.join(names) or 'none'}"
+            sections = dict.fromkeys(passage.section for passage in passages if passage.section)
+            return f"No such section in it. Its sections: {'; '.join(sections) or 'none'}"
         start = passages.index(first) if first else 0
-        run = section_of(first, passages) if first and first.section else passages[start:]
-        hit = Hit(passage=join_passages(run), score=0.0)
-        return self._shown([hit] if len(run) == 1 else grow_sections(None, [hit], TOKENS))
+        section = section_of(first, passages) if first and first.section else passages[start:]
+        hit = Hit(passage=join_passages(section), score=0.0)
+        return self._shown([hit] if len(section) == 1 else grow_sections(None, [hit], TOKENS))
 
     def _documents(self, text: str) -> str:
         query_stems = stems(text)
@@ -137,14 +141,16 @@ class _Agent:
         return "\n".join(rows) + more if rows else "No document holds all of these words."
 
     def _shown(self, hits: Sequence[Hit]) -> str:
+        """Number the hits and show them to the model; of one that it has seen already, only its number."""
         known = len(self.turn.hits)
         numbers = self.turn.number(hits)
-        shown = [
+        texts = [
             show_section(number, hit.passage) if number > known else f"[{number}] is shown above."
             for number, hit in zip(numbers, hits, strict=True)
         ]
-        return "\n\n".join(shown) or "Nothing was found."
+        return "\n\n".join(texts) or "Nothing was found."
 
 
 def _anywhere(document: str) -> Passage:
+    """Return a passage that stands for a document, to look up the passages of it."""
     return Passage(id="", document=document, title="", text="", start=0, end=0)

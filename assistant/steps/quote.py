@@ -1,5 +1,8 @@
-"""The answer without a language model: a quotation. The heading path, and a stretch of one section with its best
-sentence in bold; a second one if it adds to the first. Nothing is mixed, cut or joined: what is shown can be read.
+"""The answer without a language model: quotations from the documents.
+
+A quotation shows the heading path and a stretch, that is, neighbouring lines of one section, with the best sentence in
+bold. A second stretch follows if it adds to the first. Each stretch is shown as the document has it: no sentence is
+shortened, and lines of different places are never joined.
 """
 
 from __future__ import annotations
@@ -17,26 +20,31 @@ from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 WORDS, PART_WORDS = 150, 100
-"""Of a stretch, about; the second if the message has parts. A list or a table in it stays complete."""
+"""Approximate words of a stretch: for a message with one part, and with several. A list or table is kept complete."""
 MOST_PARTS = 2
-"""Parts of a message up to which each may get a second stretch."""
+"""Most parts that a message may have for each of them to get a second stretch."""
 LONGEST_BLOCK = 160
-"""Words of a list or table that is quoted complete; of a longer one, the rows around the best one."""
+"""Most words of a list or table that is quoted complete; of a longer one, only the rows around the best are."""
 UNSURE = "I am not sure this answers it. The nearest I found:"
 SECOND = 0.8
-"""Share of the best score from which a second stretch is quoted."""
+"""Least score of a line for a further stretch, as a share of the best score."""
 _NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
-"""Pages of a wiki or site that hold its links: quoted only if no other page is as near."""
+"""Navigation pages of a wiki or site: quoted only if no other page scores high enough."""
 WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
-"""Of the shared words, and of the rank of the hit, with 1 for the cosine of the line. Chosen on the tuning halves of
-the conversations and checked by which passages are quoted on MTRAG (docs/measured.md)."""
+"""Weights of the shared words and of the rank of the hit; the cosine of the line has weight 1. Chosen on the tuning
+halves of the conversations, and checked by which passages are quoted on MTRAG (docs/measured.md)."""
 FEW = 6
-"""A shorter list of hits is rated as one of so many: the second of two is no worse than the second of six."""
+"""Least length that a list of hits is ranked as having: the second of two ranks as high as the second of six."""
 
 
 @dataclass(frozen=True)
 class RatedLine:
-    """A line of a hit and how near it is to what is asked."""
+    """A line of a hit, and how well it matches the questions.
+
+    Attributes:
+        hit: 0-based position in the list of hits.
+        score: higher is better; comparable within one list only.
+    """
 
     hit: int
     line: TextLine
@@ -44,44 +52,45 @@ class RatedLine:
 
 
 def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> list[RatedLine]:
-    """The lines of hits that can answer, nearest first.
+    """Rate every line of the hits that can answer, best first; headings and lines of one word cannot.
 
-    The score is the mean cosine with the questions, the share of their words (rare ones count more), and the rank of
-    the hit, since what found it read the passage as a whole. Without an embedder there is no cosine.
+    The score sums the cosine with the mean of the questions, the share of the questions' words that the line has (rare
+    words count more), and the rank of the hit, because the retriever read the complete passage. Without an embedder
+    the cosine counts as 0.
     """
-    pool = [
-        (at, line)
-        for at, hit in enumerate(hits)
+    candidates = [
+        (position, line)
+        for position, hit in enumerate(hits)
         for line in lines_of(hit.passage)
         if line.kind != "heading" and line.size > 1
     ]
-    if not pool:
+    if not candidates:
         return []
-    texts = [line.text for _, line in pool]
-    above = [" › ".join(filter(None, (hits[at].passage.title, line.section))) for at, line in pool]
-    ranks = [1 - at / max(len(hits), FEW) for at, _ in pool]
-    shares = _shares(questions, texts, above)
-    cosines = _cosines(questions, texts, embed) if embed else [0.0] * len(pool)
+    texts = [line.text for _, line in candidates]
+    headings = [" › ".join(filter(None, (hits[position].passage.title, line.section))) for position, line in candidates]
+    ranks = [1 - position / max(len(hits), FEW) for position, _ in candidates]
+    shares = _shares(questions, texts, headings)
+    cosines = _cosines(questions, texts, embed) if embed else [0.0] * len(candidates)
     scores = [
         cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
         for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
     ]
-    ranked = sorted(range(len(pool)), key=lambda at: (-scores[at], at))
-    return [RatedLine(*pool[at], scores[at]) for at in ranked]
+    ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
+    return [RatedLine(*candidates[number], scores[number]) for number in ranked]
 
 
 def _cosines(questions: Sequence[str], texts: Sequence[str], embed: Embed) -> list[float]:
-    """The cosine of each text with the mean of the questions."""
+    """Return the cosine of each text with the mean of the questions' vectors."""
     unique = list(dict.fromkeys(texts))
     vectors = embed([*questions, *unique])
     question = vectors[: len(questions)].mean(axis=0)
-    near = dict(zip(unique, map(float, vectors[len(questions) :] @ question), strict=True))
-    return [near[text] for text in texts]
+    cosine_of = dict(zip(unique, map(float, vectors[len(questions) :] @ question), strict=True))
+    return [cosine_of[text] for text in texts]
 
 
-def _shares(questions: Sequence[str], texts: Sequence[str], above: Sequence[str]) -> list[float]:
-    """The share of the questions' words that each text has, with its headings; a word in few texts counts more."""
-    bags = [stems(f"{name} {text}") for name, text in zip(above, texts, strict=True)]
+def _shares(questions: Sequence[str], texts: Sequence[str], headings: Sequence[str]) -> list[float]:
+    """Return the share of the questions' words that each text and its headings have; rare words weigh more."""
+    bags = [stems(f"{heading} {text}") for heading, text in zip(headings, texts, strict=True)]
     needed = stems(" ".join(questions))
     weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in needed}
     total = sum(weights.values()) or 1.0
@@ -90,7 +99,7 @@ def _shares(questions: Sequence[str], texts: Sequence[str], above: Sequence[str]
 
 @dataclass
 class Stretch:
-    """Neighbouring lines of one section of a hit, and the best of them: one for each part that they answer."""
+    """Neighbouring lines of one section of a hit, and the best line for each part that they answer."""
 
     hit: Hit
     lines: tuple[TextLine, ...]
@@ -98,68 +107,74 @@ class Stretch:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Characters of the passage."""
+        """Start and end of the stretch, in characters of the passage."""
         return self.lines[0].start, self.lines[-1].end
 
     def holds(self, hit: Hit, line: TextLine) -> bool:
-        """Whether a line of a hit is in it."""
+        """Return whether the stretch contains a line of a hit."""
         return self.hit.passage.id == hit.passage.id and self.span[0] <= line.start < self.span[1]
 
 
 def stretches(
     ranked: Sequence[RatedLine], hits: Sequence[Hit], count: int, words: int, earlier: Sequence[Stretch] = ()
 ) -> list[Stretch]:
-    """Up to `count` stretches around the best lines, of different sections or far apart in one.
+    """Return up to `count` stretches around the best lines, from different sections or far apart in one.
 
     Args:
-        words: of a stretch, about.
-        earlier: what is quoted for other parts; such a stretch is not quoted again, but this part's best line in it
-            becomes one of its best.
+        ranked: rated lines, best first.
+        words: approximate length of a stretch.
+        earlier: stretches that other parts quote already. One that contains a good line for this part is returned
+            as it is, and the line joins its best lines.
     """
     chosen: list[Stretch] = []
-    near = [row for row in ranked if row is ranked[0] or row.score >= SECOND * ranked[0].score]
-    pages = [row for row in near if not _NAVIGATION.fullmatch(hits[row.hit].passage.document)]
-    for row in pages or near:
+    good = [row for row in ranked if row is ranked[0] or row.score >= SECOND * ranked[0].score]
+    outside_navigation = [row for row in good if not _NAVIGATION.fullmatch(hits[row.hit].passage.document)]
+    for row in outside_navigation or good:
         if len(chosen) == count:
             break
         hit = hits[row.hit]
         if any(other.holds(hit, row.line) for other in chosen):
             continue
-        if same := next((other for other in earlier if other.holds(hit, row.line)), None):
-            same.bests.append(row.line)
-            chosen.append(same)
+        if shared := next((other for other in earlier if other.holds(hit, row.line)), None):
+            shared.bests.append(row.line)
+            chosen.append(shared)
             continue
-        known = [*earlier, *chosen]
-        taken = [other.span for other in known if other.hit.passage.id == hit.passage.id]
-        stretch = Stretch(hit, _around(row, lines_of(hit.passage), words, taken), [row.line])
-        known_stems = {stem for other in known for line in other.lines for stem in stems(line.text)}
-        new = {stem for line in stretch.lines for stem in stems(line.text)}
-        if not chosen or len(new - known_stems) > len(new) / 3:
+        quoted = [*earlier, *chosen]
+        quoted_spans = [other.span for other in quoted if other.hit.passage.id == hit.passage.id]
+        stretch = Stretch(hit, _around(row, lines_of(hit.passage), words, quoted_spans), [row.line])
+        quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
+        stretch_stems = {stem for line in stretch.lines for stem in stems(line.text)}
+        if not chosen or len(stretch_stems - quoted_stems) > len(stretch_stems) / 3:
             chosen.append(stretch)
     return chosen
 
 
 def _around(
-    row: RatedLine, lines: Sequence[TextLine], words: int, taken: Sequence[tuple[int, int]]
+    row: RatedLine, lines: Sequence[TextLine], words: int, quoted_spans: Sequence[tuple[int, int]]
 ) -> tuple[TextLine, ...]:
-    """The stretch around a line: its list or table, then what follows and what precedes, within its section."""
-    at = next(at for at, line in enumerate(lines) if line.start == row.line.start)
+    """Return the lines around a line: its list or table, then lines after and before it, within its section.
+
+    Args:
+        words: lines are added up to this length.
+        quoted_spans: characters of the passage that are quoted already and are left out.
+    """
+    best = next(position for position, line in enumerate(lines) if line.start == row.line.start)
 
     def free(position: int) -> bool:
         line = lines[position]
         inside = line.kind != "heading" and line.section == row.line.section
-        return inside and not any(start <= line.start < end for start, end in taken)
+        return inside and not any(start <= line.start < end for start, end in quoted_spans)
 
     def size(first: int, last: int) -> int:
         return sum(line.size for line in lines[first : last + 1])
 
-    first = last = at
+    first = last = best
     if row.line.kind in ("item", "row"):
-        block = [n for n, line in enumerate(lines) if line.block == row.line.block]
+        block = [position for position, line in enumerate(lines) if line.block == row.line.block]
         if size(block[0], block[-1]) <= LONGEST_BLOCK and all(map(free, block)):
             first, last = block[0], block[-1]
             if first and free(first - 1):
-                first -= 1  # what leads up to the list
+                first -= 1  # the sentence that introduces the list
     growing = True
     while growing:
         growing = False
@@ -172,7 +187,11 @@ def _around(
 
 
 def show_stretch(stretch: Stretch, number: int) -> str:
-    """A stretch as the reply shows it: the heading path, and the document's text, its best sentences in bold."""
+    """Format a stretch for the reply: the heading path, then the document's text with its best sentences in bold.
+
+    Args:
+        number: citation number `[n]` of the stretch.
+    """
     passage = stretch.hit.passage
     start, end = stretch.span
     text = passage.text[start:end]
@@ -183,11 +202,14 @@ def show_stretch(stretch: Stretch, number: int) -> str:
     mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, stretch.lines[0].section))))
     body = _EMPTY_QUOTES.sub("", escape_marks(printable(text))).strip("\n").rstrip() + mark
-    return f"{escape_marks(heading)}  \n{body}" if heading else body  # two blanks: a line break in Markdown
+    return f"{escape_marks(heading)}  \n{body}" if heading else body  # two spaces make a line break in Markdown
 
 
 def bold(text: str) -> str:
-    """A sentence or list item in bold: its first paragraph, without the mark of the item and its emphasis."""
+    """Set a sentence or list item in bold: its first paragraph, after the item mark and without emphasis inside.
+
+    Text with a code fence is returned unchanged.
+    """
     mark = _LEAD.match(text)
     lead = mark.group() if mark else ""
     body, gap, rest = text[len(lead) :].rstrip().partition("\n\n")
@@ -199,12 +221,16 @@ def bold(text: str) -> str:
 
 _LEAD = re.compile(rf"(?:>\s*)*(?:{ITEM.pattern})?")
 _EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
-"""Lines of block quotations with nothing on them, before and behind a stretch."""
+"""Empty lines, also of block quotations (`>`), at the start and end of a stretch."""
 _EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
 
 
 def list_steps(stretch: Stretch, number: int) -> tuple[ProcedureStep, ...]:
-    """The items of a quoted list."""
+    """Return the items of a quoted list as procedure steps; empty if it has fewer than two.
+
+    Args:
+        number: citation number `[n]` of the stretch.
+    """
     items = [line for line in stretch.lines if line.kind == "item"]
     texts = [without_item_mark(line.text).strip() for line in items]
     return (
@@ -215,7 +241,7 @@ def list_steps(stretch: Stretch, number: int) -> tuple[ProcedureStep, ...]:
 
 
 class Quote:
-    """The documents' own words for each part."""
+    """Answer step: quotes the documents for each part of the message."""
 
     name = "answer"
 
@@ -225,11 +251,11 @@ class Quote:
 
 
 def quotations(turn: Turn) -> Draft | None:
-    """What is quoted for the parts of a message, each stretch once; None if nothing was found for any."""
+    """Quote the documents for each part of a message, each stretch once; None if nothing was found for any part."""
     shown: list[Stretch] = []
     texts: list[str] = []
     answers: list[str] = []
-    new_by_part = []
+    new_by_part = []  # the stretches that each part adds
     count = 2 if len(turn.parts) <= MOST_PARTS else 1
     words = WORDS if len(turn.parts) == 1 else PART_WORDS
     for part in turn.parts:
@@ -255,17 +281,17 @@ def _for_part(part: Part, embed: Embed | None, count: int, words: int, earlier: 
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
     wordings = tuple(dict.fromkeys((part.text, part.question)))
-    # A model's phrases name what the documents call it; what was asked counts twice.
+    # A model's search phrases use the documents' terms; the question counts twice as much.
     questions = (*wordings, *wordings, *part.phrases) if part.phrases else wordings
     return stretches(rate_lines(questions, part.hits, embed), part.hits, count, words, earlier)
 
 
 def nothing(parts: Sequence[Part]) -> Draft:
-    """What is said if nothing was found for any part."""
+    """Return the answer if nothing was found for any part."""
     return Draft(text=UNKNOWN_TEXT, answers=("",) * len(parts))
 
 
 def not_found(question: str) -> str:
-    """What is said for a part that nothing was found for."""
+    """Return the sentence for a part that nothing was found for."""
     phrase = " ".join(question.split()).rstrip(" .!?…。！？")
     return f"I found nothing about “{phrase}”."
