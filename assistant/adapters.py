@@ -1,4 +1,4 @@
-"""The assistant for LlamaIndex: a chat engine. Its retrievers are in `turnmark.retrieval.adapters`.
+"""The assistant as a LlamaIndex chat engine. The LlamaIndex retriever is in `turnmark.retrieval.adapters`.
 
 engine = as_chat_engine(open_assistant(AssistantConfig(index="notes")))
 engine.chat("How do I descale a kettle?").source_nodes
@@ -27,18 +27,18 @@ TOOL = "turnmark"
 
 
 def as_chat_engine(assistant: Assistant) -> TurnmarkChatEngine:
-    """An assistant as a LlamaIndex `BaseChatEngine`.
+    """Wrap an assistant as a LlamaIndex `BaseChatEngine`.
 
-    A reply's `source_nodes` are what it was answered from: mark `[n]` is the n-th of them. Its `metadata` (of a stream:
-    `sources[0].raw_output`) is what `ask --json` prints. Of a history that is handed in, the messages of user and
-    assistant count. A streamed turn begins when the stream is read. One that is not read to its end is ended, and is no
-    part of the conversation.
+    A response's `source_nodes` are the passages of the answer: mark `[n]` is the n-th node. Its `metadata` (of a
+    stream: `sources[0].raw_output`) is what `ask --json` prints. Of a chat history that is passed in, only the messages
+    of user and assistant are used. A streamed turn begins when the stream is read. If the reader stops early, the turn
+    is stopped and does not become part of the conversation.
     """
     return TurnmarkChatEngine(assistant)
 
 
 class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
-    """A Turnmark assistant, and the conversation that is held with it; see `as_chat_engine`."""
+    """A Turnmark assistant and its conversation; see `as_chat_engine`."""
 
     def __init__(self, assistant: Assistant) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
 
     @property
     def chat_history(self) -> list[ChatMessage]:
-        """The conversation so far."""
+        """The messages so far."""
         return list(self._history)
 
     def reset(self) -> None:
@@ -55,7 +55,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         self._history = []
 
     def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
-        """One turn; a history that is given replaces the one so far."""
+        """Reply to a message; `chat_history` replaces the conversation so far."""
         if chat_history is not None:
             self._history = list(chat_history)
         reply = self.assistant.reply(_messages(self._history), message)
@@ -66,11 +66,11 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         )  # fmt: skip
 
     async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
-        """`chat`, in a thread."""
+        """Run `chat` in a thread."""
         return await asyncio.to_thread(self.chat, message, chat_history)
 
     def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> StreamingAgentChatResponse:
-        """`chat` in pieces; sources are known when the stream has ended."""
+        """Stream the reply to a message; the sources are set when the stream has ended."""
         response = self._response(chat_history)
         response.chat_stream = self._pieces(response, message, Stop())
         return response
@@ -78,7 +78,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
     async def astream_chat(
         self, message: str, chat_history: list[ChatMessage] | None = None
     ) -> StreamingAgentChatResponse:
-        """`stream_chat` for an event loop."""
+        """Stream the reply to a message in an event loop."""
         response = self._response(chat_history)
         response.achat_stream = self._apieces(response, message)
         return response
@@ -89,15 +89,19 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         return StreamingAgentChatResponse(is_writing_to_memory=False)
 
     def _pieces(self, response: StreamingAgentChatResponse, message: str, stop: Stop) -> Iterator[ChatResponse]:
-        history, reply_text, text = _messages(self._history), ReplyText(footnotes=False), ""
+        history = _messages(self._history)
+        reply_text = ReplyText(footnotes=False)
+        text = ""
         for event in stream_turn(lambda report: self.assistant.reply(history, message, report), stop):
             pieces = [reply_text.add(event)] if isinstance(event, Event) else reply_text.rest(event)
             for piece in filter(None, pieces):
                 text += piece
                 yield ChatResponse(message=ChatMessage(role="assistant", content=text), delta=piece)
             if isinstance(event, Reply):
-                response.sources, response.source_nodes = [_output(event)], _nodes(event.citations)
-                response.response, response.is_done = text, True
+                response.sources = [_output(event)]
+                response.source_nodes = _nodes(event.citations)
+                response.response = text
+                response.is_done = True
                 self._add(message, event)
 
     async def _apieces(self, response: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
@@ -115,22 +119,27 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
 
 
 def _messages(history: Sequence[Any]) -> list[Message]:
-    """The turns of a conversation in LlamaIndex's form, without citation marks."""
-    turns = [(message.role.value, strip_citations(message.content or "")) for message in history]
-    return [Message(role=role, content=text) for role, text in turns if role in ("user", "assistant") and text.strip()]
+    """Convert LlamaIndex chat messages of user and assistant; empty ones are dropped, and citation marks removed."""
+    messages: list[Message] = []
+    for message in history:
+        role = message.role.value
+        text = strip_citations(message.content or "")
+        if role in ("user", "assistant") and text.strip():
+            messages.append(Message(role=role, content=text))
+    return messages
 
 
 def _nodes(citations: Sequence[Citation]) -> list[NodeWithScore]:
-    """Passages that were cited as nodes, in the order of their numbers."""
-    passages = [Passage(**citation.model_dump(include=set(Passage.model_fields))) for citation in citations]
-    return [
-        NodeWithScore(node=node_of(passage), score=citation.score)
-        for passage, citation in zip(passages, citations, strict=True)
-    ]
+    """Convert citations to LlamaIndex nodes, in the same order."""
+    nodes: list[NodeWithScore] = []
+    for citation in citations:
+        passage = Passage(**citation.model_dump(include=set(Passage.model_fields)))
+        nodes.append(NodeWithScore(node=node_of(passage), score=citation.score))
+    return nodes
 
 
 def _output(reply: Reply) -> ToolOutput:
-    """A reply as the output of a tool, which is where LlamaIndex looks for sources."""
+    """Convert a reply to a tool output, where LlamaIndex looks for sources."""
     return ToolOutput(
         tool_name=TOOL, content=content(reply, footnotes=False), raw_input={"message": reply.question}, raw_output=reply
     )

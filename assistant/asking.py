@@ -1,4 +1,4 @@
-"""Ask a model: for a reply in prose, or for a value of a given form, which is whole or a failure, never a guess."""
+"""Ask a language model for prose, or for a value of a schema: a complete value or a failure, never a guess."""
 
 from __future__ import annotations
 
@@ -34,21 +34,24 @@ T = TypeVar("T", bound=BaseModel)
 FailureKind = Literal["length", "invalid", "content_filter"] | ErrorKind
 
 STRUCTURED_TOKENS = 512
+"""Token limit of the first structured reply."""
 TRAILING = 20
-"""White space at the end of a reply that was cut, from which on more room is not what it lacks."""
+"""Characters of white space at the end of a cut reply from which on it counts as endless white space."""
 REPEATED, MOST_REPEATS = 24, 4
-"""Characters at the end of a cut reply, and how often they occur in one that runs on."""
+"""Length of the end of a cut reply, in characters, and how often that end occurs in a reply that repeats itself."""
 LONGEST_STRING = 1500
-"""Characters of a string that has not ended, from which on more room is not what it lacks."""
-_PROBLEMS_TOLD = 5
+"""Characters of an unfinished JSON string from which on the reply counts as running on."""
+_MOST_PROBLEMS = 5
 
 
 class Failure(Record):
-    """Why there is no value. `raw` is the last text that the model wrote, if any.
+    """Why a structured call gave no value.
 
-    `length`: cut by the limit twice, or while it ran on;
-    `invalid`: not the form that was asked for, twice; `content_filter`; else the kind
-    of the `GeneratorError` that ended it.
+    Attributes:
+        kind: `length`: cut by the token limit twice, or once while it ran on; `invalid`: twice not the schema;
+            `content_filter`: stopped by the endpoint's filter; else the kind of the `GeneratorError`.
+        raw: the last text that the model wrote; empty if it wrote none.
+        reason: the cause in words.
     """
 
     kind: FailureKind
@@ -65,18 +68,22 @@ def ask(
     temperature: float | None = None,
     deadline: float | None = None,
 ) -> tuple[T | Failure, Usage]:
-    """A value of `schema`, or a failure; and what it cost.
+    """Ask for a value of `schema`; returns the value or a failure, and the usage of all calls.
 
-    The schema is sent if the endpoint takes one (the generator remembers if it does not), else put in words. A
-    reply cut by the limit is asked for once more with twice the room, unless it runs on (`runs_on`), which more room
-    would only make longer; one that was cut in white space without an end,
-    which a grammar allows between any two parts and small models fall into, without the schema. A reply of another form
-    is asked for once more with what is wrong about it.
+    The schema is sent if the endpoint accepts one (the generator remembers if it does not), else it is put into the
+    prompt. A reply that the limit cut is repeated once:
+
+    - not if it runs on (`runs_on`), since more room would only make it longer;
+    - without the schema if it ends in endless white space, which a grammar allows between any two parts and small
+      models fall into;
+    - else with twice the limit.
+
+    A reply that does not match the schema is repeated once, with the mistakes in it named.
 
     Args:
         messages: the request; it should say in words which fields are wanted.
         max_tokens: limit of the first reply.
-        deadline: seconds for each call, of which there are four at most; None: the generator's own.
+        deadline: seconds for each of at most four calls; None: the generator's own.
     """
     asking = _Asking(generator, schema, temperature, deadline)
     try:
@@ -87,6 +94,15 @@ def ask(
 
 @dataclass
 class _Asking(Generic[T]):
+    """One structured request with its repeated calls.
+
+    Attributes:
+        usage: of all calls so far.
+        raw: the last text that the model wrote.
+        in_words: the schema is put into the prompt, not sent.
+        doubled: a cut reply was repeated already.
+    """
+
     generator: Generator
     schema: type[T]
     temperature: float | None
@@ -97,22 +113,23 @@ class _Asking(Generic[T]):
     doubled: bool = False
 
     def value(self, messages: list[PromptMessage], limit: int) -> T | Failure:
-        """The request, and at most one repair of it."""
+        """Ask, and ask once more if the reply does not match the schema."""
         problem = ""
         for _ in range(2):
-            reply = self._whole(messages, limit)
+            reply = self._complete_reply(messages, limit)
             if isinstance(reply, Failure):
                 return reply
             value = parse_object(reply.text, self.schema)
             if not isinstance(value, str):
                 return value
-            problem, limit = value, reply.max_tokens
+            problem = value
+            limit = reply.max_tokens
             repair = load_prompt("repair").render(problem=problem, schema=self._words())
             messages = [*messages, PromptMessage(role="assistant", content=reply.text or "(nothing)"), *repair]
         return Failure(kind="invalid", raw=self.raw, reason=problem)
 
-    def _whole(self, messages: list[PromptMessage], limit: int) -> Completion | Failure:
-        """A reply that ended by itself. The finish reason is looked at before the text is."""
+    def _complete_reply(self, messages: list[PromptMessage], limit: int) -> Completion | Failure:
+        """Return a reply that was not cut or filtered. The finish reason counts, whatever the text looks like."""
         reply = self._call(messages, limit)
         if reply.finish_reason == "length" and not self.doubled:
             self.doubled = True
@@ -152,12 +169,13 @@ class _Asking(Generic[T]):
 
 
 def runs_on(text: str) -> bool:
-    """Whether a cut reply would not have ended with more room: it says its end over and over, or is inside a string
-    that is longer than any that is asked for."""
+    """Return whether a cut reply would not have ended with more room: it repeats its end over and over, or is inside a
+    JSON string that is longer than any that is asked for."""
     end = text[-REPEATED:]
     if len(end) == REPEATED and end.strip() and text.count(end) >= MOST_REPEATS:
         return True
-    return len(text) - (text.rfind('": "') + 1 or len(text)) > LONGEST_STRING
+    last_string = text.rfind('": "')
+    return last_string >= 0 and len(text) - (last_string + 1) > LONGEST_STRING
 
 
 def _trails_off(text: str) -> bool:
@@ -165,7 +183,7 @@ def _trails_off(text: str) -> bool:
 
 
 def merge_roles(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
-    """The messages with neighbours of one role made one: many chat templates insist on turns that alternate."""
+    """Join neighbouring messages of the same role: many chat templates accept alternating roles only."""
     merged: list[PromptMessage] = []
     for message in messages:
         if merged and merged[-1].role == message.role:
@@ -177,9 +195,9 @@ def merge_roles(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
 
 
 def parse_object(text: str, schema: type[T]) -> T | str:
-    """The one JSON object in `text` as a `schema`, or in words what is wrong.
+    """Parse the one JSON object in `text` as a `schema`; a string says what is wrong with it.
 
-    Prose and a code fence around it are let pass.
+    Prose and a code fence around the object are ignored.
     """
     object_text = find_object(text)
     if object_text is None:
@@ -187,20 +205,20 @@ def parse_object(text: str, schema: type[T]) -> T | str:
     try:
         return schema.model_validate_json(object_text)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, error_row['loc'])) or 'the object'}: {error_row['msg']}"
-            for error_row in error.errors()
-        ]
-        return "; ".join(problems[:_PROBLEMS_TOLD]) + "."
+        problems = []
+        for detail in error.errors()[:_MOST_PROBLEMS]:
+            field_path = ".".join(map(str, detail["loc"])) or "the object"
+            problems.append(f"{field_path}: {detail['msg']}")
+        return "; ".join(problems) + "."
 
 
 _BRACE = re.compile(r"\{")
 
 
 def find_object(text: str) -> str | None:
-    """The text of the one JSON object in `text`; None unless there is exactly one.
+    """Return the text of the one JSON object in `text`; None unless there is exactly one.
 
-    A brace that opens no complete object spoils the lot: what follows may be the inside of an object that was cut.
+    None as well if any brace opens no complete object: an object after it may be an inner part of one that was cut.
     """
     text = without_thinking(text)
     decoder = json.JSONDecoder()
@@ -219,7 +237,7 @@ def find_object(text: str) -> str | None:
 
 
 class WrittenText(Record):
-    """What a model wrote."""
+    """A reply in prose."""
 
     text: str = Field(description="never empty")
     usage: Usage
@@ -228,7 +246,7 @@ class WrittenText(Record):
 
 
 def one_a_line(texts: Sequence[str]) -> str:
-    """Texts with their numbers, a line each whatever they hold: a line break in one would pass for ours."""
+    """Number the texts, one a line; line breaks inside a text become spaces, so that none can fake a further line."""
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
 
 
@@ -237,55 +255,65 @@ def write_text(
     messages: Sequence[PromptMessage],
     on_text: OnText | None = None,
 ) -> WrittenText:
-    """A reply in prose; one that is cut by its limit is asked for once more with twice the room, not streamed."""
+    """Ask for a reply in prose. A reply that the token limit cut is repeated once with twice the limit, not streamed.
+
+    A cut reply that repeats itself ends before its repetitions instead. Raises `EmptyReply` or `GeneratorError` if
+    nothing was written.
+    """
     reply = generator.complete(messages, on_text=on_text)
     usage = reply.usage
     text = without_thinking(reply.text).strip()
-    new = before_repeats(text) if reply.finish_reason == "length" else ""
-    if new:  # more room would only be filled with more of the same
-        return WrittenText(text=new, usage=usage, note=None, finish_reason="length")
     if reply.finish_reason == "length":
+        without_repeats = before_repeats(text)
+        if without_repeats:  # more room would only be filled with more of the same
+            return WrittenText(text=without_repeats, usage=usage, note=None, finish_reason="length")
         reply, spent = _once_more(generator, messages, reply)
         usage += spent
         text = without_thinking(reply.text).strip()
     if not text:
-        raise _nothing_said(reply, usage)
-    ended = {
+        raise _empty_reply_error(reply, usage)
+    incomplete = {
         "length": f"the answer is incomplete: it was cut at the reply's limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is incomplete: the endpoint's content filter stopped it",
     }
-    return WrittenText(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
+    note = incomplete.get(reply.finish_reason)
+    return WrittenText(text=text, usage=usage, note=note, finish_reason=reply.finish_reason)
 
 
 LEAST_PIECES, REPEATING = 8, 0.4
-"""From how many sentences on a text may count as running on, and the share of them that repeat earlier ones."""
+"""Least number of sentences of a text that may count as repeating itself, and the least share of repeated ones."""
 
 
 def before_repeats(text: str) -> str:
-    """What a text says before it begins to repeat itself; "" if it does not run on."""
+    """Return the text up to its first repeated sentence; "" if the text does not repeat itself."""
     spans = sentences(text)
-    pieces = [" ".join(words(text[start:end])) for start, end in spans]
-    again = [at for at, piece in enumerate(pieces) if piece in pieces[:at] and len(piece.split()) > 2]
-    if len(pieces) < LEAST_PIECES or len(again) < REPEATING * len(pieces):
+    normalized = [" ".join(words(text[start:end])) for start, end in spans]
+    repeated = []
+    for position, sentence in enumerate(normalized):
+        if len(sentence.split()) > 2 and sentence in normalized[:position]:
+            repeated.append(position)
+    if len(normalized) < LEAST_PIECES or len(repeated) < REPEATING * len(normalized):
         return ""
-    return text[: spans[again[0]][0]].rstrip()
+    first_start, _ = spans[repeated[0]]
+    return text[:first_start].rstrip()
 
 
 def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
-    """A cut reply asked for again with twice the room, or what the context has; the cut one if that says no more."""
-    prompt = sum(count_tokens(message.content) for message in messages)
-    room = min(2 * cut.max_tokens, generator.context_tokens - prompt)
+    """Repeat a cut reply with twice the limit, if the context has room; keep the first if the second is no better."""
+    prompt_tokens = sum(count_tokens(message.content) for message in messages)
+    room = min(2 * cut.max_tokens, generator.context_tokens - prompt_tokens)
     if room <= cut.max_tokens:
         return cut, Usage()
     try:
         retry = generator.complete(messages, max_tokens=room)
     except GeneratorError as error:
         return cut, error.usage
-    return (retry if retry.finish_reason != "length" or len(retry.text) > len(cut.text) else cut), retry.usage
+    is_better = retry.finish_reason != "length" or len(retry.text) > len(cut.text)
+    return (retry if is_better else cut), retry.usage
 
 
-def _nothing_said(reply: Completion, usage: Usage) -> GeneratorError:
-    """The error of a reply without text."""
+def _empty_reply_error(reply: Completion, usage: Usage) -> GeneratorError:
+    """Return the error for a reply without text."""
     if reply.finish_reason == "length":
         problem = f"{reply.model} used up {reply.max_tokens} tokens before it wrote anything; raise max_tokens"
         return EmptyReply(problem, usage)

@@ -1,4 +1,4 @@
-"""The assistant: one turn of a conversation over documents, as the steps that make it."""
+"""The assistant: runs the steps of one turn of a conversation over documents."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from turnmark.retrieval.types import Hit, Retriever
 
 @dataclass(frozen=True)
 class Findings:
-    """What a turn found before it answers.
+    """What the understand and retrieve steps of a turn found, without an answer.
 
     Attributes:
-        hits: of the message, best first; of a compound one those of its parts follow, the best of each first.
-        fallback: why rules understood the message though a model was asked; "": they did not.
+        hits: hits of the message, best first; for a compound message the hits of its parts follow, taking one of each
+            part in turn.
+        fallback: why the understand step fell back to rules; "": it did not.
     """
 
     understanding: Understanding
@@ -38,14 +39,14 @@ class Findings:
 
 
 class Assistant:
-    """Answers messages from passages. Holds no conversation: the state is the message list that is handed in.
+    """Answers messages from passages. It keeps no conversation: the caller passes in the messages so far.
 
     Args:
-        config: what it is made of; the parts below are what its specs open.
-        index: what the retriever searches; None: a benchmark's passages.
-        retriever: finds the passages; None: every turn is given its evidence.
-        generator: writes rewrites and answers; None: the extractive forms, which need no language model.
-        embed: embeds sentences for the extractive forms; None: shared words decide.
+        config: the configuration; the other arguments are the opened parts that it names.
+        index: the index that the retriever searches; None: the passages come from a benchmark.
+        retriever: finds the passages; None: every call of `reply` passes in its evidence.
+        generator: language model for rewrites and answers; None: the extractive forms, which need none.
+        embed: embeds sentences for the extractive forms; None: they compare words only.
     """
 
     def __init__(
@@ -57,8 +58,11 @@ class Assistant:
         generator: Generator | None = None,
         embed: Embed | None = None,
     ) -> None:
-        self.config, self.index = config, index
-        self.retriever, self.generator, self.embed = retriever, generator, embed
+        self.config = config
+        self.index = index
+        self.retriever = retriever
+        self.generator = generator
+        self.embed = embed
         reader = reader_of(generator)
         self.passages = config.passages or (READ_PASSAGES if reader == "large" else PASSAGES)
         self.forms = forms_for(reader, config.steps)
@@ -66,7 +70,7 @@ class Assistant:
         self.name = generator.name if generator else "extractive"
 
     def using(self, retriever: Retriever | None, generator: Generator | None) -> Assistant:
-        """The same configuration with other parts: a corpus of a benchmark, the generator of one sample."""
+        """Return an assistant with this configuration and another retriever and generator, as benchmarks need it."""
         return Assistant(self.config, index=self.index, retriever=retriever, generator=generator, embed=self.embed)
 
     def reply(
@@ -77,13 +81,13 @@ class Assistant:
         evidence: Sequence[Hit] | None = None,
         trusted: bool = False,
     ) -> Reply:
-        """One turn.
+        """Reply to a message: run all steps of one turn.
 
         Args:
-            history: the turns before, oldest first.
-            on_event: called with what each step comes to, as it happens; the answer arrives in pieces (`delta`).
-            evidence: passages to answer from, best first; nothing is searched then, and no model asked for a rewrite.
-            trusted: the evidence is known to be about the question, however little it looks like it.
+            history: the messages before, oldest first.
+            on_event: called with each event of a step while it runs; the answer arrives in pieces (`delta`).
+            evidence: passages to answer from, best first; then nothing is searched, and no model writes a rewrite.
+            trusted: the evidence is known to be about the question, so it is not judged by similarity.
         """
         turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
         turn.run(self.steps["understand"])
@@ -102,7 +106,7 @@ class Assistant:
     def revise(
         self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
     ) -> Reply:
-        """Revise the last answer as the user instructs; see `turnmark.assistant.steps.revise`."""
+        """Revise the last answer by an instruction; see `turnmark.assistant.steps.revise`."""
         turn = self._begin(history, instruction, on_event)
         turn.understood(Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,)), "by name")
         turn.run(self.steps["revise"])
@@ -110,16 +114,16 @@ class Assistant:
         return turn.reply()
 
     def span(self, step: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """What wraps a step of a turn: nothing, or a span if turns are traced
+        """Return the context in which a step runs: an empty one, or a span if tracing is on
         (`turnmark.assistant.tracing`).
         """
         return nullcontext()
 
     def find(self, history: Sequence[Message], message: str, passages: int | None = None) -> Findings:
-        """What a turn searches for and finds at first, without an answer: the two first steps of `reply`.
+        """Run only the understand and retrieve steps of a turn, with one round of searching.
 
         Args:
-            passages: how many are found for a question, or a part of one; None: as the turn does.
+            passages: passages to find for a question, or a part of one; None: as in `reply`.
         """
         turn = self._begin(history, message, lambda _: None, passages=passages)
         turn.run(self.steps["understand"])

@@ -30,14 +30,14 @@ Generator = Annotated[
         envvar="TURNMARK_GENERATOR",
         metavar="SPEC",
         show_envvar=False,
-        help="such as openai:MODEL[@URL], ollama:MODEL, local:MODEL; extractive needs no model",
+        help="language model: openai:MODEL[@URL], ollama:MODEL, local:MODEL …; extractive: none",
     ),
 ]
 Retriever = Annotated[
     str | None, typer.Option(metavar="SPEC", help="default: conversational, as far as the index allows")
 ]
 Prompts = Annotated[
-    Path | None, typer.Option("--prompts", metavar="DIR", help="your own prompts, NAME.txt", hidden=True)
+    Path | None, typer.Option("--prompts", metavar="DIR", help="folder with your own prompts, NAME.txt", hidden=True)
 ]
 TopK = Annotated[
     int | None,
@@ -47,7 +47,9 @@ TopK = Annotated[
 ]
 Tokens = Annotated[
     int,
-    typer.Option("--tokens", metavar="N", min=1, help="of sections that a large model reads, about", hidden=True),
+    typer.Option(
+        "--tokens", metavar="N", min=1, help="approximate tokens of sections that a large model reads", hidden=True
+    ),
 ]
 Step = Annotated[
     list[str] | None,
@@ -67,13 +69,13 @@ def ask_command(
     question: Annotated[
         str | None,
         typer.Argument(
-            metavar="[QUESTION|-]", help="- reads a question a line from standard input", show_default=False
+            metavar="[QUESTION|-]", help="-: read questions from standard input, one a line", show_default=False
         ),
     ] = None,
     generator: Generator = "extractive",
     retriever: Retriever = None,
     history: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="the conversation before: JSON or JSONL of role and content")
+        Path | None, typer.Option(metavar="FILE", help="earlier messages: JSON or JSONL of role and content")
     ] = None,
     step: Step = None,
     prompts: Prompts = None,
@@ -92,35 +94,36 @@ def ask_command(
         )
     if question is not None and not question.strip():
         errors.add("the question is empty")
-    past = (errors.collect(read_history, history) if history else None) or []
+    earlier = (errors.collect(read_history, history) if history else None) or []
     config = AssistantConfig(
         index=index, generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
         steps=tuple(step or ()),
     )  # fmt: skip
     assistant = errors.collect(open_assistant, config)
     errors.raise_all()
-    assert assistant is not None, "what could not be opened is a mistake"
+    assert assistant is not None, "a part that could not be opened was raised as a mistake"
     if question not in (None, "-"):
-        _answer(assistant, past, valid_text(question), as_json)
+        _answer(assistant, earlier, valid_text(question), as_json)
         return
     failed = 0
     for line in filter(None, map(str.strip, stdin_lines())):
         try:
-            _answer(assistant, past, line, as_json)
-        except TurnmarkError as error:  # one that fails does not stop the rest
+            _answer(assistant, earlier, line, as_json)
+        except TurnmarkError as error:  # a question that fails does not stop the others
             failed += 1
             sys.stderr.write(f"turnmark: {inert(repr(line))}: {inert(error)}\n")
     if failed:
         raise TurnmarkError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
 
 
-def _answer(assistant: Assistant, past: list[Message], question: str, as_json: bool) -> None:
-    """Answer one question; with `as_json` a failure is an object on standard output too."""
+def _answer(assistant: Assistant, history: list[Message], question: str, as_json: bool) -> None:
+    """Answer one question on standard output; with `as_json` also a failure is written there, as an object."""
     if as_json:
         try:
-            reply = assistant.reply(past, question)
+            reply = assistant.reply(history, question)
         except TurnmarkError as error:
-            kind = getattr(error, "kind", "request" if isinstance(error, RequestError) else "failed")
+            default_kind = "request" if isinstance(error, RequestError) else "failed"
+            kind = getattr(error, "kind", default_kind)
             print_json({"question": question, "error": {"kind": kind, "message": str(error)}})
             raise
         print_json(reply.model_dump(mode="json"))
@@ -131,10 +134,12 @@ def _answer(assistant: Assistant, past: list[Message], question: str, as_json: b
 
     streaming = assistant.generator is not None
     with TurnView(Console(highlight=False), streaming=streaming, index=assistant.index) as view:
-        view.finish(assistant.reply(past, question, view.on_event))
+        view.finish(assistant.reply(history, question, view.on_event))
 
 
 class _Row(BaseModel):
+    """A message in a file: role and content, or MTRAG's speaker and text."""
+
     role: Literal["user", "assistant", "agent"] = Field(validation_alias=AliasChoices("role", "speaker"))
     content: str = Field(validation_alias=AliasChoices("content", "text"), pattern=r"\S")
 
@@ -143,22 +148,27 @@ _ROWS = TypeAdapter(list[_Row])
 
 
 def read_history(path: Path) -> list[Message]:
-    """A conversation from a file: a JSON list or JSON lines of {"role", "content"}, or MTRAG's {"speaker", "text"}."""
+    """Read a conversation: a JSON list or JSON lines of {"role", "content"}, or of MTRAG's {"speaker", "text"}."""
     label = f"--history {inert(path)}"
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise RequestError(f"{label}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    errors, rows = ErrorCollector(), list[_Row]()
-    listed = text.lstrip().startswith("[")
-    for number, part in enumerate([text] if listed else text.split("\n"), 1):
+    errors = ErrorCollector()
+    rows: list[_Row] = []
+    if text.lstrip().startswith("["):
         try:
-            rows += _ROWS.validate_json(part) if listed else [_Row.model_validate_json(part)] if part.strip() else []
+            rows = _ROWS.validate_json(text)
         except ValidationError as error:
-            for problem in error.errors():
-                place = [f"entry {at + 1}" if isinstance(at, int) else at for at in problem["loc"]]
-                where = ", ".join([label, *([] if listed else [f"line {number}"]), *place])
-                errors.add(inert(f"{where}: {problem['msg']}"))
+            _add_problems(errors, label, error)
+    else:
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                rows.append(_Row.model_validate_json(line))
+            except ValidationError as error:
+                _add_problems(errors, f"{label}, line {number}", error)
     errors.raise_all()
     if not rows:
         raise RequestError(f"{label}: holds no message; leave --history out for a conversation that begins")
@@ -166,9 +176,18 @@ def read_history(path: Path) -> list[Message]:
         raise RequestError(
             f"{label}: ends with a message of the user; it must end with the assistant's, as the question comes next"
         )
-    return [
-        Message(role="user" if row.role == "user" else "assistant", content=valid_text(row.content)) for row in rows
-    ]
+    messages: list[Message] = []
+    for row in rows:
+        role: Literal["user", "assistant"] = "user" if row.role == "user" else "assistant"
+        messages.append(Message(role=role, content=valid_text(row.content)))
+    return messages
+
+
+def _add_problems(errors: ErrorCollector, label: str, error: ValidationError) -> None:
+    """Add each problem of a malformed message, with its place in the file."""
+    for problem in error.errors():
+        location = [f"entry {key + 1}" if isinstance(key, int) else key for key in problem["loc"]]
+        errors.add(inert(f"{', '.join([label, *location])}: {problem['msg']}"))
 
 
 # --- chat ------------------------------------------------------------------------------------------------------------
@@ -178,17 +197,17 @@ class ChatCommand(TyperCommand):
     """A command whose `--resume` needs no value: a typer option always does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """`--resume` at the end, or before another option, is `--resume=`: the session used last."""
-        following = [*args[1:], "-"]
-        words = [
-            "--resume=" if word == "--resume" and after.startswith("-") else word
-            for word, after in zip(args, following, strict=bool(args))
-        ]
+        """Read `--resume` without a name (at the end, or before another option) as the session used last."""
+        words = list(args)
+        for position, word in enumerate(args):
+            following = args[position + 1] if position + 1 < len(args) else "-"
+            if word == "--resume" and following.startswith("-"):
+                words[position] = "--resume="
         return super().parse_args(ctx, words)
 
 
 def _is_typed(ctx: typer.Context, option: str) -> bool:
-    """Whether an option was given on the command line, not in a variable or a configuration file."""
+    """Return whether an option was typed, not set by an environment variable or a configuration file."""
     source = ctx.get_parameter_source(option)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -196,7 +215,7 @@ def _is_typed(ctx: typer.Context, option: str) -> bool:
 def chat(
     ctx: typer.Context,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="documents: indexed first, or brought up to date")
+        Path | None, typer.Argument(metavar="[FOLDER]", help="documents to index first, or bring up to date")
     ] = None,
     index: Annotated[
         str | None,
@@ -216,9 +235,9 @@ def chat(
     tokens: Tokens = TOKENS,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="[SESSION]", help="go on with a kept session; without a name, the last one"),
+        typer.Option("--resume", metavar="[SESSION]", help="continue a saved session; without a name, the last one"),
     ] = None,
-    no_save: Annotated[bool, typer.Option("--no-save", help="keep nothing of this conversation")] = False,
+    no_save: Annotated[bool, typer.Option("--no-save", help="do not save this conversation")] = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Hold a conversation over your documents."""
@@ -228,7 +247,9 @@ def chat(
     from turnmark.assistant.repl.loop import choose_index, hold_chat
     from turnmark.assistant.session_files import resume_session
 
-    errors, console, session = ErrorCollector(), Console(highlight=False), None
+    errors = ErrorCollector()
+    console = Console(highlight=False)
+    session = None
     if folder is not None and resume is not None:
         errors.add("FOLDER and --resume: a session has an index already; name one of the two")
     elif folder is not None:
@@ -238,33 +259,35 @@ def chat(
         steps=tuple(step or ()),
     )  # fmt: skip
     with ExitStack() as stack:
-        if resume is not None and (session := errors.collect(resume_session, resume or None, not no_save)):
+        if resume is not None:
+            session = errors.collect(resume_session, resume or None, not no_save)
+        if session is not None:
             stack.callback(session.close)
             config = _resumed(ctx, config, session.conversation.config)
         if not config.index:
             config = config.model_copy(update={"index": errors.collect(choose_index, console) or ""})
         assistant = errors.collect(open_assistant, config)
         errors.raise_all()
-        assert assistant is not None, "what could not be opened is a mistake"
+        assert assistant is not None, "a part that could not be opened was raised as a mistake"
         hold_chat(assistant, console, session, not no_save, ctx.obj if callable(ctx.obj) else None)
 
 
-def _resumed(ctx: typer.Context, asked: AssistantConfig, kept: AssistantConfig) -> AssistantConfig:
-    """The configuration of a session that goes on: what was not typed is as the session has it."""
+def _resumed(ctx: typer.Context, requested: AssistantConfig, saved: AssistantConfig) -> AssistantConfig:
+    """Return the configuration of a resumed session: typed options replace what the session was saved with."""
     options = {"index": "index", "generator": "generator", "retriever": "retriever", "passages": "top_k",
                "tokens": "tokens", "prompts": "prompts", "steps": "step"}  # fmt: skip
-    typed = {field: getattr(asked, field) for field, option in options.items() if _is_typed(ctx, option)}
-    if typed.get("index", kept.index) != kept.index:
-        typed.setdefault("retriever", None)  # the session's retriever was for another index
+    typed = {field: getattr(requested, field) for field, option in options.items() if _is_typed(ctx, option)}
+    if typed.get("index", saved.index) != saved.index:
+        typed.setdefault("retriever", None)  # the saved retriever was for another index
     if "generator" in typed:
-        typed.setdefault("steps", ())  # another reader takes other forms
-    if not kept.index:  # a damaged session may not say which
-        typed.setdefault("index", asked.index)
-    return kept.model_copy(update=typed)
+        typed.setdefault("steps", ())  # the saved forms may not fit another model
+    if not saved.index:  # a damaged session file may lack the index
+        typed.setdefault("index", requested.index)
+    return saved.model_copy(update=typed)
 
 
 def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
-    """Build the index of a folder, or bring it up to date; its name."""
+    """Build the index of a folder, or bring it up to date, and return its name."""
     from turnmark.retrieval.commands import build
     from turnmark.retrieval.index import list_indexes
 
@@ -280,31 +303,32 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 QUESTION = 50
-"""Characters of a session's first question in a list."""
-sessions_app = typer.Typer(no_args_is_help=True, help="Conversations that were kept: list, delete.")
+"""Most characters of a session's first question in a list."""
+sessions_app = typer.Typer(no_args_is_help=True, help="List and delete saved conversations.")
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
 
 
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_sessions_command(as_json: AsJson = False) -> None:
-    """List the sessions that were kept, the last one first."""
+    """List the saved sessions, most recently used first."""
     from turnmark.assistant.session_files import list_sessions
 
     sessions = list_sessions()
     if as_json:
         print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
-    for session in () if as_json else sessions:
-        asked = ellipsize(inert(session.question), QUESTION)
-        when = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
-        turns = f"{session.turns} turn{'s'[: session.turns != 1]}"
-        typer.echo(f"{session.name}  {when}  {turns}  {inert(session.index)}  {asked}")
-    if not sessions and not as_json:
+        return
+    for session in sessions:
+        question = ellipsize(inert(session.question), QUESTION)
+        changed = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
+        turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
+        typer.echo(f"{session.name}  {changed}  {turns}  {inert(session.index)}  {question}")
+    if not sessions:
         typer.echo("no session is kept yet")
 
 
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")
 def delete_session_command(name: Name) -> None:
-    """Delete a session for good."""
+    """Delete a saved session for good."""
     from turnmark.assistant.session_files import delete_session
 
     delete_session(name)

@@ -10,30 +10,35 @@ from pydantic import Field
 from turnmark.core.record import Record
 
 PASSAGES, READ_PASSAGES = 6, 10
-"""Found for a question; the second for a large model, which reads them all."""
+"""Passages found for a question; the second is for a large model, which reads all of them."""
 TOKENS = 3000
+"""Approximate tokens of sections that a large model reads."""
 
 
 class AssistantConfig(Record):
-    """What an assistant is made of. Two assistants with the same configuration send a model the same messages.
+    """The configuration of an assistant. Two assistants with the same one send a model the same messages.
 
     The Python API, every command, a session, the configuration file and `eval` build it; `open_assistant` opens it. A
     run's manifest, a session, `/why` and `/v1/models` show it.
     """
 
-    index: str = Field(default="", description="name of an index; empty: a benchmark brings the passages")
+    index: str = Field(default="", description="name of the index; empty: a benchmark provides the passages")
     generator: str = Field(default="extractive", description="spec of the language model; `extractive`: none")
     retriever: str | None = Field(default=None, description="spec of the retriever; None: the default for the index")
-    embedder: str | None = Field(default=None, description="spec of the embedder; None: that of the index")
+    embedder: str | None = Field(default=None, description="spec of the embedder; None: the embedder of the index")
     passages: int | None = Field(
         default=None,
         ge=1,
         description="passages found for a question, or a part of one; None: 10 for a large model, else 6",
     )
-    tokens: int = Field(default=TOKENS, ge=1, description="about how many tokens of sections a large model reads")
-    prompts: Path | None = Field(default=None, description="folder with prompts of your own; None: ours")
-    steps: tuple[str, ...] = Field(default=(), description="`STEP=FORM` each, where a step takes another form")
+    tokens: int = Field(default=TOKENS, ge=1, description="approximate tokens of sections that a large model reads")
+    prompts: Path | None = Field(
+        default=None, description="folder with prompts that replace the built-in ones; None: no replacement"
+    )
+    steps: tuple[str, ...] = Field(
+        default=(), description="`STEP=FORM` for each step that runs in another form than its default"
+    )
 
     def shown(self) -> dict[str, Any]:
-        """The configuration as JSON, for other people: without the path of a folder of this machine."""
+        """Return the configuration as JSON without local paths, to show it to others."""
         return self.model_dump(mode="json", exclude={"prompts"})

@@ -1,7 +1,7 @@
-"""Conversations for others: tasks in MTRAG's format, sessions in KIWI's, and a transcript in Markdown.
+"""Export conversations: as tasks in MTRAG's format, as sessions in KIWI's format, or as a Markdown transcript.
 
-What a person rated and edited becomes a small benchmark: `turnmark eval mtrag --data` and `turnmark eval kiwi --data`
-read what is written here.
+Rated and edited turns become a small benchmark: `turnmark eval mtrag --data` and `turnmark eval kiwi --data` read the
+exported files.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.marks import CODE
+from turnmark.assistant.types import Citation
 from turnmark.core.console import printable
 from turnmark.core.errors import RequestError
 from turnmark.corpora.kiwi import INTERACTIONS
 from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Passage
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index
@@ -31,13 +33,13 @@ _ANSWERABILITY = {
     "converse": "CONVERSATIONAL",
 }
 _SPACES = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# Whatever Markdown or HTML could take for more than a letter.
+# Characters that Markdown or HTML may act on.
 _ACTIVE = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 _UNDERLINE = re.compile(r"^[ \t]*[-=](?=[-= \t]*$)", re.MULTILINE)
-# Code that can stay as it is: in a line; a block none of whose lines leaves the list item that it is in.
+# Code that needs no escaping: within a line; and a block whose lines all stay inside the list item around it.
 _INLINE = re.compile(r"(```|`)[^`\n]+\1")
 _BLOCK = re.compile(r"([ \t]*)```[^`\n]*\n(?:(?:\1[^\n]+)?\n)*\1```")
-_KEPT = "\x00"  # stands for code; printable text has none
+_CODE_PLACE = "\x00"  # placeholder for code; printable text never contains it
 
 Row = dict[str, Any]
 
@@ -45,21 +47,26 @@ Row = dict[str, Any]
 def mtrag_files(
     exchanges: Sequence[Exchange], name: str, folder: Path, index: Index | None
 ) -> tuple[dict[Path, str], str]:
-    """A folder in the layout of IBM/mt-rag-benchmark: tasks, queries, relevance labels, passages; and a note.
+    """Return the files of a folder in the layout of IBM/mt-rag-benchmark, and a note on what was left out.
 
-    Every turn that was rated or edited becomes a task. Its target is the last version of its answer that the person
-    approved (an edit, or a reply rated good), its relevant passages those that this version cites; else it has neither.
-    A revision is a version of the answer before it.
+    The files hold tasks, queries, relevance labels and passages. Every turn that was rated or edited becomes a task.
+    Its target is the last version of its answer that the person approved (an edit, or a reply rated good), and its
+    relevant passages are those that this version cites. Without an approved version a task has no target and no
+    relevant passages. A revision counts as a version of the answer before it.
 
     Args:
-        index: its passages are the corpus; of a conversation over another index, those that were shown.
+        name: name of the session, used in task ids.
+        index: its passages become the corpus; for a turn over another index, only the cited passages do.
     """
     rows: dict[Path, list[Row]] = defaultdict(list)
     labels: dict[Path, list[str]] = defaultdict(lambda: ["query-id\tcorpus-id\tscore"])
-    asked = [at for at, exchange in enumerate(exchanges) if exchange.kind == "ask"]
-    domains: dict[str, str] = {}
-    for turn, (start, end) in enumerate(zip(asked, [*asked[1:], len(exchanges)], strict=True), 1):
-        first, versions = exchanges[start], exchanges[start:end]
+    task_file = folder / "mtrag-human/generation_tasks/reference.jsonl"
+    question_starts = [position for position, exchange in enumerate(exchanges) if exchange.kind == "ask"]
+    question_ends = [*question_starts[1:], len(exchanges)]
+    domains: dict[str, str] = {}  # name of an index -> domain
+    for turn, (start, end) in enumerate(zip(question_starts, question_ends, strict=True), 1):
+        first = exchanges[start]
+        versions = exchanges[start:end]
         if not any(version.rating or version.edit is not None for version in versions):
             continue
         approved = next((version for version in reversed(versions) if version.approved), None)
@@ -67,13 +74,16 @@ def mtrag_files(
         domain = domains.setdefault(first.config.index, _domain(first.config.index, domains.values()))
         identity = f"{name}<::>{turn}"
         history = [*messages(exchanges[:start]), *messages([first])[:1]]
-        rows[folder / "mtrag-human/generation_tasks/reference.jsonl"].append({
+        contexts = [
+            {"document_id": _safe(source.id), "text": source.text, "title": source.title, "score": source.score}
+            for source in relevant
+        ]
+        speakers = {"user": "user", "assistant": "agent"}
+        rows[task_file].append({
             "conversation_id": name, "task_id": identity, "task_type": "rag", "turn": str(turn),
             "dataset": "Turnmark chat",
-            "contexts": [{"document_id": _safe(source.id), "text": source.text, "title": source.title,
-                          "score": source.score} for source in relevant],
-            "input": [{"speaker": {"user": "user", "assistant": "agent"}[message.role], "text": message.content}
-                      for message in history],
+            "contexts": contexts,
+            "input": [{"speaker": speakers[message.role], "text": message.content} for message in history],
             "targets": [{"speaker": "agent", "text": approved.approved}] if approved else [],
             "Multi-Turn": ["Follow-up" if turn > 1 else "N/A"],
             "Question Type": ["How-To"] if first.reply.procedure else [],
@@ -81,85 +91,93 @@ def mtrag_files(
         })  # fmt: skip
         if not relevant:
             continue
-        base = folder / "mtrag-human/retrieval_tasks" / domain
-        labels[base / "qrels/dev.tsv"] += [f"{identity}\t{_safe(source.id)}\t1" for source in relevant]
-        questions = [exchanges[at].question for at in asked[:turn]]
+        retrieval_folder = folder / "mtrag-human/retrieval_tasks" / domain
+        labels[retrieval_folder / "qrels/dev.tsv"] += [f"{identity}\t{_safe(source.id)}\t1" for source in relevant]
+        questions = [exchanges[position].question for position in question_starts[:turn]]
         rewrite = first.reply.rewrite or first.question
         for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [rewrite]), ("questions", questions)):
-            text = "\n".join(f"|user|: {' '.join(text.split())}" for text in texts)
-            rows[base / f"{domain}_{kind}.jsonl"].append({"_id": identity, "text": text})
+            query = "\n".join(f"|user|: {' '.join(text.split())}" for text in texts)
+            rows[retrieval_folder / f"{domain}_{kind}.jsonl"].append({"_id": identity, "text": query})
     if not rows:
         raise RequestError("no turn was rated or edited yet (/rate, /edit)")
-    for used, domain in domains.items():
-        rows[folder / f"corpora/passage_level/{domain}.jsonl"] = _corpus(index, exchanges, used)
-    left_out = len(asked) - len(rows[folder / "mtrag-human/generation_tasks/reference.jsonl"])
+    for index_name, domain in domains.items():
+        rows[folder / f"corpora/passage_level/{domain}.jsonl"] = _corpus(index, exchanges, index_name)
     files = {path: _json_lines(lines) for path, lines in rows.items()}
     files |= {path: "\n".join(lines) + "\n" for path, lines in labels.items()}
-    return files, f"{left_out} turn{'s'[: left_out != 1]} without a rating or an edit left out" if left_out else ""
+    left_out = len(question_starts) - len(rows[task_file])
+    note = f"{_counted(left_out, 'turn')} without a rating or an edit left out" if left_out else ""
+    return files, note
 
 
 def kiwi_files(exchanges: Sequence[Exchange], folder: Path) -> tuple[dict[Path, str], str]:
-    """A folder with KIWI's interaction data (section 2.2): a session for each answer that was revised; and a note.
+    """Return the file of KIWI's interaction data (section 2.2), with a session for each revised answer; and a note.
 
-    KIWI has a rating at each turn: a revision that nobody rated is written as neutral.
+    KIWI has a rating at each turn: a revision without a rating is written as neutral, which the note counts.
     """
     rows: list[Row] = []
     unrated = 0
     for exchange in exchanges:
         reply = exchange.reply
-        shown = [{"title": source.title, "text": source.text} for source in reply.citations if source.text.strip()]
+        passages = [{"title": source.title, "text": source.text} for source in reply.citations if source.text.strip()]
         if exchange.kind == "ask":
             rows.append({
                 "original_question": reply.rewrite or exchange.question, "model_name": reply.generator,
-                "initial_answer": exchange.answer, "retrieved_passages": shown, "interaction": [],
+                "initial_answer": exchange.answer, "retrieved_passages": passages, "interaction": [],
             })  # fmt: skip
         elif rows:
-            unrated += exchange.rating is None
+            if exchange.rating is None:
+                unrated += 1
             rows[-1]["interaction"].append({
                 "instruction": exchange.question, "answer_1": strip_citations(reply.answer),
                 "answer_2": strip_citations(exchange.edit or ""), "rating": exchange.rating or "neutral",
-                "comment": exchange.comment, "retrieved_passages": shown,
+                "comment": exchange.comment, "retrieved_passages": passages,
             })  # fmt: skip
     revised = [row for row in rows if row["interaction"] and row["initial_answer"].strip()]
     if not revised:
         raise RequestError("no answer was revised yet (/revise)")
-    note = f"{unrated} revision{'s'[: unrated != 1]} without a rating written as neutral" if unrated else ""
+    note = f"{_counted(unrated, 'revision')} without a rating written as neutral" if unrated else ""
     return {folder / INTERACTIONS[0]: _json_lines(revised)}, note
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _json_lines(rows: Iterable[Row]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _domain(index: str, taken: Iterable[str]) -> str:
-    """The name of an index in letters and digits, as the benchmark's file names need it."""
-    base = re.sub(r"[^a-z0-9]", "", index.lower()) or "index"
-    return base if base not in taken else _domain(f"{base}x", taken)
+def _domain(index: str, used: Iterable[str]) -> str:
+    """Return an unused domain for an index: its name in letters and digits, as the benchmark's file names need it."""
+    domain = re.sub(r"[^a-z0-9]", "", index.lower()) or "index"
+    while domain in used:
+        domain += "x"
+    return domain
 
 
 def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> list[Row]:
+    """Return the passages of the index called `name`; if it is not the open one, those that its turns cite."""
+    passages: dict[str, Passage | Citation] = {}
     if index is not None and index.manifest.name == name:
-        passages = {passage.id: passage for page in index.store.pages() for _, _, passage in page}
-        return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
-    shown = {
-        source.id: source
-        for exchange in exchanges
-        if exchange.config.index == name
-        for source in exchange.reply.citations
-    }
-    return [{"_id": _safe(key), "title": source.title, "text": source.text} for key, source in shown.items()]
+        for page in index.store.pages():
+            passages |= {passage.id: passage for _, _, passage in page}
+    else:
+        for exchange in exchanges:
+            if exchange.config.index == name:
+                passages |= {source.id: source for source in exchange.reply.citations}
+    return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
 
 
 def _safe(identity: str) -> str:
-    """A passage's id without what would end a cell or a line of a table."""
+    """Return a passage's id without tabs and line breaks, which would end a cell or line of a table."""
     return _SPACES.sub("_", identity)
 
 
 def transcript(exchanges: Sequence[Exchange], name: str) -> str:
-    """A transcript to read: questions, answers, sources as footnotes, what the person said of them.
+    """Write a Markdown transcript: questions, answers, sources as footnotes, and the person's ratings and comments.
 
-    Answers keep their paragraphs and lists. Whatever else Markdown or HTML would act on is escaped: what documents and
-    models say is shown, never run or loaded.
+    Answers keep their paragraphs and lists. Everything else that Markdown or HTML would act on is escaped, so that text
+    of documents and models is shown, never run or loaded.
     """
     parts = [f"# Conversation {escape_markdown(name)}\n"]
     for number, exchange in enumerate(exchanges, 1):
@@ -169,39 +187,56 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
             parts.append(f"*Understood as: {escape_markdown(reply.rewrite)}*\n")
         body = exchange.edit if exchange.edit is not None else reply.answer
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")
-        remarks = [f"rated {exchange.rating}" if exchange.rating else "", escape_markdown(exchange.comment)]
-        remarks += ["edited by hand"] if exchange.edit is not None else []
-        parts.append(
-            f"<sub>{' · '.join(filter(None, [reply.decision, escape_markdown(reply.generator), *remarks]))}</sub>\n"
-        )
+        remarks = [reply.decision, escape_markdown(reply.generator)]
+        if exchange.rating:
+            remarks.append(f"rated {exchange.rating}")
+        remarks.append(escape_markdown(exchange.comment))
+        if exchange.edit is not None:
+            remarks.append("edited by hand")
+        parts.append(f"<sub>{' · '.join(filter(None, remarks))}</sub>\n")
         parts += [f"[^{number}-{source.n}]: {escape_markdown(cite(source))}" for source in sources_used(reply)]
         parts.append("")
     return "\n".join(parts)
 
 
 def _footnoted(text: str, turn: int, sources: int) -> str:
-    """The text with its marks as footnotes of this turn; lines, bold and code stay, all else is escaped."""
-    pieces = CODE.split(printable(text))
-    code = [at for at in range(1, len(pieces), 2) if _is_code(*pieces[at - 1 : at + 2])]
-    kept = iter([pieces[at] for at in code])
-    for at in code:
-        pieces[at] = _KEPT
+    """Turn citation marks into footnotes of this turn; lines, bold and code stay, all else is escaped.
+
+    Args:
+        sources: number of citations; a mark beyond it stays text.
+    """
+    pieces = CODE.split(printable(text))  # text and code in turn
+    code: list[str] = []
+    for position in range(1, len(pieces), 2):
+        if _is_code(*pieces[position - 1 : position + 2]):
+            code.append(pieces[position])
+            pieces[position] = _CODE_PLACE
     safe = re.sub(r"\\\*\\\*(.+?)\\\*\\\*", r"**\1**", _inactive("".join(pieces)))
     safe = re.sub(r"(?<=[^\n])\n(?=[^\n])", "  \n", safe)
     marks = re.compile(r"\\\[(\d{1,3})\\\]")
-    safe = marks.sub(lambda match: f"[^{turn}-{match[1]}]" if 1 <= int(match[1]) <= sources else match.group(), safe)
-    return re.sub(_KEPT, lambda _: next(kept), safe)
+
+    def footnote(mark: re.Match[str]) -> str:
+        is_source = 1 <= int(mark[1]) <= sources
+        return f"[^{turn}-{mark[1]}]" if is_source else mark.group()
+
+    safe = marks.sub(footnote, safe)
+    remaining_code = iter(code)
+    return re.sub(_CODE_PLACE, lambda _: next(remaining_code), safe)
 
 
 def _is_code(before: str, piece: str, after: str) -> bool:
-    """Whether every reader of Markdown takes it for code, and for nothing beyond it."""
-    indent, beside = before.rpartition("\n")[2], after.partition("\n")[0]
-    is_block = not indent.strip() and not beside.strip() and _BLOCK.fullmatch(indent + piece)
-    return bool(is_block or _INLINE.fullmatch(piece))
+    """Return whether every Markdown renderer takes this piece, and nothing around it, for code."""
+    if _INLINE.fullmatch(piece):
+        return True
+    same_line_before = before.rpartition("\n")[2]
+    same_line_after = after.partition("\n")[0]
+    if same_line_before.strip() or same_line_after.strip():
+        return False
+    return _BLOCK.fullmatch(same_line_before + piece) is not None
 
 
 def escape_markdown(text: str) -> str:
-    """A text of unknown origin as one line of Markdown that shows it as it is."""
+    """Escape untrusted text as one line of Markdown that shows it literally."""
     return _inactive(" ".join(printable(text).split()))
 
 

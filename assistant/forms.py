@@ -1,8 +1,8 @@
-"""The steps of the turn in their forms: names, classes, and which of them a turn takes.
+"""The forms of each step of a turn: their names, their classes, and which one runs by default.
 
-Third parties add a form by an entry point of the group `turnmark.steps` named `STEP.FORM` (`decide.mine`), or name it
-as `STEP=python:package.module:factory`. The factory is called without arguments and gives a
-`turnmark.assistant.turn.Step`.
+A form is one implementation of a step. Third parties add one by an entry point of the group `turnmark.steps` named
+`STEP.FORM` (`decide.mine`), or by `--step STEP=python:package.module:factory`. The factory is called without arguments
+and returns a `turnmark.assistant.turn.Step`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ PYTHON = "python:"
 _STEPS = "turnmark.assistant.steps"
 
 Reader = Literal["none", "small", "large"]
-"""Who reads: no model, a small one (`?size=small`; `local:`), a large one (every endpoint)."""
+"""Reader profile: no language model, a small one (`local:`, `?size=small`), or a large one (every other endpoint)."""
 
 
 @dataclass(frozen=True)
 class Form(Entry):
-    """One form of a step: where its class is and what it does.
+    """One form of a step.
 
     Attributes:
-        default: the readers for whom it runs unless another form is chosen.
-        model: it needs a language model.
+        default: the reader profiles for which it runs unless another form is chosen.
+        model: whether it needs a language model.
     """
 
     default: tuple[Reader, ...] = ()
@@ -43,7 +43,7 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         "rules": Form(f"{_STEPS}.understand:UnderstandByRules", "by rules, in English", default=("none",)),
         "condense": Form(
             f"{_STEPS}.understand_llm:Condense",
-            "rules; and in one call of a small model search phrases, and a complete question for what leans",
+            "by rules; one call of a small model adds search phrases and rewrites a message that needs its context",
             default=("small",),
             model=True,
         ),
@@ -62,36 +62,36 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         ),
         "active": Form(
             f"{_STEPS}.retrieve:SearchTwice",
-            "and once more, narrower, for a part with thin evidence",
+            "as once; then a narrower search for a part with thin evidence",
             default=("none",),
         ),
         "read": Form(
             f"{_STEPS}.retrieve:SearchAndRead",
-            "one search, and what it finds grown to full sections",
+            "as once; then each hit grows to its full section",
             default=("large",),
         ),
         "agent": Form(
             f"{_STEPS}.agent:SearchWithTools",
-            "as read; then the model that answers may search and read on by itself, with tools",
+            "as read; then the model that answers searches and reads further with tools",
             model=True,
         ),
     },
     "decide": {
         "extractive": Form(
-            f"{_STEPS}.decide:GradeEvidence", "said, not sure or not found, by cosines", default=("none", "small")
+            f"{_STEPS}.decide:GradeEvidence", "answer, not sure or not found, by cosines", default=("none", "small")
         ),
         "llm": Form(
             f"{_STEPS}.decide:LeaveToReader",
-            "the model that answers decides, after it has read",
+            "the model that answers decides after reading",
             default=("large",),
             model=True,
         ),
     },
     "answer": {
-        "extractive": Form(f"{_STEPS}.quote:Quote", "quotations: stretches of sections", default=("none",)),
+        "extractive": Form(f"{_STEPS}.quote:Quote", "quotations: neighbouring lines of one section", default=("none",)),
         "brief": Form(
             f"{_STEPS}.read:ReadBriefly",
-            "a small model's answer from two stretches, and these below it",
+            "a small model's answer from the quotations, which follow below it",
             default=("small",),
             model=True,
         ),
@@ -105,37 +105,40 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
     "revise": {
         "rules": Form(
             f"{_STEPS}.revise:Revise",
-            "as a list, shorter, only or without the first n, only the steps",
+            "by rules: as a list, shorter, keep or drop the first or last n, only the steps",
             default=("none",),
         ),
         "brief": Form(
             f"{_STEPS}.revise:ReviseBriefly",
-            "rules if they can; else the answer anew by a small model",
+            "by rules if they can; else a small model rewrites the answer",
             default=("small",),
             model=True,
         ),
         "llm": Form(
-            f"{_STEPS}.revise:ReviseByModel", "the complete answer anew, in one call", default=("large",), model=True
+            f"{_STEPS}.revise:ReviseByModel",
+            "a model rewrites the complete answer, in one call",
+            default=("large",),
+            model=True,
         ),
     },
     "verify": {
         "extractive": Form(
             f"{_STEPS}.verify:Verify",
-            "marks, and support by words, numbers, names and embeddings",
+            "checks citation marks, and support by words, numbers, names and embeddings",
             default=("none", "small", "large"),
         ),
     },
 }
-"""Step -> form, in the order of a turn."""
+"""Step -> name of a form -> form, in the order of a turn."""
 
 
 def reader_of(generator: Generator | None) -> Reader:
-    """Who reads."""
+    """Return the reader profile of a generator; None is no language model."""
     return "none" if generator is None else traits_of(generator).size
 
 
 def all_forms() -> dict[str, dict[str, Form]]:
-    """Step -> form, with those of third parties; these cannot replace one of ours."""
+    """Return `STEPS` with the forms of third parties, which cannot replace a built-in form."""
     forms = {step: dict(entries) for step, entries in STEPS.items()}
     for point in importlib.metadata.entry_points(group=GROUP):
         step, _, form = point.name.partition(".")
@@ -146,13 +149,15 @@ def all_forms() -> dict[str, dict[str, Form]]:
 
 
 def forms_for(reader: Reader, choices: Sequence[str] = ()) -> dict[str, str]:
-    """The form of every step.
+    """Return the name of the form of every step; raises RequestError with all mistakes in `choices`.
 
     Args:
-        reader: who reads.
-        choices: `STEP=FORM` each, instead of the reader's own.
+        reader: reader profile, whose default forms run.
+        choices: `STEP=FORM` each, to replace a default.
     """
-    forms = {step: next(name for name, form in STEPS[step].items() if reader in form.default) for step in STEPS}
+    forms: dict[str, str] = {}
+    for step, step_forms in STEPS.items():
+        forms[step] = next(name for name, form in step_forms.items() if reader in form.default)
     available = all_forms()
     errors = ErrorCollector()
     for choice in choices:
@@ -173,8 +178,13 @@ def forms_for(reader: Reader, choices: Sequence[str] = ()) -> dict[str, str]:
 
 
 def open_steps(forms: Mapping[str, str]) -> dict[str, Step]:
-    """The steps of a turn."""
-    available = all_forms() if any(form not in STEPS[step] for step, form in forms.items()) else STEPS
+    """Load the step objects of a turn.
+
+    Args:
+        forms: step -> name of its form.
+    """
+    only_built_in = all(form in STEPS[step] for step, form in forms.items())
+    available = STEPS if only_built_in else all_forms()
     steps: dict[str, Step] = {}
     for step, form in forms.items():
         target = form.removeprefix(PYTHON) if form.startswith(PYTHON) else available[step][form].target

@@ -1,4 +1,4 @@
-"""An assistant from its configuration: the one place where specs become parts."""
+"""Open an assistant from its configuration: the one place where specs are opened as retriever and generator."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def open_assistant(
     generator: Generator | None = None,
     retriever: Retriever | None = None,
 ) -> Assistant:
-    """Open what a configuration names; raises RequestError with every mistake in it at once.
+    """Open the assistant of a configuration; raises RequestError with every mistake in it at once.
 
     Args:
-        index, generator, retriever: parts that are open already, which are not opened again.
+        index, generator, retriever: opened parts to use in place of those that the configuration names.
     """
-    return trace_if_on(_opened(config, index, generator, retriever))
+    return trace_if_on(_open_parts(config, index, generator, retriever))
 
 
-def _opened(
+def _open_parts(
     config: AssistantConfig, index: Index | None, generator: Generator | None, retriever: Retriever | None
 ) -> Assistant:
     errors = ErrorCollector()
@@ -53,15 +53,18 @@ def _opened(
 
 
 def reopen_assistant(assistant: Assistant, **changes: Any) -> Assistant:
-    """The same assistant with some fields of its configuration changed; what stays is not opened again.
+    """Open an assistant whose configuration differs in some fields; parts that stay the same are not opened again.
 
-    A retriever is tried: what an index lacks, or a server that is away, shows only in a search.
+    A new retriever is tried with one search, since only that shows what the index lacks or whether its server runs.
+
+    Args:
+        changes: fields of `AssistantConfig` with their new values.
     """
     config = assistant.config.model_copy(update=changes)
     same_index = config.index == assistant.config.index
     same_generator = config.generator == assistant.config.generator
     same_retriever = same_index and config.retriever == assistant.config.retriever
-    opened = _opened(
+    opened = _open_parts(
         config,
         assistant.index if same_index else None,
         assistant.generator if same_generator else None,
@@ -73,18 +76,24 @@ def reopen_assistant(assistant: Assistant, **changes: Any) -> Assistant:
 
 
 def embed_with(index: Index) -> Embed | None:
-    """Embeds sentences with the embedder of an index; None: it has none. The model is loaded when it is first asked."""
+    """Return a function that embeds sentences with the embedder of an index; None if the index has none.
+
+    The model is loaded at the first call.
+    """
     if not index.manifest.embedder:
         return None
     return lambda texts: index.embedder.encode(texts, "passage")
 
 
 def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None, Reader]:
-    """The language model of a spec, and who reads.
+    """Open the language model of a spec; returns it with its reader profile.
 
-    One that cannot be had counts as a large one: that a form of a step needs a model would not be a separate mistake.
+    A model that cannot be opened counts as large, so that a form that needs one is not reported as a second mistake.
     """
     from turnmark.assistant.generators import open_generator
 
-    opened = errors.collect(lambda: (open_generator(spec),))
-    return (opened[0], reader_of(opened[0])) if opened else (None, "large")
+    opened = errors.collect(lambda: (open_generator(spec),))  # a tuple, as None is a generator too: extractive
+    if opened is None:
+        return None, "large"
+    (generator,) = opened
+    return generator, reader_of(generator)

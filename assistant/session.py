@@ -1,7 +1,7 @@
-"""A conversation: its events, one after the other, and the exchanges that they come to.
+"""A conversation: its events in order, and the exchanges that result from them.
 
-Events only ever add: an answer that was given again or edited stays in the file. `Conversation` folds them into the
-exchanges that count; `turnmark.assistant.session_files` keeps them.
+Events are only appended: an answer that was repeated or edited stays in the file. `Conversation` applies the events to
+get the current exchanges; `turnmark.assistant.session_files` stores them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
 
 FORMAT = 1
+"""Version of the session format; a file with a higher one is not read."""
 Rating = Literal["good", "neutral", "bad"]
 
 
 def utc_time() -> str:
-    """The time in UTC, to the second (ISO 8601)."""
+    """Return the current time in UTC, to the second (ISO 8601)."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Began(AssistantConfig):
-    """The conversation begins, with this assistant."""
+    """Event: the conversation begins, with this assistant."""
 
     event: Literal["began"] = "began"
     format: int = FORMAT
@@ -40,13 +41,13 @@ class Began(AssistantConfig):
 
 
 class Swapped(AssistantConfig):
-    """Another assistant from here on."""
+    """Event: another assistant answers from here on."""
 
     event: Literal["swapped"] = "swapped"
 
 
 class Turned(Record):
-    """A message and its reply."""
+    """Event: a message and its reply."""
 
     event: Literal["turn"] = "turn"
     turn: int = Field(description="counts the turns of the session, from 1")
@@ -58,7 +59,7 @@ class Turned(Record):
 
 
 class Again(Record):
-    """Another reply to the same message; it replaces the one before."""
+    """Event: another reply to the same message, which replaces the reply before."""
 
     event: Literal["again"] = "again"
     turn: int
@@ -68,7 +69,7 @@ class Again(Record):
 
 
 class TurnRated(Record):
-    """The person's verdict on a reply."""
+    """Event: the person rates a reply."""
 
     event: Literal["rate"] = "rate"
     turn: int
@@ -77,7 +78,7 @@ class TurnRated(Record):
 
 
 class Edited(Record):
-    """The person's version of a reply."""
+    """Event: the person's own version of a reply."""
 
     event: Literal["edit"] = "edit"
     turn: int
@@ -89,7 +90,7 @@ EVENT: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
 
 
 class Exchange(Record):
-    """A message, the reply that counts now, and what the person said of it."""
+    """A message with its current reply and the person's rating, comment and edit."""
 
     turn: int
     at: str
@@ -97,24 +98,26 @@ class Exchange(Record):
     question: str
     reply: Reply
     events: tuple[Event, ...] = ()
-    config: AssistantConfig = Field(description="of the assistant that answered")
+    config: AssistantConfig = Field(description="configuration of the assistant that answered")
     rating: Rating | None = None
     comment: str = ""
     edit: str | None = None
 
     @property
     def answer(self) -> str:
-        """What the assistant said, steps included, or the person's version of it; without marks."""
+        """The answer, steps included, or the person's version of it; without citation marks."""
         return strip_citations(self.edit if self.edit is not None else self.reply.answer)
 
     @property
     def approved(self) -> str | None:
-        """The answer that the person approved: an edit, or a reply rated good; without marks. Else None."""
-        return self.answer.strip() or None if self.edit is not None or self.rating == "good" else None
+        """The answer without citation marks if the person approved it (edited it, or rated it good); else None."""
+        if self.edit is None and self.rating != "good":
+            return None
+        return self.answer.strip() or None
 
 
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:
-    """What was asked and answered, oldest first.
+    """Return the messages of exchanges, oldest first, answers without citation marks.
 
     A revision that was rated bad and not edited is left out: the answer before it counts (KIWI section 2.2).
     """
@@ -128,68 +131,74 @@ def messages(exchanges: Iterable[Exchange]) -> list[Message]:
 
 
 class Conversation:
-    """What a session's events come to."""
+    """The current state of a conversation, built by applying its events."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
         self.config = AssistantConfig()
-        """Of the assistant that answers now."""
+        """Configuration of the current assistant."""
 
     @property
     def last(self) -> Exchange | None:
-        """The exchange that commands are about."""
+        """The last exchange, to which commands refer; None before the first."""
         return self.exchanges[-1] if self.exchanges else None
 
     @property
     def turns(self) -> int:
-        """The number of the last turn."""
+        """The number of the last turn; 0 before the first."""
         return self.last.turn if self.last else 0
 
     def history(self, end: int | None = None) -> list[Message]:
-        """The messages, oldest first; with `end`, those of the first `end` exchanges."""
+        """Return the messages, oldest first; with `end`, only those of the first `end` exchanges."""
         return messages(self.exchanges[:end])
 
     def apply(self, event: SessionEvent) -> None:
-        """Take in one event. One about a turn that is not there changes nothing."""
+        """Apply one event. An event about a turn that does not exist changes nothing.
+
+        Raises ValueError for a session of a newer format.
+        """
         match event:
             case Began() | Swapped():
                 if isinstance(event, Began) and event.format > FORMAT:
                     raise ValueError(f"format {event.format}; this version reads up to {FORMAT}")
                 self.config = AssistantConfig(**event.model_dump(include=set(AssistantConfig.model_fields)))
             case Turned():
-                self.exchanges.append(Exchange(**self._answered(event), kind=event.kind, question=event.question))
-            case Again():  # the person's verdict was on the old answer
-                self._update(event.turn, {**self._answered(event), "rating": None, "comment": "", "edit": None})
+                self.exchanges.append(Exchange(**self._reply_fields(event), kind=event.kind, question=event.question))
+            case Again():  # the rating, comment and edit were for the old answer
+                self._update(event.turn, {**self._reply_fields(event), "rating": None, "comment": "", "edit": None})
             case TurnRated():
                 self._update(event.turn, {"rating": event.rating, "comment": event.comment})
             case Edited():
                 self._update(event.turn, {"edit": event.text})
 
-    def _answered(self, event: Turned | Again) -> dict[str, Any]:
+    def _reply_fields(self, event: Turned | Again) -> dict[str, Any]:
         return {
             "turn": event.turn, "at": event.at, "reply": event.reply, "events": event.events, "config": self.config,
         }  # fmt: skip
 
     def _update(self, turn: int, fields: dict[str, Any]) -> None:
-        self.exchanges = [
-            exchange.model_copy(update=fields) if exchange.turn == turn else exchange for exchange in self.exchanges
-        ]
+        for position, exchange in enumerate(self.exchanges):
+            if exchange.turn == turn:
+                self.exchanges[position] = exchange.model_copy(update=fields)
 
 
-# --- what a reply shows ----------------------------------------------------------------------------------------------
+# --- the text and sources of a reply ---------------------------------------------------------------------------------
 
 _LAYOUT = re.compile(r"^\W*Steps\W*$|^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
 
 
 def says_same(streamed: str, reply: Reply) -> bool:
-    """Whether a reply has the words that were streamed of it; marks, numbers of items and layout aside."""
-    first, second = (words(_LAYOUT.sub("", strip_citations(text))) for text in (streamed, reply.answer))
-    return first == second
+    """Return whether a reply has the same words as its streamed text; marks, item numbers and layout do not count."""
+    streamed_words = words(_LAYOUT.sub("", strip_citations(streamed)))
+    reply_words = words(_LAYOUT.sub("", strip_citations(reply.answer)))
+    return streamed_words == reply_words
 
 
 def sources_used(reply: Reply) -> list[Citation]:
-    """The citations that the answer or a step of it refers to, by number."""
-    used = set(cited_numbers(reply.answer)) | {n for step in reply.procedure for n in step.citations}
+    """Return the citations that the answer or one of its steps refers to, by number."""
+    used = set(cited_numbers(reply.answer))
+    for step in reply.procedure:
+        used.update(step.citations)
     return [citation for citation in reply.citations if citation.n in used]
 
 
@@ -203,12 +212,13 @@ def link(index: Index | None, citation: Citation) -> str:
 
 
 def cite(citation: Citation, section: bool = True) -> str:
-    """A source in one line: title, headings, path and page.
+    """Format a source in one line: title, headings, path and page.
 
     Args:
-        section: with the headings above it; False: they are shown already.
+        section: whether to name the headings above it; False where they are shown already.
     """
-    with_section = section and citation.section and not citation.section.startswith(citation.title)
-    heading = f"{citation.title} › {citation.section}" if with_section else citation.title
+    heading = citation.title
+    if section and citation.section and not citation.section.startswith(citation.title):
+        heading = f"{citation.title} › {citation.section}"
     page = f", page {citation.page}" if citation.page else ""
     return inert(f"{heading}, {citation.path or citation.document}{page}")

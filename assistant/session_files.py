@@ -1,7 +1,7 @@
-"""Where conversations are kept: `$TURNMARK_HOME/sessions/NAME.jsonl`, an event a line, only ever added to.
+"""Session files: `$TURNMARK_HOME/sessions/NAME.jsonl`, one event a line, only appended to.
 
-The folder has mode 0700 and a file 0600. A line is flushed to the disk before the next prompt is shown, so a process
-that is killed loses at most the turn it was at. Lines that cannot be read are left out, with a note.
+The folder has mode 0700 and each file 0600. Each line is flushed to the disk before the next prompt is shown, so a
+process that is killed loses at most the current turn. Lines that cannot be read are left out, with a note.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from turnmark.core.record import Record
 from turnmark.corpora.text import spans
 
 SHOWN_NAMES = 10
+"""Most names of sessions in an error message."""
 
 
 class SessionInfo(Record):
-    """A kept session, as a list shows it."""
+    """A saved session, as a list shows it."""
 
     name: str
-    changed: float = Field(description="seconds since 1970")
+    changed: float = Field(description="time of the last change, in seconds since 1970")
     turns: int
     index: str
     question: str = Field(description="the first question")
 
 
 def sessions_folder() -> Path:
-    """`$TURNMARK_HOME/sessions`."""
+    """Return the folder of the session files, `$TURNMARK_HOME/sessions`."""
     return home() / "sessions"
 
 
@@ -46,7 +47,7 @@ def _path(name: str) -> Path:
 
 
 def session_names() -> list[str]:
-    """The names of the kept sessions, the one that was used last first."""
+    """Return the names of the saved sessions, most recently used first."""
     dated: list[tuple[float, str]] = []
     for path in sessions_folder().glob("*.jsonl"):
         with suppress(OSError, RequestError):
@@ -55,21 +56,27 @@ def session_names() -> list[str]:
 
 
 def list_sessions() -> list[SessionInfo]:
-    """The kept sessions, the one that was used last first. A file that cannot be read is listed without its content."""
+    """Return the saved sessions, most recently used first. A file that cannot be read is listed without its content."""
     infos = []
     for name in session_names():
-        talk = Conversation()
+        conversation = Conversation()
         with suppress(TurnmarkError):
-            talk, _ = read_session(name)
-        first = talk.exchanges[0].question if talk.exchanges else ""
+            conversation, _ = read_session(name)
+        exchanges = conversation.exchanges
         with suppress(OSError):
-            changed, turns = _path(name).stat().st_mtime, len(talk.exchanges)
-            infos.append(SessionInfo(name=name, changed=changed, turns=turns, index=talk.config.index, question=first))
+            info = SessionInfo(
+                name=name,
+                changed=_path(name).stat().st_mtime,
+                turns=len(exchanges),
+                index=conversation.config.index,
+                question=exchanges[0].question if exchanges else "",
+            )
+            infos.append(info)
     return infos
 
 
 def _existing(name: str) -> Path:
-    """The file of a session; the error lists the sessions there are."""
+    """Return the file of a session; raises RequestError that lists the saved sessions if it does not exist."""
     path = _path(name)
     if not path.is_file():
         names = session_names()
@@ -81,9 +88,9 @@ def _existing(name: str) -> Path:
 
 
 def read_session(name: str) -> tuple[Conversation, str]:
-    """A kept conversation, and a note on lines that could not be read; empty where all could."""
+    """Read a saved conversation; returns it with a note on lines that could not be read, "" if all could."""
     events, note = _events(name)
-    return _folded(events, name), note
+    return _conversation(events, name), note
 
 
 def _events(name: str) -> tuple[list[SessionEvent], str]:
@@ -91,17 +98,21 @@ def _events(name: str) -> tuple[list[SessionEvent], str]:
         lines = _existing(name).read_bytes().split(b"\n")
     except OSError as error:
         raise TurnmarkError(f"session {name!r} cannot be read ({error.strerror or error})") from error
-    events, unread = list[SessionEvent](), list[int]()
+    events: list[SessionEvent] = []
+    unread: list[int] = []
     for number, line in enumerate(lines, 1):
-        try:  # another version may say more of a reply than this one knows
-            events += [EVENT.validate_python(json.loads(line), extra="ignore")] if line.strip() else []
+        if not line.strip():
+            continue
+        try:  # another version may store fields of a reply that this one does not know
+            events.append(EVENT.validate_python(json.loads(line), extra="ignore"))
         except (ValueError, RecursionError):
             unread.append(number)
-    left_out = f"session {name!r}, line {', '.join(spans(unread))}: not an event of this version; left out"
-    return events, left_out if unread else ""
+    if not unread:
+        return events, ""
+    return events, f"session {name!r}, line {', '.join(spans(unread))}: not an event of this version; left out"
 
 
-def _folded(events: Sequence[SessionEvent], name: str) -> Conversation:
+def _conversation(events: Sequence[SessionEvent], name: str) -> Conversation:
     conversation = Conversation()
     try:
         for event in events:
@@ -112,7 +123,7 @@ def _folded(events: Sequence[SessionEvent], name: str) -> Conversation:
 
 
 def delete_session(name: str) -> None:
-    """Delete a session."""
+    """Delete a saved session; raises RequestError if it does not exist or another chat has it open."""
     path = _existing(name)
     try:
         with open(path, "r+b") as file:
@@ -123,7 +134,7 @@ def delete_session(name: str) -> None:
 
 
 def _lock(file: int, name: str) -> None:
-    """One chat at a time writes a session; the lock goes with the process."""
+    """Lock an open session file against other chats; the lock ends with the process."""
     try:
         import fcntl
     except ImportError:  # a system without such locks
@@ -135,27 +146,31 @@ def _lock(file: int, name: str) -> None:
 
 
 class ChatSession:
-    """A conversation with the file that keeps it; made by `new_session` and `resume_session`.
+    """A conversation and its session file; created by `new_session` and `resume_session`.
 
-    The file begins with the first turn, so a chat in which nothing was asked leaves none.
+    The file is created with the first turn, so a chat without one leaves no file.
+
+    Attributes:
+        keep: whether events are written to the file.
     """
 
     def __init__(self, conversation: Conversation, name: str, keep: bool, waiting: Sequence[SessionEvent] = ()) -> None:
         self.conversation, self.name, self.keep = conversation, name, keep
         self.note = ""
-        """On what could not be read of it, if it goes on."""
+        """Note on lines of a resumed session that could not be read; empty if there are none."""
         self._file: int | None = None
         self._waiting = list(waiting)
 
     def record(self, event: SessionEvent) -> None:
-        """Take in an event and keep it."""
+        """Apply an event to the conversation, and write it to the file if the session is kept."""
         self.conversation.apply(event)
         self._waiting.append(event)
-        if self.keep and (self._file is not None or any(isinstance(event, Turned) for event in self._waiting)):
+        has_turn = any(isinstance(waiting, Turned) for waiting in self._waiting)
+        if self.keep and (self._file is not None or has_turn):
             self._write()
 
     def save(self, name: str | None) -> str:
-        """Keep the session from now on, under `name` if one is given; the name that it has then."""
+        """Save the session from now on, renamed if `name` is given; returns its name."""
         if name is not None and name != self.name:
             target = _path(name)
             try:
@@ -174,19 +189,21 @@ class ChatSession:
         return self.name
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def reopen(self) -> None:
-        """Go on in the file that is there."""
+        """Read the existing file of the session, and continue to write to it."""
         path = _existing(self.name)
         try:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND)
             _lock(self._file, self.name)
             os.fchmod(self._file, 0o600)
-            if not path.read_bytes().endswith(b"\n"):  # what is added begins a line, also after a torn one
+            if not path.read_bytes().endswith(
+                b"\n"
+            ):  # the next event begins a new line, even if the last line is incomplete
                 os.write(self._file, b"\n")
             self.conversation, self.note = read_session(self.name)
         except OSError as error:
@@ -197,10 +214,10 @@ class ChatSession:
             raise
 
     def _write(self) -> None:
-        """Write the events that wait, and flush them to the disk."""
+        """Append the waiting events to the file, and flush it to the disk."""
         rows = (to_jsonable_python(event, fallback=str, inf_nan_mode="null") for event in self._waiting)
         lines = "".join(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n" for row in rows)
-        remaining = lines.encode("utf-8", "replace")  # half a surrogate pair is no UTF-8
+        remaining = lines.encode("utf-8", "replace")  # half of a surrogate pair cannot be encoded as UTF-8
         try:
             if self._file is None:
                 sessions_folder().mkdir(parents=True, exist_ok=True)
@@ -210,7 +227,7 @@ class ChatSession:
             while remaining:
                 remaining = remaining[os.write(self._file, remaining) :]
             os.fsync(self._file)
-        except OSError as error:  # nothing more is added after what may be half a line
+        except OSError as error:  # the last line may be incomplete, so nothing is appended to it
             self.close()
             self.keep = False
             reason = error.strerror or error
@@ -225,27 +242,29 @@ def _new_name() -> str:
 
 
 def new_session(began: Began, keep: bool = True) -> ChatSession:
-    """A session that begins now; its name is the time until it gets another."""
+    """Start a session; its name is the current time until `save` renames it."""
     session = ChatSession(Conversation(), _new_name(), keep)
     session.record(began)
     return session
 
 
 def resume_session(name: str | None, keep: bool = True) -> ChatSession:
-    """A kept session to go on with.
+    """Open a saved session to continue it.
 
     Args:
-        name: None: the one that was used last.
-        keep: False: its file is only read, and nothing of what follows is kept.
+        name: name of the session; None: the most recently used one.
+        keep: False: the file is only read, and new turns are not saved.
     """
-    names = [name] if name is not None else session_names()
-    if not names:
-        raise RequestError("no session is kept yet; a chat keeps one from its first question on")
+    if name is None:
+        names = session_names()
+        if not names:
+            raise RequestError("no session is kept yet; a chat keeps one from its first question on")
+        name = names[0]
     if keep:
-        session = ChatSession(Conversation(), names[0], True)
+        session = ChatSession(Conversation(), name, True)
         session.reopen()
     else:
-        events, note = _events(names[0])
-        session = ChatSession(_folded(events, names[0]), _new_name(), False, events)
+        events, note = _events(name)
+        session = ChatSession(_conversation(events, name), _new_name(), False, events)
         session.note = note
     return session
