@@ -1,4 +1,4 @@
-"""The configuration files: defaults of the command line, and prices; and budgets as written.
+"""Read the configuration files (defaults of the command line, and prices of models), and parse budgets.
 
 A value is taken from the first of these that has it:
 
@@ -7,8 +7,8 @@ A value is taken from the first of these that has it:
     3. `turnmark.toml` in the working folder: the project's
     4. `config.toml` in `$TURNMARK_HOME` (the platform's data folder without it): the user's
 
-The project's file may have come with somebody else's files. So it is read from the working folder alone, where one
-sees it, and it may not say what is run or where keys and texts go: no address, no code. No file holds a key.
+The project's file may have come with somebody else's files. So it is read only from the working folder, where the user
+sees it, and it may not set what code runs or where keys and texts are sent. No file may contain a key.
 """
 
 from __future__ import annotations
@@ -31,25 +31,28 @@ from turnmark.core.specs import parse_spec
 CONFIG_NAME = "config.toml"
 PROJECT_NAME = "turnmark.toml"
 COMMANDS = ("ask", "chat", "compare", "eval", "index", "mcp", "report", "score", "search", "serve", "synth")
-"""Commands that may have a table of their own."""
+"""Commands that may have a table, such as `[eval]`."""
 TABLES = ("defaults", "prices", *COMMANDS)
 COMMON = (
     "index", "generator", "retriever", "embedder", "step", "top-k", "tokens", "judge", "concurrency", "budget", "data",
 )  # fmt: skip
-"""Keys of `[defaults]`."""
+"""Keys that `[defaults]` may have."""
 _NEVER = ("help", "help-all", "version", "json", "token")
-_DOORS = ("host", "port", "token", "http")
-"""Flags of `serve` and `mcp` that open them to others."""
+"""Flags that no file may set."""
+_ACCESS = ("host", "port", "token", "http")
+"""Flags of `serve` and `mcp` that decide who can reach them: the project's file may not set them."""
 _SPECS = ("generator", "judge", "retriever", "embedder")
+"""Flags whose values are specs."""
 _RUNS_CODE = ("python", "llama-index")
+"""Names of specs that run code of the user."""
 
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """One configuration file, read.
+    """The content of one configuration file.
 
     Attributes:
-        trusted: it is the user's, and not a project's.
+        trusted: whether it is the user's file, not a project's.
     """
 
     path: Path
@@ -57,12 +60,12 @@ class ConfigFile:
     content: Mapping[str, Any]
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table; empty if the file has none."""
+        """Return a table; empty if the file does not have it."""
         table = self.content.get(name, {})
         return table if isinstance(table, dict) else {}
 
     def problems(self) -> Iterator[str]:
-        """A sentence for each table that is unknown or not a table."""
+        """Yield a sentence for each top-level entry that is unknown or not a table."""
         for name, table in self.content.items():
             if name not in TABLES:
                 yield f"{self.path}: {name}: no such table; there are: {', '.join(TABLES)}"
@@ -70,20 +73,29 @@ class ConfigFile:
                 yield f"{self.path}: {name}: a table ([{name}]) was expected"
 
     def mistakes(self, name: str, table: Mapping[str, Any], known: Iterable[str]) -> Iterator[str]:
-        """A sentence for each key of a table that is unknown, or that this file may not have."""
+        """Yield a sentence for each key of a table that is unknown, or whose value this file may not set.
+
+        Args:
+            name: of the table.
+            known: keys that it may have.
+        """
         for key, value in table.items():
             if key not in known:
                 yield f"{self.path}: {name}.{key}: no such key; there are: {', '.join(sorted(known))}"
-            elif not self.trusted and (reason := _refused(key, value)):
-                yield f"{self.path}: {name}.{key}: {reason}: give it as a flag, or in the user's file"
+            elif not self.trusted:
+                reason = _refused(key, value)
+                if reason:
+                    yield f"{self.path}: {name}.{key}: {reason}: give it as a flag, or in the user's file"
 
 
 def _refused(key: str, value: Any) -> str:
-    """Why a project's file may not give this value; empty if it may."""
-    if key in _DOORS:
+    """Return why a project's file may not set this value; empty if it may."""
+    if key in _ACCESS:
         return "says who may ask; a project's file may not"
+    if key not in _SPECS:
+        return ""
     for text in value if isinstance(value, list) else [value]:
-        if key not in _SPECS or not isinstance(text, str):
+        if not isinstance(text, str):
             continue
         try:
             spec = parse_spec(text)
@@ -95,7 +107,7 @@ def _refused(key: str, value: Any) -> str:
 
 
 def sources() -> list[ConfigFile]:
-    """The files there are, the first one first."""
+    """Read the existing configuration files, in order of precedence: the project's, then the user's."""
     errors = ErrorCollector()
     project = errors.collect(read_source_file, Path(PROJECT_NAME).absolute(), trusted=False)
     user = errors.collect(read_source_file, home() / CONFIG_NAME)
@@ -104,7 +116,7 @@ def sources() -> list[ConfigFile]:
 
 
 def read_source_file(path: Path, trusted: bool = True) -> ConfigFile | None:
-    """One file, or None if there is none."""
+    """Read one configuration file; None if it does not exist."""
     from pydantic_settings import BaseSettings, TomlConfigSettingsSource
 
     if not path.exists():
@@ -121,7 +133,7 @@ def read_source_file(path: Path, trusted: bool = True) -> ConfigFile | None:
 
 
 def apply(context: typer.Context) -> None:
-    """Make what the files say the defaults of the command that is about to run."""
+    """Set the values of the configuration files as the defaults of the command that is about to run."""
     command = context.invoked_subcommand
     if command in (None, "doctor") or context.resilient_parsing or "--help" in sys.argv:
         return
@@ -129,14 +141,14 @@ def apply(context: typer.Context) -> None:
 
 
 def defaults_of(root: Any, command: str, files: Sequence[ConfigFile]) -> dict[str, Any]:
-    """The default of each parameter of a command, by name; of a group, a mapping for each of its commands.
+    """Return the default of each parameter of a command, by name; for a group, a mapping for each of its commands.
 
-    Typer converts and checks the values as if they had been typed; unknown keys and what a file may not say are
-    mistakes, all of them reported at once.
+    Typer converts and checks the values as if they had been typed. Raises RequestError with all unknown keys and all
+    values that a file may not set.
 
     Args:
         root: the command line, as typer made it.
-        files: the first one first.
+        files: in order of precedence.
     """
     problems: list[str] = []
     defaults: dict[str, Any] = {}
@@ -153,61 +165,78 @@ def defaults_of(root: Any, command: str, files: Sequence[ConfigFile]) -> dict[st
 def _defaults_in(
     file: ConfigFile, command: Any, name: str, table: dict[str, Any], common: dict[str, Any], problems: list[str]
 ) -> dict[str, Any]:
-    """What a file has for the parameters of a command, or for each command of a group.
+    """Return the values in a file for the parameters of a command, or for each command of a group.
 
     Args:
-        name: of the command's own table, for messages.
-        common: `[defaults]`.
+        name: name of the command's table, for messages.
+        table: the command's table.
+        common: the table `[defaults]`.
+        problems: mistakes are added to it.
     """
-    inner, flags = getattr(command, "commands", {}), options(command)
-    problems += file.mistakes(name, table, (*flags, *inner))
+    subcommands = getattr(command, "commands", {})
+    flags = options(command)
+    problems += file.mistakes(name, table, (*flags, *subcommands))
     values: dict[str, Any] = {}
-    for key, inner_command in inner.items():
-        inner_table = table.get(key, {})
-        if isinstance(inner_table, dict):
-            values[key] = _defaults_in(file, inner_command, f"{name}.{key}", inner_table, common, problems)
+    for key, subcommand in subcommands.items():
+        subtable = table.get(key, {})
+        if isinstance(subtable, dict):
+            subvalues = _defaults_in(file, subcommand, f"{name}.{key}", subtable, common, problems)
+            if subvalues:
+                values[key] = subvalues
         else:
             problems.append(f"{file.path}: {name}.{key}: a table was expected")
-    for key, value in ({key: value for key, value in common.items() if key in COMMON} | table).items():
+    settings = {key: value for key, value in common.items() if key in COMMON} | table
+    for key, value in settings.items():
         if key not in flags:
             continue
-        kind, given = flags[key].type_descriptor, value if isinstance(value, list) else [value]
-        words = [word if isinstance(word, bool) else str(word) for word in given]
+        kind = flags[key].type_descriptor
+        entries = value if isinstance(value, list) else [value]
+        words = [entry if isinstance(entry, bool) else str(entry) for entry in entries]
         if kind.is_path:  # relative to the file
             words = [str(file.path.parent / Path(str(word)).expanduser()) for word in words]
-        if kind.is_list or len(words) == 1:
-            values[flags[key].name] = words if kind.is_list else words[0]
-        elif key in table:  # several judges of `[defaults]` are for the commands that take several
+        if kind.is_list:
+            values[flags[key].name] = words
+        elif len(words) == 1:
+            values[flags[key].name] = words[0]
+        elif key in table:  # several judges in `[defaults]` are for the commands that accept several
             problems.append(f"{file.path}: {name}.{key}: one value was expected")
-    return {key: value for key, value in values.items() if value != {}}
+    return values
 
 
 def options(command: Any) -> dict[str, Any]:
-    """The options of a command by the name after their dashes; none of a group's."""
+    """Return the options of a command by their name without dashes; empty for a group."""
     if getattr(command, "commands", None):
         return {}
-    listed = [parameter for parameter in command.params if parameter.param_type_name == "option"]
-    by_name = {max(parameter.opts, key=len).lstrip("-"): parameter for parameter in listed}
-    return {name: parameter for name, parameter in by_name.items() if name not in _NEVER}
+    by_name: dict[str, Any] = {}
+    for parameter in command.params:
+        if parameter.param_type_name != "option":
+            continue
+        name = max(parameter.opts, key=len).lstrip("-")
+        if name not in _NEVER:
+            by_name[name] = parameter
+    return by_name
 
 
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two tables of defaults; `above` has the last word, also inside the tables of a group's commands."""
-    merged = dict(below)
-    for key, value in above.items():
-        lower = merged.get(key)
-        merged[key] = _merge(lower, value) if isinstance(lower, dict) and isinstance(value, dict) else value
+def _merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two tables of defaults; `overrides` wins, key by key also inside the tables of a group's commands."""
+    merged = dict(defaults)
+    for key, value in overrides.items():
+        default = merged.get(key)
+        if isinstance(default, dict) and isinstance(value, dict):
+            merged[key] = _merge(default, value)
+        else:
+            merged[key] = value
     return merged
 
 
 # --- prices and budgets ----------------------------------------------------------------------------------------------
 
-# Of a million tokens. Far above any price there is, and far below where a cost could overflow.
+# Price of a million tokens. The bound is far above any real price, and far below where a cost could overflow.
 _Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
 class Price(Record):
-    """What the tokens of a model cost: a million of the prompt's, a million of the reply's."""
+    """The price of a million tokens of a model, for prompts and for replies."""
 
     prompt: _Amount
     completion: _Amount
@@ -216,7 +245,7 @@ class Price(Record):
     )
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost, in `currency`."""
+        """Return the cost of so many tokens, in `currency`."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1_000_000
 
 
@@ -224,36 +253,42 @@ _PRICES = TypeAdapter(dict[str, Price])
 
 
 def load_prices() -> dict[str, Price]:
-    """The prices that the files name, by model or spec in normal form; none if there is no file."""
+    """Return the prices in the configuration files, by name of a model or by spec in normal form."""
     errors = ErrorCollector()
     prices: dict[str, Price] = {}
-    for file in reversed(sources()):  # the first file has the last word
+    for file in reversed(sources()):  # the first file takes precedence
         errors.problems += file.problems()
         try:
-            read = _PRICES.validate_python(file.table("prices"), strict=True)
+            file_prices = _PRICES.validate_python(file.table("prices"), strict=True)
         except ValidationError as error:
-            errors.problems += [
-                f"{file.path}: {'.'.join(('prices', *map(str, row['loc'])))}: {row['msg']}" for row in error.errors()
-            ]
+            for detail in error.errors():
+                key = ".".join(("prices", *map(str, detail["loc"])))
+                errors.problems.append(f"{file.path}: {key}: {detail['msg']}")
         else:
-            prices |= {_normal(name): price for name, price in read.items()}
+            prices |= {_normal(name): price for name, price in file_prices.items()}
     errors.raise_all()
     return prices
 
 
 def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of a generator: that of its spec, of its spec without options, without URL too, or of its model."""
+    """Return the price of a generator; None if the files have none.
+
+    It is looked up by the spec, by the spec without options, by the spec without options and URL, then by the model.
+    """
     try:
         parsed = parse_spec(spec)
     except RequestError:
         return prices.get(spec)
-    plain = replace(parsed, options={})
-    keys = (str(parsed), str(plain), str(replace(plain, url="")), parsed.argument)
-    return next((prices[key] for key in keys if key and key in prices), None)
+    without_options = replace(parsed, options={})
+    without_url = replace(without_options, url="")
+    for key in (str(parsed), str(without_options), str(without_url), parsed.argument):
+        if key and key in prices:
+            return prices[key]
+    return None
 
 
 def _normal(name: str) -> str:
-    """A spec in normal form; the name of a model as it is."""
+    """Return a spec in normal form; the name of a model unchanged."""
     try:
         return str(parse_spec(name))
     except RequestError:
@@ -265,7 +300,7 @@ class Budget(Record):
 
     tokens: int | None = None
     money: float | None = None
-    currency: str | None = Field(default=None, description="of the money; None with tokens")
+    currency: str | None = Field(default=None, description="currency of `money`; None with tokens")
 
 
 _BUDGET = re.compile(r"([$€£]?)\s*([0-9]{1,15}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*([a-z]*)", re.IGNORECASE | re.ASCII)
@@ -274,14 +309,19 @@ _SCALES = {"": 1, "K": 1_000, "M": 1_000_000}
 
 
 def parse_budget(text: str) -> Budget:
-    """A budget as it is written: `200000`, `200k`, `1.5M` tokens; `$5`, `5usd`, `2.50 EUR` of money."""
-    written = _BUDGET.fullmatch(text.strip())
-    symbol, number, unit = (written[1], float(written[2]), written[3].upper()) if written else ("", 0.0, "")
-    currency = _SYMBOLS.get(symbol) if not unit else unit if not symbol and len(unit) == 3 else None
-    if currency and number > 0:
-        return Budget(money=number, currency=currency)
-    if not symbol and unit in _SCALES and round(number * _SCALES[unit]) > 0:
-        return Budget(tokens=round(number * _SCALES[unit]))
+    """Parse a budget: tokens as `200000`, `200k`, `1.5M`; money as `$5`, `5usd`, `2.50 EUR`."""
+    match = _BUDGET.fullmatch(text.strip())
+    if match is not None:
+        symbol, number, unit = match[1], float(match[2]), match[3].upper()
+        currency = None
+        if not unit:
+            currency = _SYMBOLS.get(symbol)
+        elif not symbol and len(unit) == 3:
+            currency = unit
+        if currency and number > 0:
+            return Budget(money=number, currency=currency)
+        if not symbol and unit in _SCALES and round(number * _SCALES[unit]) > 0:
+            return Budget(tokens=round(number * _SCALES[unit]))
     raise RequestError(
         f"--budget {text[:80]!r} is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
     )

@@ -1,9 +1,9 @@
-"""Spans of every turn, for any OpenTelemetry backend, in the OpenInference convention. Off by default.
+"""Tracing of turns: spans for any OpenTelemetry backend, in the OpenInference convention. Off by default.
 
-    TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores; nothing that was said or found
-    TURNMARK_TRACING=content turnmark chat …    what was said and found, too
+    TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores, without any text
+    TURNMARK_TRACING=content turnmark chat …    also the text of messages, prompts, answers and passages
 
-They go where OpenTelemetry's own variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`). With your own provider:
+Spans are sent to the endpoint in OpenTelemetry's variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). With your own provider, use
 `traced(assistant, provider)`.
 """
 
@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any, Unpack
 
 from turnmark.assistant.assistant import Assistant
@@ -26,63 +27,76 @@ from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 ENV = "TURNMARK_TRACING"
 EXPORT_SECONDS = 5
+"""Timeout of an export, in seconds."""
 Add = Callable[..., None]
+"""Adds the output and attributes to a span."""
 
 
 def trace_if_on(assistant: Assistant) -> Assistant:
-    """The assistant, traced if the environment says so."""
+    """Return the assistant, traced if `TURNMARK_TRACING` is set; raises RequestError for an unknown value."""
     switch = os.environ.get(ENV, "").strip().lower()
     if switch not in ("", "0", "1", "content"):
         raise RequestError(f"{ENV}: expected 1, content (what was said and found, too) or 0")
-    return traced(assistant, _own_provider(), switch == "content") if switch in ("1", "content") else assistant
+    if switch in ("", "0"):
+        return assistant
+    return traced(assistant, _own_provider(), switch == "content")
 
 
 def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assistant:
-    """An assistant that leaves spans of its turns, their steps, searches and calls of the model.
+    """Return an assistant that writes a span for each turn, step, search and call of the model.
 
     Args:
         provider: an OpenTelemetry `TracerProvider`.
-        content: spans also hold questions, answers, prompts and passages.
+        content: whether spans also contain questions, answers, prompts and passages.
     """
     return _TracedAssistant(assistant, Tracing(provider.get_tracer("turnmark", version("turnmark")), content))
 
 
 class Tracing:
-    """A tracer, and whether its spans hold what was asked, found and said."""
+    """A tracer, and whether its spans contain the text of questions, answers, prompts and passages."""
 
     def __init__(self, tracer: Any, content: bool) -> None:
-        self._tracer, self.content = tracer, content
+        self._tracer = tracer
+        self.content = content
 
     @contextmanager
-    def span(self, name: str, kind: str, value: str = "", about: Mapping[str, Any] | None = None) -> Iterator[Add]:
-        """A span around what is done, of a kind of the convention; yields what adds its output and attributes."""
+    def span(self, name: str, kind: str, input_text: str = "", extra: Mapping[str, Any] | None = None) -> Iterator[Add]:
+        """Open a span; yields a function that adds its output and attributes.
+
+        Args:
+            kind: span kind of the OpenInference convention: CHAIN, LLM, RETRIEVER or EVALUATOR.
+            input_text: input of the span, left out unless content is traced.
+            extra: further attributes.
+        """
         from opentelemetry.trace import Status, StatusCode
 
-        attributes = {"openinference.span.kind": kind, **(about or {})}
-        if value and self.content:
-            attributes["input.value"] = value
+        attributes = {"openinference.span.kind": kind, **(extra or {})}
+        if input_text and self.content:
+            attributes["input.value"] = input_text
         options = {"record_exception": False, "set_status_on_exception": False}
         with self._tracer.start_as_current_span(name, attributes=attributes, **options) as span:
 
-            def add(output: str, about: Mapping[str, Any]) -> None:
-                span.set_attributes({**about, **({"output.value": output} if output and self.content else {})})
+            def add(output: str, output_attributes: Mapping[str, Any]) -> None:
+                if output and self.content:
+                    output_attributes = {**output_attributes, "output.value": output}
+                span.set_attributes(output_attributes)
 
             try:
                 yield add
             except BaseException as error:
-                # By the kind of the error alone, as its message may quote what was said.
-                words = [type(error).__name__, getattr(error, "kind", "")]
-                span.set_status(Status(StatusCode.ERROR, ": ".join(word for word in words if word)))
+                # Only the kind of the error, as its message may quote the conversation.
+                description = [type(error).__name__, getattr(error, "kind", "")]
+                span.set_status(Status(StatusCode.ERROR, ": ".join(filter(None, description))))
                 raise
 
 
 class _TracedAssistant(Assistant):
-    """An assistant whose turns, steps, searches and calls are spans."""
+    """An assistant that writes spans of its turns, steps, searches and calls of the model."""
 
     def __init__(self, assistant: Assistant, tracing: Tracing) -> None:
-        vars(self).update(vars(assistant))  # its settings as they are, whatever they are
+        vars(self).update(vars(assistant))  # all attributes, without opening anything again
         self._tracing = tracing
-        if self.generator is not None:  # one that is taken along from a traced assistant is traced once
+        if self.generator is not None:  # a traced generator or retriever is unwrapped, so that each call is traced once
             inner = self.generator.generator if isinstance(self.generator, TracedGenerator) else self.generator
             self.generator = TracedGenerator(inner, tracing)
         if self.retriever is not None:
@@ -94,17 +108,17 @@ class _TracedAssistant(Assistant):
         message = str(options.get("message", args[1] if len(args) > 1 else ""))
         with self._tracing.span("turn", "CHAIN", message) as add:
             reply = super().reply(*args, **options)
-            about = {"decision": reply.decision, "generator": reply.generator, "checks": reply.checks.model_dump()}
-            add(reply.answer, {"metadata": json.dumps(about)})
+            metadata = {"decision": reply.decision, "generator": reply.generator, "checks": reply.checks.model_dump()}
+            add(reply.answer, {"metadata": json.dumps(metadata)})
             return reply
 
     def span(self, step: str) -> AbstractContextManager[object]:
-        """A span around a step."""
+        """Open a span around a step."""
         return self._tracing.span(step, "EVALUATOR" if step == "verify" else "CHAIN")
 
 
 class TracedGenerator(GeneratorWrapper):
-    """A generator whose calls are spans of kind LLM."""
+    """A generator that writes a span of kind LLM for each call."""
 
     def __init__(self, inner: Generator, tracing: Tracing) -> None:
         super().__init__(inner)
@@ -114,35 +128,37 @@ class TracedGenerator(GeneratorWrapper):
         """See `Generator.complete`."""
         with self._call(messages) as add:
             reply = self.generator.complete(messages, **options)
-            add(reply.text, {"llm.model_name": reply.model, **self._about(reply)})
+            add(reply.text, {"llm.model_name": reply.model, **self._usage_attributes(reply)})
         return reply
 
     def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
         with self._call(messages) as add:
             reply = super()._converse(messages, tools, **options)
             calls = json.dumps([call.model_dump() for call in reply.calls], ensure_ascii=False)
-            add(reply.text or calls, self._about(reply))
+            add(reply.text or calls, self._usage_attributes(reply))
         return reply
 
     def _call(self, messages: Sequence[Any]) -> AbstractContextManager[Add]:
-        about: dict[str, Any] = {"llm.model_name": self.name}
-        for n, message in enumerate(messages if self._tracing.content else ()):
-            about[f"llm.input_messages.{n}.message.role"] = message.role
-            about[f"llm.input_messages.{n}.message.content"] = message.content
-        return self._tracing.span("llm", "LLM", messages[-1].content if messages else "", about)
+        attributes: dict[str, Any] = {"llm.model_name": self.name}
+        if self._tracing.content:
+            for number, message in enumerate(messages):
+                attributes[f"llm.input_messages.{number}.message.role"] = message.role
+                attributes[f"llm.input_messages.{number}.message.content"] = message.content
+        last_message = messages[-1].content if messages else ""
+        return self._tracing.span("llm", "LLM", last_message, attributes)
 
-    def _about(self, reply: Any) -> dict[str, Any]:
-        used = reply.usage
+    def _usage_attributes(self, reply: Any) -> dict[str, Any]:
+        usage = reply.usage
         return {
             "llm.finish_reason": reply.finish_reason,
-            "llm.token_count.prompt": used.prompt_tokens,
-            "llm.token_count.completion": used.completion_tokens,
-            "llm.token_count.total": used.prompt_tokens + used.completion_tokens,
+            "llm.token_count.prompt": usage.prompt_tokens,
+            "llm.token_count.completion": usage.completion_tokens,
+            "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
         }
 
 
 class TracedRetriever(RetrieverWrapper):
-    """A retriever whose searches are spans of kind RETRIEVER."""
+    """A retriever that writes a span of kind RETRIEVER for each search."""
 
     def __init__(self, inner: Retriever, tracing: Tracing) -> None:
         super().__init__(inner)
@@ -150,19 +166,22 @@ class TracedRetriever(RetrieverWrapper):
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `Retriever.search`."""
-        about = {"metadata": json.dumps({"retriever": self.name, "k": k, "queries": len(queries)})}
-        with self._tracing.span("search", "RETRIEVER", "\n".join(query.text for query in queries), about) as add:
+        metadata = {"retriever": self.name, "k": k, "queries": len(queries)}
+        query_texts = "\n".join(query.text for query in queries)
+        with self._tracing.span("search", "RETRIEVER", query_texts, {"metadata": json.dumps(metadata)}) as add:
             results = super().search(queries, k)
-            for n, hit in enumerate(hit for found in results for hit in found):
-                key = f"retrieval.documents.{n}.document"
-                content = {f"{key}.content": hit.passage.text} if self._tracing.content else {}
-                add("", {f"{key}.id": hit.passage.id, f"{key}.score": float(hit.score), **content})
+            for number, hit in enumerate(chain.from_iterable(results)):
+                key = f"retrieval.documents.{number}.document"
+                attributes = {f"{key}.id": hit.passage.id, f"{key}.score": float(hit.score)}
+                if self._tracing.content:
+                    attributes[f"{key}.content"] = hit.passage.text
+                add("", attributes)
         return results
 
 
 @lru_cache(maxsize=1)
 def _own_provider() -> Any:
-    """The provider that the process has, else one that sends to an OTLP endpoint."""
+    """Return the provider of the process, if one is set; else a new one that sends to an OTLP endpoint."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         raise MissingExtra(f"tracing ({ENV})", "otel")
     from opentelemetry import trace
@@ -178,9 +197,13 @@ def _own_provider() -> Any:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    about = {"service.name": "turnmark", "service.version": version("turnmark")}
-    # Not the provider of the process: other libraries would begin to send through it what nobody asked for.
-    provider = TracerProvider(resource=Resource.create({**about, "openinference.project.name": "turnmark"}))
+    attributes = {
+        "service.name": "turnmark",
+        "service.version": version("turnmark"),
+        "openinference.project.name": "turnmark",
+    }
+    # It is not set as the provider of the process, since other libraries would then send their spans through it.
+    provider = TracerProvider(resource=Resource.create(attributes))
     exporter = OTLPSpanExporter(timeout=EXPORT_SECONDS)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider

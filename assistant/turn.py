@@ -1,4 +1,4 @@
-"""One turn: what it starts from, what its steps find out, and the reply that becomes of it."""
+"""The state of one turn, which its steps read and write, and the reply made from it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from turnmark.assistant.types import (
     GROUNDED,
     Checks,
     Citation,
+    Decision,
     Draft,
     Event,
     Judgement,
@@ -35,16 +36,17 @@ from turnmark.retrieval.types import Hit, Query, Retriever, nearest_of
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
 
 NOT_JUDGED = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
+"""The judgement before the decide step."""
 _NOT_UNDERSTOOD = Understanding(rewrite="", sub_questions=())
 _NOTHING_WRITTEN = Draft(text="")
 
 
 class Step(Protocol):
-    """One step of the turn in one of its forms: reads and writes the state of a turn.
+    """A step of the turn in one of its forms: called with a turn, it reads and writes the turn's state.
 
     Attributes:
-        name: as what it is timed and traced: understand, retrieve, decide, answer or verify.
-        rounds: of a retrieve step, if it has one: how often a part may be searched for; 1 without.
+        name: the name under which it is timed and traced: understand, retrieve, decide, answer or verify.
+        rounds: optional, of a retrieve step: how many rounds of searching a part may take; 1 without it.
     """
 
     name: str
@@ -57,12 +59,12 @@ class Part:
     """A question to answer: a sub-question, or the message if it is not compound.
 
     Attributes:
-        text: as the message has it.
-        question: complete in itself.
-        phrases: what to search for in the words of documents.
+        text: the wording of the message.
+        question: the question, complete without the conversation.
+        phrases: search phrases in the words of documents.
         hits: its evidence, best first.
-        judgement: of its evidence.
-        narrower: the query that may find what the evidence lacks; "": none.
+        judgement: the judgement of its evidence.
+        narrower: the query for a second round of searching; "": no second round is needed.
     """
 
     text: str
@@ -77,27 +79,32 @@ class Part:
 class Turn:
     """The state of one turn.
 
-    What it starts from:
+    Set when the turn begins:
 
     Attributes:
-        config: of the assistant, its number of passages settled.
-        retriever: None: nothing can be searched for.
-        embed: unit vectors of texts; None: shared words decide.
-        evidence: passages to answer from, best first; None: they are searched for.
+        config: configuration of the assistant; `passages` is not None.
+        retriever: None: nothing can be searched.
+        generator: language model; None: the extractive forms.
+        embed: unit vectors of texts; None: texts are compared by words only.
+        evidence: passages to answer from, best first; None: the retrieve step searches.
         trusted: the evidence is known to be about the question.
-        forms: step -> the form of it that runs; a step that falls back to another writes that here.
-        notify, span: called with each event; wraps each step (tracing).
+        forms: step -> name of the form that runs; a step that falls back to another form changes it.
+        notify: called with each event.
+        span: returns the context in which a step runs (tracing).
 
-    What the steps write:
+    Written by the steps:
 
     Attributes:
-        understanding: `understand`; the parts follow from it.
-        fallback: why `understand` fell back to rules: a `FailureKind`; "": it did not.
-        message_hits: `retrieve`: what a compound message found as one, best first.
-        hits: `retrieve`: all evidence; a citation `[n]` is the n-th, from 1.
-        judgement: `decide`, for all parts; `answer` may correct it.
-        draft: `answer`, or `revise`.
-        checks, sub_questions: `verify`. A turn with checks is settled: no further step is taken.
+        understanding: by `understand`.
+        fallback: by `understand`: why it fell back to rules, a `FailureKind`; "": it did not.
+        parts: by `understand`: the questions to answer, with their evidence.
+        round, rounds_left: number of the current round of searching, from 1, and how many may follow.
+        message_hits: by `retrieve`: hits of a compound message searched as one, best first.
+        hits: by `retrieve`: all evidence; a citation `[n]` is the n-th, from 1.
+        searches: by `retrieve` and `revise`: all searches, for the trace.
+        judgement: by `decide`, for all parts; `answer` may correct it.
+        draft: by `answer` or `revise`.
+        checks, sub_questions: by `verify`. A turn with checks is settled: no further step runs.
     """
 
     message: str
@@ -132,30 +139,30 @@ class Turn:
 
     @property
     def model(self) -> Generator:
-        """The language model, in a form that needs one."""
+        """The language model, for a form that needs one."""
         assert self.generator is not None, "checked when the forms were chosen"
         return self.generator
 
     @property
     def prompts(self) -> Path | None:
-        """The folder with prompts of your own."""
+        """The folder with prompts that replace the built-in ones."""
         return self.config.prompts
 
     @property
     def passages(self) -> int:
-        """How many passages are found for a part."""
-        assert self.config.passages is not None, "settled by who reads"
+        """How many passages to find for a part."""
+        assert self.config.passages is not None, "set by the assistant"
         return self.config.passages
 
     @property
     def written(self) -> bool:
-        """Whether something is said already."""
+        """Whether an answer was written already."""
         return bool(self.draft.text)
 
-    # -- taking steps
+    # -- running steps
 
     def run(self, step: Step) -> None:
-        """Take a step, timed; none if the reply is settled."""
+        """Run a step and add its seconds to `timings`; do nothing if the turn is settled."""
         if self.checks is not None:
             return
         began = time.perf_counter()
@@ -163,27 +170,37 @@ class Turn:
             with self.span(step.name):
                 step(self)
         finally:
-            self.timings[step.name] = round(self.timings.get(step.name, 0.0) + time.perf_counter() - began, 4)
+            seconds = time.perf_counter() - began
+            self.timings[step.name] = round(self.timings.get(step.name, 0.0) + seconds, 4)
 
     def understood(self, understanding: Understanding, form: str) -> None:
-        """Take the message for this."""
-        self.understanding, self.forms["understand"] = understanding, form
+        """Store and report how the message was understood, and set its parts.
+
+        Args:
+            form: name of the form of the understand step that found it.
+        """
+        self.understanding = understanding
+        self.forms["understand"] = form
         texts = understanding.asked or understanding.sub_questions
         phrases: Iterable[tuple[str, ...]] = understanding.phrases or ((),) * len(texts)
         if len(texts) == 1:
             texts = (self.message,)
-        self.parts = [Part(*row) for row in zip(texts, understanding.sub_questions, phrases, strict=True)]
+        self.parts = [
+            Part(text, question, part_phrases)
+            for text, question, part_phrases in zip(texts, understanding.sub_questions, phrases, strict=True)
+        ]
+        # A rewrite by rules only serves the search; a model's rewrite is worth showing.
+        shows_rewrite = not understanding.topic and understanding.rewrite != self.message
         self.report(
             "understand",
-            # What rules carry over is for the search alone; a model's rewrite is worth reading.
-            "" if understanding.topic or understanding.rewrite == self.message else understanding.rewrite,
+            understanding.rewrite if shows_rewrite else "",
             kind=understanding.kind,
             parts=list(understanding.sub_questions),
             phrases=[phrase for part in self.parts for phrase in part.phrases],
         )
 
     def rounds(self, retrieve: Step) -> Iterator[None]:
-        """The rounds of searching and judging: a part with thin evidence is searched for again, if the step may."""
+        """Yield once a round of searching and judging, while a part has a narrower query and the step allows it."""
         rounds = getattr(retrieve, "rounds", 1)
         for self.round in range(1, rounds + 1):
             self.rounds_left = rounds - self.round
@@ -192,50 +209,62 @@ class Turn:
                 break
 
     def decide(self, judgement: Judgement | None = None) -> None:
-        """Take a decision for all parts; None: as their judgements say, `partial` if some can be answered only."""
+        """Store and report the decision for all parts; None: derive it from the judgements of the parts."""
         if judgement is None:
-            grounded = [part for part in self.parts if part.judgement.decision in GROUNDED]
-            complete = all(part.judgement.decision == "answer" for part in self.parts)
-            judgement = (
-                self.parts[0].judgement
-                if len(self.parts) == 1
-                else Judgement(
-                    decision="answer" if complete else "partial" if grounded else "unknown",
-                    confidence=fmean(part.judgement.confidence for part in self.parts),
-                    reason=f"{len(grounded)} of {len(self.parts)} parts are covered",
-                )
-            )
+            judgement = self._judgement_of_parts()
         self.judgement = judgement
         self.report("decide", f"{judgement.decision}: {judgement.reason}", confidence=judgement.confidence)
+
+    def _judgement_of_parts(self) -> Judgement:
+        """Combine the judgements of the parts: `partial` if only some can be answered, or one only in part."""
+        if len(self.parts) == 1:
+            return self.parts[0].judgement
+        decisions = [part.judgement.decision for part in self.parts]
+        grounded = sum(decision in GROUNDED for decision in decisions)
+        decision: Decision
+        if all(decision == "answer" for decision in decisions):
+            decision = "answer"
+        elif grounded:
+            decision = "partial"
+        else:
+            decision = "unknown"
+        return Judgement(
+            decision=decision,
+            confidence=fmean(part.judgement.confidence for part in self.parts),
+            reason=f"{grounded} of {len(self.parts)} parts are covered",
+        )
 
     # -- evidence
 
     def number(self, hits: Iterable[Hit]) -> list[int]:
-        """The numbers of some hits; new ones join the evidence."""
+        """Return the citation numbers of hits; new ones are added to the evidence."""
         numbers = {hit.passage.id: number for number, hit in enumerate(self.hits, 1)}
-        result = []
+        hit_numbers = []
         for hit in hits:
             if hit.passage.id not in numbers:
                 self.hits.append(hit)
                 numbers[hit.passage.id] = len(self.hits)
-            result.append(numbers[hit.passage.id])
-        return result
+            hit_numbers.append(numbers[hit.passage.id])
+        return hit_numbers
 
     def searched(self, query: Query, hits: Sequence[Hit], reason: str, part: int | None = None) -> None:
-        """Note a search for the trace."""
-        rows = tuple(
-            SearchHit(
-                id=hit.passage.id, title=hit.passage.title, score=round(hit.score, 4),
-                similarity=None if hit.similarity is None else round(hit.similarity, 4),
-            )
-            for hit in hits
-        )  # fmt: skip
-        self.searches.append(
-            Search(why=reason, query=query.text, variants=query.variants, part=part, round=self.round, hits=rows)
+        """Record a search for the trace.
+
+        Args:
+            part: 0-based part that it was for; None: the message.
+        """
+        rows = []
+        for hit in hits:
+            similarity = None if hit.similarity is None else round(hit.similarity, 4)
+            score = round(hit.score, 4)
+            rows.append(SearchHit(id=hit.passage.id, title=hit.passage.title, score=score, similarity=similarity))
+        search = Search(
+            why=reason, query=query.text, variants=query.variants, part=part, round=self.round, hits=tuple(rows)
         )
+        self.searches.append(search)
 
     def report_hits(self) -> None:
-        """Report what was searched for and found so far."""
+        """Report the searches and hits so far."""
         self.report(
             "retrieve",
             f"{len(self.hits)} passages",
@@ -244,42 +273,56 @@ class Turn:
         )
 
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:
-        """The cosine of each text with the passage nearest to it: in the evidence, if it was handed in, else of all
-        that can be searched; empty if that is not known."""
+        """Return the cosine of each text with its nearest passage, among the given evidence or else in the index.
+
+        Empty if cosines are not available.
+        """
         if self.evidence is not None:
             return nearest_among([hit.passage for hit in self.evidence], texts, self.embed)
         return nearest_of(self.retriever, texts) if self.retriever else ()
 
-    # -- saying
+    # -- the reply
 
     def stream(self, delta: str) -> None:
-        """Report a piece of the answer."""
+        """Report the next piece of the answer."""
         self.notify(Event(step="answer", delta=delta))
 
     def settle(self, draft: Draft, checks: Checks, parts: Sequence[SubQuestion]) -> None:
-        """The reply is ready: what it says, and what the checks found."""
-        self.draft, self.checks, self.sub_questions = draft, checks, tuple(parts)
+        """Store and report the final draft with its checks; no further step runs."""
+        self.draft = draft
+        self.checks = checks
+        self.sub_questions = tuple(parts)
         self.report("verify", "", **checks.model_dump())
 
     def report(self, step: str, text: str, **detail: Any) -> None:
-        """Report what a step came to."""
+        """Report the outcome of a step."""
         self.notify(Event(step=step, text=text, detail=detail))
 
     def use(self, role: str, usage: Usage, *notes: str | None) -> None:
-        """Count what calls cost, and keep notes for the person."""
+        """Add usage under a role, and add notes for the person.
+
+        Args:
+            role: the step that made the calls.
+            notes: None and empty ones are skipped.
+        """
         self.usage[role] = self.usage.get(role, Usage()) + usage
         for note in filter(None, notes):
             self.notes.append(note)
             self.report("note", note)
 
     def reply(self) -> Reply:
-        """The finished turn."""
-        cites = self.judgement.decision in (*GROUNDED, "clarify")
+        """Return the reply of the finished turn."""
+        citations: list[Citation] = []
+        if self.judgement.decision in (*GROUNDED, "clarify"):
+            citations = [_citation(number, hit, self.draft.text) for number, hit in enumerate(self.hits, 1)]
+        part_judgements: list[Judgement] = []
+        if len(self.parts) > 1:
+            part_judgements = [part.judgement for part in self.parts]
         return Reply(
             question=self.message,
             answer=self.draft.text,
             procedure=self.draft.procedure,
-            citations=tuple(_citation(n, hit, self.draft.text) for n, hit in enumerate(self.hits, 1)) if cites else (),
+            citations=tuple(citations),
             decision=self.judgement.decision,
             rewrite=self.understanding.rewrite,
             sub_questions=self.sub_questions,
@@ -293,13 +336,12 @@ class Turn:
                 understanding=self.understanding,
                 searches=tuple(self.searches),
                 judgement=self.judgement,
-                parts=tuple(part.judgement for part in self.parts) if len(self.parts) > 1 else (),
+                parts=tuple(part_judgements),
             ),
         )
 
 
 def _citation(number: int, hit: Hit, answer: str) -> Citation:
-    fields: Mapping[str, Any] = {
-        name: getattr(hit.passage, name) for name in Citation.model_fields if name not in ("n", "score", "page")
-    }
+    names = set(Citation.model_fields) - {"n", "score", "page"}
+    fields: Mapping[str, Any] = {name: getattr(hit.passage, name) for name in names}
     return Citation(n=number, score=hit.score, page=cited_page(hit.passage, number, answer), **fields)

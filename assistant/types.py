@@ -1,4 +1,4 @@
-"""The records of a turn: what was understood, what was found, what was decided, what is said."""
+"""The records of a turn: understanding, searches, judgement, draft, checks and reply."""
 
 from __future__ import annotations
 
@@ -12,40 +12,44 @@ from turnmark.core.record import Record
 Kind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
 
-# The decisions whose replies rest on passages: these are cited and checked.
+# The decisions whose replies cite passages and are checked against them.
 GROUNDED: frozenset[Decision] = frozenset(("answer", "partial"))
 
 
 class Understanding(Record):
-    """What a message asks for, seen from the conversation before it: one step, one result."""
+    """What a message asks for in its conversation: the result of the understand step."""
 
     kind: Kind = "question"
     standalone: bool = True
-    rewrite: str = Field(description="the message as it would be asked without the conversation; itself if standalone")
+    rewrite: str = Field(
+        description="the message reworded to be complete without the conversation; the message if standalone"
+    )
     sub_questions: tuple[str, ...] = Field(
-        description="the questions to answer, in order, each complete in itself; one if the message is not compound"
+        description="the questions to answer, in order, each complete by itself; one if the message is not compound"
     )
     asked: tuple[str, ...] = Field(
-        default=(), description="the sub-questions as the message has them; empty: as in `sub_questions`"
+        default=(), description="the sub-questions in the wording of the message; empty: that of `sub_questions`"
     )
     phrases: tuple[tuple[str, ...], ...] = Field(
         default=(),
-        description="for each sub-question what else to search for, in the words of documents",
+        description="search phrases of each sub-question, in the words of documents",
     )
-    wants_procedure: bool = Field(default=False, description="asks how something is done, so steps are wanted")
+    wants_procedure: bool = Field(
+        default=False, description="whether it asks how something is done, so that steps are wanted"
+    )
     topic: tuple[str, ...] = Field(default=(), description="terms carried over from earlier turns")
 
 
 class Judgement(Record):
-    """The outcome of the decide step."""
+    """The result of the decide step."""
 
     decision: Decision
     confidence: float = Field(description="0..1: how well the evidence covers the question")
-    reason: str = Field(description="one clause for the trace")
+    reason: str = Field(description="one clause, for the trace")
 
 
 class ProcedureStep(Record):
-    """One step of a procedure, with the citations it rests on."""
+    """One step of a procedure, with its citation numbers."""
 
     step: str
     citations: tuple[int, ...] = ()
@@ -54,27 +58,31 @@ class ProcedureStep(Record):
 class Draft(Record):
     """An answer before it is checked.
 
-    `text` is all that is said, a procedure included, with citation marks `[n]`, 1-based into the turn's hits.
+    Attributes:
+        text: the complete answer, a procedure included, with citation marks `[n]`: the n-th hit of the turn, from 1.
     """
 
     text: str
-    procedure: tuple[ProcedureStep, ...] = Field(default=(), description="the items of its list if that is a procedure")
+    procedure: tuple[ProcedureStep, ...] = Field(
+        default=(), description="the items of the answer's list if that is a procedure"
+    )
     answers: tuple[str, ...] = Field(
-        default=(), description='what it says to each part; "": that it does not know; empty: not known part by part'
+        default=(),
+        description='the answer to each part; "": it is not answered; empty: the answer is not divided into parts',
     )
     claims: str | None = Field(
-        default=None, description='what of the text is to be checked; "": nothing, it is a quotation; None: all of it'
+        default=None, description='the text to check; "": nothing, as the answer is a quotation; None: all of `text`'
     )
 
 
 class Citation(Record):
-    """A source as the reply shows it; the fields are those of the contract."""
+    """A source of the reply: a passage, with its number and score."""
 
     n: int
     id: str
     document: str
     title: str
-    section: str = Field(default="", description="headings above it, joined by ' › '")
+    section: str = Field(default="", description="headings above the passage, joined by ' › '")
     path: str
     page: int | None
     start: int
@@ -88,11 +96,13 @@ class SubQuestion(Record):
 
     text: str
     answered: bool
-    answer: str = Field(default="", description="what the reply says to it, without marks, if that is separate")
+    answer: str = Field(
+        default="", description="the answer to this part, without marks, if the reply is divided into parts"
+    )
 
 
 class SearchHit(Record):
-    """A passage that a search found, as the trace keeps it."""
+    """A passage that a search found, for the trace."""
 
     id: str
     title: str
@@ -103,48 +113,56 @@ class SearchHit(Record):
 class Search(Record):
     """One search of a turn."""
 
-    why: str = Field(description="in one clause: the message, a part of it, what evidence was missing …")
+    why: str = Field(description="what the search was for, in one clause: the message, a part of it, thin evidence …")
     query: str
     variants: tuple[str, ...] = ()
-    part: int | None = Field(default=None, description="0-based sub-question it is for; None: the message")
+    part: int | None = Field(default=None, description="0-based sub-question that it was for; None: the message")
     round: int = 1
     hits: tuple[SearchHit, ...] = ()
 
 
 class Trace(Record):
-    """How a turn came to its reply."""
+    """How a reply came about: forms, understanding, searches and judgements."""
 
-    forms: Mapping[str, str] = Field(default_factory=dict, description="step -> the form of it that ran")
+    forms: Mapping[str, str] = Field(default_factory=dict, description="step -> name of the form that ran")
     understanding: Understanding | None = None
     searches: tuple[Search, ...] = ()
     judgement: Judgement | None = None
-    parts: tuple[Judgement, ...] = Field(default=(), description="for each sub-question; empty if there is but one")
+    parts: tuple[Judgement, ...] = Field(
+        default=(), description="judgement of each sub-question; empty for a single one"
+    )
 
 
 class Checks(Record):
-    """What the verify step found. None: not applicable to this reply."""
+    """The result of the verify step. A value of None does not apply to this reply."""
 
     grounded: float | None = Field(default=None, description="share of sentences and steps supported by what they cite")
     unsupported: tuple[str, ...] = Field(
         default=(), description="the sentences and steps of the answer that no passage supports, without marks"
     )
-    citations_valid: bool = Field(default=True, description="no mark pointed at nothing, and every claim has one")
-    parts_answered: float | None = None
-    procedure_valid: bool | None = None
-    repaired: bool = False
+    citations_valid: bool = Field(
+        default=True, description="whether every mark points at a citation, and every claim has a mark"
+    )
+    parts_answered: float | None = Field(default=None, description="share of the sub-questions that are answered")
+    procedure_valid: bool | None = Field(
+        default=None, description="whether there are at least two steps, all different and cited"
+    )
+    repaired: bool = Field(default=False, description="whether marks that pointed at nothing were removed")
 
 
 class Usage(Record):
-    """What language-model calls cost, summed over attempts. `cost` is None if no price is configured."""
+    """Calls, tokens and cost of a language model, summed over attempts. `cost` is None if no price is configured."""
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_tokens: int = Field(default=0, description="of the prompt tokens, those not read anew, if reported")
+    cached_tokens: int = Field(
+        default=0, description="prompt tokens that came from the endpoint's cache, if it reports them"
+    )
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        costs = [c for c in (self.cost, other.cost) if c is not None]
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
         return Usage(
             calls=self.calls + other.calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
@@ -168,7 +186,7 @@ class Reply(Record):
     generator: str
     usage: Mapping[str, Usage] = Field(default_factory=dict)
     timings: Mapping[str, float] = Field(default_factory=dict, description="step -> seconds")
-    notes: tuple[str, ...] = Field(default=(), description="what the person should know: what was cut, what failed")
+    notes: tuple[str, ...] = Field(default=(), description="notes for the person, such as what was cut or failed")
     trace: Trace = Trace()
 
     @property
@@ -183,9 +201,11 @@ class Reply(Record):
 
 
 class Event(Record):
-    """What a step reports while it works; the terminal draws these, tracing exports them."""
+    """A report of a step while it runs: the terminal shows it, and `serve` streams it."""
 
-    step: str = Field(description="understand, retrieve, decide, answer or verify, or another that ran; or note")
+    step: str = Field(
+        description="name of the step: understand, retrieve, decide, answer, verify or another; or `note`"
+    )
     text: str = ""
     delta: str = Field(default="", description="answer step only: the next piece of a streamed draft")
     detail: Mapping[str, Any] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Courtesies: greetings, thanks, acknowledgements and goodbyes, in English; and the reply to one."""
+"""Recognise English courtesies (greetings, thanks, acknowledgements, goodbyes), and reply to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from turnmark.assistant.types import Checks, Draft, Judgement, SubQuestion
 from turnmark.corpora.text import words
 
 LONGEST = 16
-"""Words of a courtesy. A longer message says something else too."""
+"""Most words of a courtesy; a longer message says something else too."""
 
 _GOOD = (
     r"(?:great|cool|nice|perfect|good|fine|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super"
@@ -34,7 +34,7 @@ _WORKED = (
     rf"|(?:is|was|will be|has been) (?:{_NEEDED}|(?:all|it|everything)(?: for (?:now|today))?"
     rf"|(?:(?:a|very|so|really|just|all|quite|pretty) )*(?:{_GOOD}|ok|okay)))"
 )
-# A phrase of courtesy by itself; short forms ("that's") are written out.
+# A complete phrase of courtesy; short forms ("that's") are written out.
 _SIGN = (
     rf"(?:{_THANKS}|hi|hello|hey|hiya|good (?:morning|afternoon|evening|day|night)|how are you(?: doing)?(?: today)?"
     rf"|bye"
@@ -59,7 +59,7 @@ _SIGN = (
     r"|great|cool|nice|perfect|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super|interesting"
     r"|sweet|neat|alright|all right)"
 )
-# What may accompany one.
+# Words that may accompany such a phrase.
 _FILLER = (
     r"(?:a lot|so much|very much|a bunch|please|sorry|yes|no|yeah|yep|yup|nope|sure|right|exactly|indeed|oh|ah|aha"
     r"|hm+|well"
@@ -85,9 +85,9 @@ _GREETING = re.compile(r"\b(hi|hello|hey|hiya|good (morning|afternoon|evening|da
 
 
 def is_conversational(message: str) -> bool:
-    """Whether an English message is only a courtesy: every phrase of it must be one, and it asks nothing.
+    """Return whether an English message is only a courtesy: each of its phrases is one, and it asks nothing.
 
-    "Thanks, and the oven?" is a question. A bare "yes" or "no" is not one: it may answer a question back.
+    "Thanks, and the oven?" is a question, not a courtesy. A bare "yes" or "no" may answer a question of the assistant.
     """
     length = len(words(message))
     if not length:
@@ -104,7 +104,7 @@ def is_conversational(message: str) -> bool:
 
 
 class Courtesy:
-    """The reply to a courtesy: nothing is searched for."""
+    """Answer step: replies to a courtesy, without a search."""
 
     name = "answer"
 
@@ -113,9 +113,7 @@ class Courtesy:
         turn.report_hits()
         turn.decide(Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
         greets = bool(_GREETING.search(turn.message)) or not words(turn.message)
-        hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask me anything else."
-        draft = Draft(text=hello if greets else welcome)
-        turn.stream(draft.text)
-        turn.settle(
-            draft, Checks(), [SubQuestion(text=text, answered=True) for text in turn.understanding.sub_questions]
-        )
+        text = "Hello! Ask me anything about your documents." if greets else "You're welcome. Ask me anything else."
+        turn.stream(text)
+        parts = [SubQuestion(text=question, answered=True) for question in turn.understanding.sub_questions]
+        turn.settle(Draft(text=text), Checks(), parts)

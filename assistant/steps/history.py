@@ -1,4 +1,4 @@
-"""The conversation before a message, as prompts show it: its last turns, as far as there is room."""
+"""Format the conversation before a message for prompts: its last messages, within a number of tokens."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 
 EARLIER = 2000
-"""Tokens of earlier turns that a model which answers is shown; and at most a third of the room beside them."""
+"""Most tokens of earlier messages in a prompt that asks for an answer; at most a third of its room as well."""
 SPEAKER = {"user": "User", "assistant": "Assistant"}
 
 
 def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
-    """Turns as prompts show them: each with its speaker, without citation marks."""
+    """Format messages for a prompt: each with its speaker, without citation marks."""
     return "\n".join(quote(f"{SPEAKER[turn.role]}: {escape_marks(strip_citations(turn.content))}") for turn in history)
 
 
 def asked_back(history: Sequence[Message]) -> bool:
-    """Whether a conversation ends with a question of the assistant's: "ok" may then be an answer to it."""
+    """Return whether a conversation ends with a question by the assistant, which "ok" may answer."""
     return bool(history) and history[-1].role == "assistant" and history[-1].content.rstrip().endswith(("?", "？"))
 
 
 def last_turns_within(
     history: Sequence[Message], tokens: int, quote: Callable[[str], str] = quote_lines
 ) -> tuple[str, int]:
-    """The end of a conversation within so many tokens, and how many messages it leaves out.
+    """Format the last messages of a conversation within `tokens`; returns the text and how many messages it leaves out.
 
-    No answer is shown without its question. If not even the last exchange fits, the beginnings of both are shown.
+    No answer is shown without its question. If not even the last exchange fits, the beginnings of its question and
+    answer are shown.
     """
     tokens -= count_tokens(quote(CUT))
     costs = [count_tokens(conversation([turn], quote)) for turn in history]
@@ -44,12 +45,16 @@ def last_turns_within(
     if history and not shown:
         shown = _last_exchange(history, tokens, quote)
     left_out = len(history) - len(shown)
-    above = [quote(CUT.strip())] if shown and left_out else []
-    return "\n".join([*above, *([conversation(shown, quote)] if shown else [])]), left_out
+    if not shown:
+        return "", left_out
+    text = conversation(shown, quote)
+    if left_out:
+        text = f"{quote(CUT.strip())}\n{text}"
+    return text, left_out
 
 
 def _last_exchange(history: Sequence[Message], tokens: int, quote: Callable[[str], str]) -> list[Message]:
-    """The beginnings of the last question and its answer; nothing if there is hardly any room."""
+    """Return the last question and answer, cut to fit in `tokens`; empty for fewer than `LEAST` tokens."""
     if tokens < LEAST:
         return []
     *question, answer = history[-2:]
@@ -58,7 +63,7 @@ def _last_exchange(history: Sequence[Message], tokens: int, quote: Callable[[str
 
 
 def _cut(turn: Message, tokens: int, quote: Callable[[str], str]) -> Message:
-    """As much of a message as has so many tokens in a prompt."""
+    """Cut a message so that its line in a prompt has at most `tokens`."""
     limit = tokens
     while limit > 0:
         cut = turn.model_copy(update={"content": shorten(turn.content, limit)})
@@ -70,13 +75,13 @@ def _cut(turn: Message, tokens: int, quote: Callable[[str], str]) -> Message:
 
 
 def earlier_turns(history: Sequence[Message], room: int, quote: Callable[[str], str]) -> tuple[str, int]:
-    """Earlier turns in a prompt that has room for so many tokens, and how many messages it lacks the room for."""
+    """Format earlier messages for a prompt with `room` tokens; returns the text and how many messages lack the room."""
     tokens = min(EARLIER, room // 3)
-    shown, left_out = last_turns_within(history, tokens, quote)
-    return shown, left_out if tokens < EARLIER else 0
+    text, left_out = last_turns_within(history, tokens, quote)
+    return text, left_out if tokens < EARLIER else 0
 
 
 def sections_room(generator: Generator, prompt: Prompt, history: Sequence[Message], *texts: str) -> int:
-    """Tokens that a prompt has for sections, beside earlier turns and these texts."""
+    """Return the tokens left for sections in a prompt, after earlier messages and `texts`."""
     room = room_beside(generator, prompt, *texts)
     return room - count_tokens(earlier_turns(history, room, prompt.quote)[0])

@@ -1,5 +1,8 @@
-"""How the texts of a turn are read: a reply's citation marks (`[1]`, `[1, 2]`, `[2-4]`), its sentences with them, and
-"I don't know"; a passage's sentences, list items, table rows and code, with the headings above them."""
+"""Parse the texts of a turn.
+
+Of a reply: citation marks (`[1]`, `[1, 2]`, `[2-4]`), sentences with their marks, and "I don't know". Of a passage:
+sentences, list items, table rows and code, with the headings above them.
+"""
 
 from __future__ import annotations
 
@@ -17,58 +20,65 @@ CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 
 
 def cited_numbers(text: str) -> list[int]:
-    """The numbers of all citation marks of a text outside code, in order: `[1]`, `[1, 2]` and `[2-4]`."""
+    """Return the numbers of all citation marks outside code, in order: `[1]`, `[1, 2]` and `[2-4]`."""
     numbers: list[int] = []
     for match in MARK.finditer(CODE.sub(" ", text)):
         for part in match.group(1).split(","):
             first, _, last = part.replace("–", "-").partition("-")
-            begin, end = int(first), int(last or first)
-            numbers += range(begin, end + 1) if begin <= end <= begin + 50 else [begin, end]
+            begin = int(first)
+            end = int(last or first)
+            is_range = begin <= end <= begin + 50
+            numbers += range(begin, end + 1) if is_range else [begin, end]
     return numbers
 
 
 def escape_marks(text: str) -> str:
-    """A passage's text with its own `[2]` written `(2)`, so that a model cannot take it for one of our citations.
+    """Write a `[2]` in a passage's text as `(2)`, so that nobody takes it for a citation of the reply.
 
-    Code stays as it is: it is there to be copied.
+    Code stays as it is, since it is meant to be copied.
     """
-    return "".join(piece if at % 2 else MARK.sub(r"(\1)", piece) for at, piece in enumerate(CODE.split(text)))
+    pieces = CODE.split(text)  # text and code in turn
+    for position in range(0, len(pieces), 2):
+        pieces[position] = MARK.sub(r"(\1)", pieces[position])
+    return "".join(pieces)
 
 
 _LEADING_MARKS = re.compile(rf"(?:[ \t]*{MARK.pattern})+")
 ITEM = re.compile(r"[-*•][ \t]+|\d{1,3}[.)][ \t]+")
-"""The mark with which a list item begins."""
+"""The mark at the beginning of a list item: `- `, `3. ` …"""
 
 
 def without_item_mark(text: str) -> str:
-    """A list item without the mark that it begins with; "see step 3. below" keeps its own."""
+    """Remove the item mark at the beginning of a list item; "see step 3. below" stays unchanged."""
     match = ITEM.match(text)
     return text[match.end() :] if match else text
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A sentence with the white space before it. The pieces of a text, put together, are the text."""
+    """A sentence of a text, and the gap of white space before it."""
 
     gap: str
     text: str
 
 
 def pieces_of(text: str) -> list[Piece]:
-    """The sentences of a text; put together, gaps included, they are the text."""
+    """Split a text into sentences; gaps and sentences joined in order give the text up to its last sentence."""
     spans = sentences(text)
     pieces: list[Piece] = []
-    at = 0
-    for n, (start, end) in enumerate(spans):
-        start = max(start, at)
+    previous_end = 0
+    for number, (start, end) in enumerate(spans):
+        start = max(start, previous_end)
         # "It floats. [1] It sinks.": the mark belongs to the sentence before it.
-        follower = spans[n + 1] if n + 1 < len(spans) else None
-        if follower and "\n" not in text[end : follower[0]] and (marks := _LEADING_MARKS.match(text, end)):
-            end = min(marks.end(), follower[1])
+        if number + 1 < len(spans):
+            next_start, next_end = spans[number + 1]
+            marks = _LEADING_MARKS.match(text, end)
+            if marks and "\n" not in text[end:next_start]:
+                end = min(marks.end(), next_end)
         start += len(text[start:end]) - len(text[start:end].lstrip())
         if start < end:
-            pieces.append(Piece(text[at:start], text[start:end]))
-            at = end
+            pieces.append(Piece(text[previous_end:start], text[start:end]))
+            previous_end = end
     return pieces
 
 
@@ -105,22 +115,28 @@ _HOWEVER = re.compile(r"\b(?:but|however|although|though|yet)\b|;")
 
 @lru_cache(maxsize=1024)
 def says_unknown(text: str) -> bool:
-    """Whether an English reply says, all in all, that it does not know. Kept: a conversation asks it at every turn.
+    """Return whether an English reply as a whole says that it does not know. Cached: every turn of a conversation asks.
 
-    Short, opening with a sentence to that effect, and claiming nothing else from the passages: a reply that gives
-    a part of the answer and names what is missing is an answer. Cautious, since a cited answer that is taken for
-    "I don't know" loses its sources: "IPv6 is not available [1]" answers. Replies of other systems, which cite
-    nothing, are read by `turnmark.evaluation.metrics.idk`.
+    Such a reply is short, opens with a sentence like "I don't know", and claims nothing else from the passages. A reply
+    that gives a part of the answer and names what is missing is an answer. The rules are cautious, since a cited answer
+    that is taken for "I don't know" loses its sources: "IPv6 is not available [1]" is an answer. Replies of other
+    systems, which cite nothing, are read by `turnmark.evaluation.metrics.idk`.
     """
-    parts = [" ".join(text[start:end].split()).replace("’", "'").lower() for start, end in sentences(text)]
-    parts = [part for part in parts if any(char.isalnum() for char in strip_citations(part))]
-    opening = _UNKNOWN.match(parts[0]) if parts else None
-    if opening is None or len(parts) > _LONGEST_UNKNOWN:
+    normalized: list[str] = []
+    for start, end in sentences(text):
+        sentence = " ".join(text[start:end].split()).replace("’", "'").lower()
+        if any(map(str.isalnum, strip_citations(sentence))):
+            normalized.append(sentence)
+    if not normalized or len(normalized) > _LONGEST_UNKNOWN:
         return False
-    turn = _HOWEVER.search(parts[0], opening.end())
-    if turn and cited_numbers(parts[0][turn.end() :]):
+    first, *others = normalized
+    opening = _UNKNOWN.match(first)
+    if opening is None:
         return False
-    return not any(cited_numbers(part) for part in parts[1:] if not _UNKNOWN.match(part))
+    however = _HOWEVER.search(first, opening.end())
+    if however and cited_numbers(first[however.end() :]):
+        return False
+    return not any(cited_numbers(sentence) for sentence in others if not _UNKNOWN.match(sentence))
 
 
 # --- the lines of a passage
@@ -134,9 +150,9 @@ class TextLine:
 
     Attributes:
         start, end: characters of the passage's text.
-        text: in plain words.
+        text: its text without markup; empty for the rule of a table.
         section: headings above it, joined by ' › '.
-        block: lines of one paragraph, list or table have one number.
+        block: number of its paragraph, list or table within the passage.
     """
 
     kind: Kind
@@ -148,7 +164,7 @@ class TextLine:
 
     @property
     def size(self) -> int:
-        """Words."""
+        """Number of words."""
         return len(words(self.text))
 
 
@@ -168,7 +184,7 @@ _RULE = re.compile(r"[\s|:+=-]*")
 
 @lru_cache(maxsize=512)
 def lines_of(passage: Passage) -> tuple[TextLine, ...]:
-    """The lines of a passage, in order. Kept: several steps of a turn look at the same passages."""
+    """Split a passage into lines, in order. Cached: several steps of a turn read the same passages."""
     text = passage.text
     code = [match.span() for match in _CODE_BLOCK.finditer(text)]
     headings = [match for match in _HEADING.finditer(text) if not _inside(match.start(), code)]
@@ -180,19 +196,26 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
     spans += [(start, end, "item") for start, end in items]
     covered = [(start, end) for start, end, _ in spans]
     spans += [(start, end, "sentence") for start, end in sentences(text) if not _inside(start, covered)]
-    names = _paths(passage, headings)
+    paths = _heading_paths(passage, headings)
     lines: list[TextLine] = []
-    block, before = 0, 0
-    kind_before: Kind | None = None
+    block = 0
+    previous_end = 0
+    previous_kind: Kind | None = None
     for start, end, kind in sorted(spans):
-        gap = text[before:start]
-        if kind != kind_before or (kind == "sentence" and gap.count("\n") > 1) or kind in ("heading", "code"):
+        new_paragraph = kind == "sentence" and text[previous_end:start].count("\n") > 1
+        if kind != previous_kind or new_paragraph or kind in ("heading", "code"):
             block += 1
         raw = text[start:end]
-        words_of_line = heading_text(raw) if kind == "heading" else "" if _RULE.fullmatch(raw) else plain(raw)
-        section = next((name for at, name in reversed(names) if at <= start), names[0][1])
-        lines.append(TextLine(kind, start, end, words_of_line, section, block))
-        before, kind_before = end, kind
+        if kind == "heading":
+            line_text = heading_text(raw)
+        elif _RULE.fullmatch(raw):
+            line_text = ""
+        else:
+            line_text = plain(raw)
+        section = next((path for path_start, path in reversed(paths) if path_start <= start), paths[0][1])
+        lines.append(TextLine(kind, start, end, line_text, section, block))
+        previous_end = end
+        previous_kind = kind
     return tuple(lines)
 
 
@@ -200,17 +223,23 @@ def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:
     return any(start <= offset < end for start, end in spans)
 
 
-def _paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
-    """From where in the text which path of headings holds."""
+def _heading_paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
+    """Return pairs of a start in the text and the path of headings above the text from there on."""
     section = passage.section.removesuffix(CONTINUED).rstrip()
     above = section.split(" › ") if section else []
-    open_: list[tuple[int, str]] = []
+    open_headings: list[tuple[int, str]] = []  # level and text
     paths = [(0, section)]
     for match in headings:
-        level = len(match["marks"]) if match["marks"] else 1 if match["rule"][0] == "=" else 2
-        while open_ and open_[-1][0] >= level:
-            open_.pop()
-        open_.append((level, heading_text(match.group())))
-        names = [name for _, name in open_ if name != passage.title and name not in above]
+        level = _heading_level(match)
+        while open_headings and open_headings[-1][0] >= level:
+            open_headings.pop()
+        open_headings.append((level, heading_text(match.group())))
+        names = [name for _, name in open_headings if name != passage.title and name not in above]
         paths.append((match.start(), " › ".join([*above, *names])))
     return paths
+
+
+def _heading_level(heading: re.Match[str]) -> int:
+    if heading["marks"]:
+        return len(heading["marks"])
+    return 1 if heading["rule"][0] == "=" else 2

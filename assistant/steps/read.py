@@ -1,6 +1,6 @@
-"""The answer step with a language model: one call over the sections that were found, all parts at once.
+"""The answer step with a language model: one call answers all parts from the sections that were found.
 
-What the model writes is the answer: nothing is added to its words or replaces them.
+What the model writes is the answer: nothing is added to it or replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_STATED = re.compile(r"^\W*(?:(?:it|this|the answer) is )?not (?:stated|menti
 
 
 class Read:
-    """All parts in one call, from full sections."""
+    """Answer step for a large model: all parts in one call, from full sections."""
 
     name = "answer"
 
@@ -47,7 +47,7 @@ class Read:
 
 
 def settle_reply(turn: Turn, reply: WrittenText) -> None:
-    """Take what the model wrote as the answer, and what it comes to as the decision."""
+    """Store the model's reply as the draft, and correct the decision to what the reply says."""
     turn.use("answer", reply.usage, reply.note)
     turn.draft = draft_of(reply.text)
     decision = decision_of(reply.text, len(turn.parts))
@@ -56,9 +56,9 @@ def settle_reply(turn: Turn, reply: WrittenText) -> None:
 
 
 def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
-    """The messages that ask for a turn's answer.
+    """Return the messages that ask for a turn's answer, and notes on what was left out.
 
-    Earlier turns are always shown: whether a message leans on them is a guess, and "Yes" means nothing without them.
+    Earlier messages are always shown: whether a message depends on them is a guess, and "Yes" means nothing without them.
     """
     return answer_prompt(turn.model, turn.understanding, turn.message, turn.history, turn.hits, turn.prompts)
 
@@ -72,106 +72,124 @@ def answer_prompt(
     prompts: Path | None = None,
     previous: str = "",
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
-    """The messages that ask for an answer, or for the last one changed; and what had to be left out, in words.
+    """Return the messages that ask for an answer or a revision, and notes on what was left out.
 
     Args:
-        history: the turns before the message, or before the answer that is to be changed.
-        previous: that answer; "": the message is a question.
+        history: the messages before `message`, or before the answer to revise.
+        previous: the answer to revise; "": the message is a question.
     """
     template = load_prompt("answer", prompts)
-    meant, changed = _meant(understood, message), template.quote(strip_citations(previous))
-    room = room_beside(generator, template, message, meant, changed)
+    interpretation = _interpretation(understood, message)
+    previous_quoted = template.quote(strip_citations(previous))
+    room = room_beside(generator, template, message, interpretation, previous_quoted)
     notes: list[str] = []
     earlier, left_out = earlier_turns(history, room, template.quote)
     if left_out:
         notes.append(f"{left_out} earlier messages were left out: the model's context is full")
     room -= count_tokens(earlier)
-    shown: list[str] = []
+    sections: list[str] = []
     for number, hit in enumerate(hits, 1):
-        text = show_section(number, hit.passage, template.quote)
-        room -= count_tokens(text) + PASSAGE_MARKS
-        if room < 0 and shown:
-            notes.append(f"{len(hits) - len(shown)} of {len(hits)} sections were left out: the model's context is full")
+        section = show_section(number, hit.passage, template.quote)
+        room -= count_tokens(section) + PASSAGE_MARKS
+        if room < 0 and sections:
+            left_out = len(hits) - len(sections)
+            notes.append(f"{left_out} of {len(hits)} sections were left out: the model's context is full")
             break
-        shown.append(text)
-    return template.render(
+        sections.append(section)
+    messages = template.render(
         history=earlier,
-        sections="\n\n".join(shown) or "(none were found)",
+        sections="\n\n".join(sections) or "(none were found)",
         today=datetime.date.today().strftime("%A, %-d %B %Y"),
         revises=bool(previous),
-        previous=changed,
+        previous=previous_quoted,
         message=message,
-        understood=meant,
-    ), notes
+        understood=interpretation,
+    )
+    return messages, notes
 
 
-def _meant(understood: Understanding, message: str) -> str:
-    """What a message was understood to ask, if that says more than the message does.
+def _interpretation(understood: Understanding, message: str) -> str:
+    """Return what a message was understood to ask, if that says more than the message; else "".
 
-    What rules carry over is for the search alone.
+    A topic carried over by rules only serves the search, so it is not shown.
     """
-    parts = understood.asked or () if understood.topic else understood.sub_questions
+    parts = understood.asked if understood.topic else understood.sub_questions
     if len(parts) > 1:
         return one_a_line(parts)
     return "".join(part for part in parts if words(part) != words(message))
 
 
 def show_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
-    """A section as a prompt shows it: its number, where it is from, and its text."""
-    head = f"{passage.heading} {CONTINUED}" if passage.section.endswith(CONTINUED) else passage.heading
+    """Format a section for a prompt: its number, heading and source, and its text."""
+    heading = passage.heading
+    if passage.section.endswith(CONTINUED):
+        heading = f"{heading} {CONTINUED}"
     source = ", ".join(filter(None, (passage.path, passage.date)))
-    title = quote(escape_marks(f"{head} ({source})" if source else head))
+    if source:
+        heading = f"{heading} ({source})"
     text = _BLANKS.sub("\n\n", escape_marks(passage.text))
-    return f"[{number}]\n{title}\n{quote(text)}"
+    return f"[{number}]\n{quote(escape_marks(heading))}\n{quote(text)}"
 
 
 def draft_of(text: str) -> Draft:
-    """A model's answer, its numbered list read as a procedure; a step that is a heading has what is below it."""
+    """Return a model's answer as a draft whose procedure is its numbered list.
+
+    A step that is a heading includes the paragraphs below it; of the last step as many as the longest other step has.
+    """
     items = [item for item in list_items(text) if item.number is not None and item.depth == 0]
-    ends = [*(item.start for item in items[1:]), len(text)]
-    below = [
-        _paragraphs(text[item.end : end]) if text[item.start] == "#" else []
-        for item, end in zip(items, ends, strict=False)
-    ]
-    if below:  # words after the last step do not belong to it
-        below[-1] = below[-1][: max(map(len, below[:-1]), default=0)]
+    paragraphs_below: list[list[str]] = []
+    for position, item in enumerate(items):
+        end = items[position + 1].start if position + 1 < len(items) else len(text)
+        is_heading = text[item.start] == "#"
+        paragraphs_below.append(_paragraphs(text[item.end : end]) if is_heading else [])
+    if paragraphs_below:  # text after the list does not belong to its last step
+        most = max(map(len, paragraphs_below[:-1]), default=0)
+        paragraphs_below[-1] = paragraphs_below[-1][:most]
     steps = []
-    for item, paragraphs in zip(items, below, strict=True):
-        said = " ".join([item.text, *paragraphs])
-        citations = tuple(dict.fromkeys(cited_numbers(said)))
-        steps.append(ProcedureStep(step=strip_citations(said).strip(), citations=citations))
+    for item, paragraphs in zip(items, paragraphs_below, strict=True):
+        step_text = " ".join([item.text, *paragraphs])
+        citations = tuple(dict.fromkeys(cited_numbers(step_text)))
+        steps.append(ProcedureStep(step=strip_citations(step_text).strip(), citations=citations))
     return Draft(text=text, procedure=tuple(steps) if len(steps) > 1 else ())
 
 
 def _paragraphs(body: str) -> list[str]:
-    """The paragraphs and lists below a heading as plain lines, up to the next heading."""
+    """Return the paragraphs and lists before the next heading, each as one plain line."""
     body = _NEXT_HEADING.split(body, maxsplit=1)[0]
-    return [
-        " ".join(plain(without_item_mark(line.strip())) for line in paragraph.splitlines())
-        for paragraph in _BLANK_LINE.split(body)
-        if paragraph.strip()
-    ]
+    paragraphs: list[str] = []
+    for paragraph in _BLANK_LINE.split(body):
+        if paragraph.strip():
+            lines = [plain(without_item_mark(line.strip())) for line in paragraph.splitlines()]
+            paragraphs.append(" ".join(lines))
+    return paragraphs
 
 
 def decision_of(text: str, parts: int) -> Decision:
-    """What a model's answer comes to, by its words.
+    """Return the decision that a model's answer expresses.
 
-    `unknown` if its first sentence says that the documents do not say it and only what is near follows; `partial` if
-    that is said of a part; `clarify` if it only asks back.
+    `unknown` if its first sentence says that the documents do not answer the question (of several parts only if nothing
+    is cited); `partial` if another sentence says so; `clarify` if it cites nothing and ends with a question.
+
+    Args:
+        parts: number of parts of the message.
     """
-    pieces = [piece.text for piece in pieces_of(text) if any(map(str.isalnum, strip_citations(piece.text)))]
-    missing = [says_unknown(strip_citations(piece)) for piece in pieces]
-    if not any(cited_numbers(piece) for piece in pieces) and pieces and pieces[-1].rstrip().endswith(("?", "？")):
+    sentences = [piece.text for piece in pieces_of(text) if any(map(str.isalnum, strip_citations(piece.text)))]
+    if not sentences:
+        return "answer"
+    cites = any(cited_numbers(sentence) for sentence in sentences)
+    if not cites and sentences[-1].rstrip().endswith(("?", "？")):
         return "clarify"
-    if missing and missing[0] and (parts == 1 or not any(cited_numbers(piece) for piece in pieces)):
+    unknown = [says_unknown(strip_citations(sentence)) for sentence in sentences]
+    if unknown[0] and (parts == 1 or not cites):
         return "unknown"
-    return "partial" if any(missing) else "answer"
+    return "partial" if any(unknown) else "answer"
 
 
 class ReadBriefly:
-    """A small model's answer from the two nearest stretches, and below it what it rests on.
+    """Answer step for a small model: its answer from the quotations, which follow below it.
 
-    It is weak at judging: if the evidence is, or it says that nothing is stated, the quotation alone is the answer.
+    Small models judge evidence badly. So if the evidence is weak, or the model says that the answer is not stated, the
+    quotations alone are the answer.
     """
 
     name = "answer"

@@ -1,7 +1,6 @@
-"""Short English requests to change the last reply ("as a list please", "only the first two"), by strict rules; and
-whether a message is an instruction to revise at all.
+"""Recognise English requests to revise the last reply ("as a list please", "only the first two"), by strict rules.
 
-The full message must be such a request: a message revises only if its words say so.
+The complete message must be such a request; anything else is taken for a question.
 """
 
 from __future__ import annotations
@@ -17,9 +16,13 @@ Kind = Literal["list", "shorter", "only", "without", "steps", "other"]
 
 
 class EditRequest(Record):
-    """One change of the last reply. `other` takes a language model.
+    """A requested change of the last reply.
 
-    `only`, `without`: `count` items or sentences, from the first, or from the last if `last`.
+    Attributes:
+        kind: `list`, `shorter`, `steps` (show only the steps), `only` (keep some items or sentences), `without` (drop
+            some), or `other`, which needs a language model.
+        count: for `only` and `without`, the number of items or sentences.
+        last: whether they are counted from the end.
     """
 
     kind: Kind
@@ -69,7 +72,7 @@ _POLITE = re.compile(r"\b(?:can|could|would|will|may) (?:you|i)\b", re.IGNORECAS
 _COUNTED = rf"(?:the )?(?P<end>first|last)(?: (?P<count>{_NUMBER}))?(?: {_UNIT})?"
 
 
-def _counted(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
+def _counted_request(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
     def read(match: re.Match[str]) -> EditRequest:
         word = (match["count"] or "one").lower()
         return EditRequest(kind=kind, count=_NUMBERS.get(word) or int(word), last=match["end"].lower() == "last")
@@ -77,18 +80,18 @@ def _counted(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
     return read
 
 
-def _just(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
+def _plain_request(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
     return lambda _: EditRequest(kind=kind)
 
 
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), read)
     for pattern, read in (
-        (rf"(?:just |only )(?:{_THAT} )?(?:the )?steps(?: only)?|(?:the )?steps only", _just("steps")),
+        (rf"(?:just |only )(?:{_THAT} )?(?:the )?steps(?: only)?|(?:the )?steps only", _plain_request("steps")),
         (
             rf"(?:{_THAT} |{_MAKE})(?:(?:as|into|in|to) )?(?:an? |one )?"
             rf"(?:(?:short|simple|numbered|ordered|bullet(?:ed)?|plain) )*{_BULLETS}",
-            _just("list"),
+            _plain_request("list"),
         ),
         (
             rf"{_MAKE}{_MORE}(?:shorter|briefer|shortened|short|brief|briefly|concise|more (?:briefly|brief|concise"
@@ -96,24 +99,24 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], 
             r"|in half|in fewer words)"
             r"|(?:shorten|condense|compress|trim|abridge) " + _THAT + r"(?: up| down)?|(?:a |the )?(?:short|shorter"
             r"|brief|briefer) (?:version|answer|summary)|tl;? ?dr|too long; didn't read|be (?:more )?(?:brief|concise)",
-            _just("shorter"),
+            _plain_request("shorter"),
         ),
-        (rf"(?:keep|(?:keep |show )?(?:just|only)) {_COUNTED}", _counted("only")),
-        (rf"{_COUNTED} only", _counted("only")),
-        (rf"(?:{_THAT} )?{_DROP} {_COUNTED}", _counted("without")),
+        (rf"(?:keep|(?:keep |show )?(?:just|only)) {_COUNTED}", _counted_request("only")),
+        (rf"{_COUNTED} only", _counted_request("only")),
+        (rf"(?:{_THAT} )?{_DROP} {_COUNTED}", _counted_request("without")),
         (
             rf"(?:(?:shorten|condense|compress|trim) (?:{_THAT} )?|{_MAKE})(?:(?:in|to|as|into|under|within|with) )?"
             rf"(?:(?:just|only|at most|less than|fewer than|under|about) )?(?:a|an|{_NUMBER})"
             r"(?: (?:short|single|simple))? (?:words?|sentences?|lines?|paragraphs?)(?: or (?:less|fewer))?",
-            _just("other"),
+            _plain_request("other"),
         ),
         (
             # "Cut the cake in two" may be about a cake: cut needs a part of a text, or everything of a kind.
             rf"(?:{_THAT} )?(?:(?!cut){_DROP} (?:the|that|those)|{_DROP} (?:any|all(?: the)?|everything|anything|the"
             rf" (?={_PART}))) (?:{_PART})? ?(?:about|on|of|regarding|with|for)? ?[^.?!]{{2,80}}",
-            _just("other"),
+            _plain_request("other"),
         ),
-        (rf"(?:keep )?(?:just|only) (?:the [\w' -]{{3,60}}|(?:{_UNIT} |number )\d{{1,2}})", _just("other")),
+        (rf"(?:keep )?(?:just|only) (?:the [\w' -]{{3,60}}|(?:{_UNIT} |number )\d{{1,2}})", _plain_request("other")),
         (
             rf"(?:(?:{_MAKE}|rephrase |reword )(?:{_THAT} )?)?(?:in |with )?{_MORE}(?:simpler|plainer|easier|other"
             r"|different|clearer)(?: (?:words|terms|language|english))?|plain english"
@@ -124,7 +127,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], 
             rf"|(?:put|move) the (?:first|second|third|last) (?:{_UNIT} )?(?:first|last|(?:at|to) the"
             r" (?:end|beginning))"
             rf"|translate (?:{_THAT} )?(?:in)?to [a-z]+|{_MAKE}(?:as|into) (?:(?:plain|running) )?(?:text|prose)",
-            _just("other"),
+            _plain_request("other"),
         ),
     )
 )
@@ -134,20 +137,28 @@ _PICKS = re.compile(rf"(?:keep )?(?:just|only)\b|(?:{_THAT} )?{_DROP}\b", re.IGN
 
 
 def edit_request(message: str) -> EditRequest | None:
-    """The change that a message asks of the last reply; None if all of it is not such a request."""
+    """Return the change that a message requests; None if the message is not completely such a request."""
     text = " ".join(message.split()).replace("’", "'")
     if len(text) > 160:
         return None
-    lead = re.match(_LEAD, text, re.IGNORECASE)
-    asks = text.endswith(("?", "？")) and not _POLITE.search(text)
-    for body in (text[lead.end() :] if lead else text, text):
-        body = _TAIL.sub("", body).strip(" ,")
+    is_question = text.endswith(("?", "？")) and not _POLITE.search(text)
+    for candidate in (_without_lead(text), text):
+        body = _TAIL.sub("", candidate).strip(" ,")
         for pattern, read in _READERS:
-            if match := pattern.fullmatch(body):
-                request = read(match)
-                # "Only the first two?" asks, "as a list?" and "in one sentence?" do not.
-                return None if asks and _PICKS.match(body) else request
+            match = pattern.fullmatch(body)
+            if match is None:
+                continue
+            # "Only the first two?" is a question, "as a list?" and "in one sentence?" are requests.
+            if is_question and _PICKS.match(body):
+                return None
+            return read(match)
     return None
+
+
+def _without_lead(text: str) -> str:
+    """Remove polite words at the beginning of a message: "ok, can you please"."""
+    lead = re.match(_LEAD, text, re.IGNORECASE)
+    return text[lead.end() :] if lead else text
 
 
 _ABOUT_TEXT = re.compile(
@@ -168,18 +179,18 @@ _EDITS = re.compile(
 
 
 def is_instruction(history: Sequence[Message], message: str) -> bool:
-    """Whether an English message says how to revise the last answer, and does not ask something new.
+    """Return whether an English message says how to revise the last answer, and does not ask something new.
 
-    By rules that would rather miss one: what could as well be a question ("tell me more about the otters") is not one
+    The rules rather miss an instruction: a message that could be a question ("tell me more about the otters") is none
     unless it names the answer or a part of its text.
 
     Args:
-        history: the turns before, oldest first; without an answer among them nothing can be revised.
+        history: the messages before, oldest first; without an answer among them nothing can be revised.
     """
     if not any(turn.role == "assistant" for turn in history):
         return False
     if edit_request(message) is not None:
         return True
     text = " ".join(message.split()).replace("’", "'")
-    body = text[(re.match(_LEAD, text, re.IGNORECASE) or re.match("", text)).end() :]  # type: ignore[union-attr]
+    body = _without_lead(text)
     return bool(_EDITS.match(body) and _ABOUT_TEXT.search(body))
