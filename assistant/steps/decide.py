@@ -21,9 +21,9 @@ from turnmark.retrieval.types import Hit, sure_from
 LOOKED_AT = 3
 """Number of hits whose lines, or words, are compared with the question."""
 UNKNOWN, UNSURE, BELOW_UNSURE = 0.28, 0.40, 0.12
-"""Confidence below which the decision is `unknown`, and below which it is `partial` (not sure). The value that the index
-measured (`sure_from`) replaces the second; the first is at most `BELOW_UNSURE` lower. Chosen on the tuning halves of the
-conversation suites: `python -m tests.benchmarks.decide`."""
+"""Confidence below which the decision is `unknown`, and below which it is `partial` (not sure). The value that the
+index measured (`sure_from`) replaces the second; the first is at most `BELOW_UNSURE` lower. Chosen on the tuning halves
+of the conversation suites: `python -m tests.benchmarks.decide`."""
 UNKNOWN_WORDS, UNSURE_WORDS = 0.2, 0.45
 """The same bounds where there are no cosines: shares of the question's words in a passage."""
 

@@ -58,7 +58,8 @@ def settle_reply(turn: Turn, reply: WrittenText) -> None:
 def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that ask for a turn's answer, and notes on what was left out.
 
-    Earlier messages are always shown: whether a message depends on them is a guess, and "Yes" means nothing without them.
+    Earlier messages are always shown: whether a message depends on them is a guess, and "Yes" means nothing without
+    them.
     """
     return answer_prompt(turn.model, turn.understanding, turn.message, turn.history, turn.hits, turn.prompts)
 

@@ -1,8 +1,8 @@
-"""Finding evidence: the parts of a message searched for as one batch, and what a reader is shown of it.
+"""The retrieve step: search for all parts of a message in one batch, and grow the hits to the sections a model reads.
 
-The raw message is always searched; rewrites and search phrases only add. What is found small is read in full and shown
-once: a hit grows to its section, neighbours in a section are one source, what repeats a better hit is left out, and the
-sources of a document stand together, in its order.
+The raw message is always searched; rewrites and search phrases only add to it. For a model, a hit grows to its section,
+neighbouring passages of a section become one source, a passage that repeats a better hit is left out, and the sources
+of a document follow each other in the document's order.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from turnmark.retrieval.task_passages import ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, continues, neighbours_of, section_of
 
 MORE_PER_PART = 800
-"""Tokens of sections that each further part of a message adds to what a model reads."""
+"""Tokens of sections that each further part of a message adds to the limit."""
 SEVERAL = 2
-"""Hits of one document from which their neighbours are read too."""
+"""Least number of sources from one document for which their neighbouring passages are read too."""
 REPEATED = 0.8
-"""Share of its pairs of neighbouring words that a better passage has, from which a passage is left out."""
+"""Least share of a passage's word pairs in a better passage for which it is left out as a repetition."""
 
 
 def turn_query(
     understanding: Understanding, history: Sequence[Message], message: str, nearest: Nearest = not_known
 ) -> Query:
-    """What the turn searches for: the raw message in its conversation always, and its rewrites.
+    """Return the query of a message: the raw message with its conversation, and its rewrites as variants.
 
-    A model's rewrite, or its verdict that the message needs none, is joined by the rewrite of the rules.
+    If a model understood the message, the rewrite by rules is added to its own.
     """
     rewrites = [understanding.rewrite]
     if not understanding.topic:
@@ -46,14 +46,17 @@ def turn_query(
 
 
 def conversation_query(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> Query:
-    """The query of the turn without a model: what `--query assistant` measures."""
+    """Return the query of a turn without a model, which `--query assistant` measures."""
     understood = understand(history, message, nearest)
     variants = () if understood.standalone else (understood.rewrite,)
     return Query(text=message, history=tuple(history), standalone=understood.standalone, variants=variants)
 
 
 class SearchOnce:
-    """One search for each part, and for the message if it has several. Evidence that was handed in replaces it."""
+    """Retrieve step: searches once for each part, and for a compound message as one.
+
+    Given evidence replaces the search.
+    """
 
     name = "retrieve"
     rounds = 1
@@ -67,60 +70,85 @@ class SearchOnce:
         turn.report_hits()
 
     def show(self, turn: Turn) -> None:
-        """Number the evidence as it was found, the best of each part first."""
+        """Number the evidence, the best hit of each part first."""
         turn.hits.clear()
         turn.number(in_turns(part.hits for part in turn.parts))
 
 
 class SearchTwice(SearchOnce):
-    """The same, and once more for a part whose evidence is thin."""
+    """Retrieve step: as `SearchOnce`, and a second search for a part with thin evidence."""
 
     rounds = 2
 
 
 class SearchAndRead(SearchOnce):
-    """The search, and its hits grown to the sections that a model reads."""
+    """Retrieve step for a large model: one search, whose hits grow to full sections."""
 
     def show(self, turn: Turn) -> None:
-        """Number the sections: until the room for them is full."""
+        """Number the sections, within the limit of tokens; given evidence stays as it is."""
         turn.hits.clear()
-        found = in_turns(part.hits for part in turn.parts)
+        hits = in_turns(part.hits for part in turn.parts)
         if turn.evidence is not None:
-            turn.hits.extend(found)
+            turn.hits.extend(hits)
         else:
-            read_sections(turn, found, turn.config.tokens + MORE_PER_PART * (len(turn.parts) - 1))
+            read_sections(turn, hits, turn.config.tokens + MORE_PER_PART * (len(turn.parts) - 1))
 
 
 def _rate(turn: Turn, evidence: Sequence[Hit]) -> None:
-    """Evidence that was handed in, for each part with the cosines that this part has, in the order given."""
+    """Assign the given evidence to each part, in its order; several parts get their own similarities."""
     for part in turn.parts:
         part.hits = list(evidence)
         if len(turn.parts) > 1 and turn.embed is not None:
             texts = tuple(dict.fromkeys((part.text, part.question)))
             ranked = ranked_by([hit.passage for hit in evidence], texts, turn.embed)
-            lists = {hit.passage.id: hit.found for hit in ranked}
-            part.hits = [hit.model_copy(update={"found": lists[hit.passage.id]}) for hit in evidence]
+            found_by_id = {hit.passage.id: hit.found for hit in ranked}
+            part.hits = [hit.model_copy(update={"found": found_by_id[hit.passage.id]}) for hit in evidence]
 
 
 def _search(turn: Turn, retriever: Retriever) -> None:
-    """Search for every part; in a second round only for those that have a narrower query, as a variant."""
-    parts = turn.parts if turn.round == 1 else [part for part in turn.parts if part.narrower]
-    queries = [_query(turn, part) for part in parts]
-    compound = len(turn.parts) > 1 and turn.round == 1
-    message = [_message_query(turn)] if compound else []
-    results = retriever.search([*queries, *message], turn.passages)
-    for part, query, hits in zip(parts, queries, results, strict=False):
-        reason = "thin evidence" if turn.round > 1 else "a part of the message" if compound else "the message"
-        turn.searched(query, hits, reason, turn.parts.index(part) if len(turn.parts) > 1 else None)
-        earlier = part.hits if turn.round > 1 else results[-1] if compound else []
-        part.hits = drop_repeats([*hits, *earlier])[: 2 * turn.passages if earlier else turn.passages]
-    for query in message:
-        turn.message_hits = list(results[-1])
-        turn.searched(query, results[-1], "the full message")
+    """Run the searches of the current round: all parts in the first, then those with a narrower query."""
+    if turn.round > 1:
+        _search_again(turn, retriever)
+    elif len(turn.parts) > 1:
+        _search_compound(turn, retriever)
+    else:
+        (part,) = turn.parts
+        query = _query(turn, part)
+        (hits,) = retriever.search([query], turn.passages)
+        turn.searched(query, hits, "the message")
+        part.hits = drop_repeats(hits)[: turn.passages]
+
+
+def _search_compound(turn: Turn, retriever: Retriever) -> None:
+    """Search for each part of a compound message, and for the message as one."""
+    queries = [_query(turn, part) for part in turn.parts]
+    message_query = _message_query(turn)
+    *results, message_hits = retriever.search([*queries, message_query], turn.passages)
+    for number, (part, query, hits) in enumerate(zip(turn.parts, queries, results, strict=True)):
+        turn.searched(query, hits, "a part of the message", number)
+        part.hits = _with_more(hits, message_hits, turn.passages)
+    turn.message_hits = list(message_hits)
+    turn.searched(message_query, message_hits, "the full message")
+
+
+def _search_again(turn: Turn, retriever: Retriever) -> None:
+    """Search once more for each part that has a narrower query, and add the hits before those it has."""
+    numbered = [(number, part) for number, part in enumerate(turn.parts) if part.narrower]
+    queries = [_query(turn, part) for _, part in numbered]
+    results = retriever.search(queries, turn.passages)
+    for (number, part), query, hits in zip(numbered, queries, results, strict=True):
+        turn.searched(query, hits, "thin evidence", number if len(turn.parts) > 1 else None)
+        part.hits = _with_more(hits, part.hits, turn.passages)
+
+
+def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[Hit]:
+    """Join hits and further ones; with further ones twice as many are kept."""
+    limit = 2 * passages if more else passages
+    return drop_repeats([*hits, *more])[:limit]
 
 
 def _message_query(turn: Turn) -> Query:
-    """What is searched for a compound message as one: with a model's words for its parts, if there are some."""
+    """Return the query of a compound message as one; a model's questions and search phrases are its variants."""
     query = turn_query(turn.understanding, turn.history, turn.message, turn.nearest)
     phrases = [phrase for part in turn.parts for phrase in part.phrases]
     questions = [part.question for part in turn.parts] if phrases else []
@@ -129,7 +157,7 @@ def _message_query(turn: Turn) -> Query:
 
 
 def _query(turn: Turn, part: Part) -> Query:
-    """What is searched for a part: as it was typed, complete in itself, and in the words of documents."""
+    """Return the query of a part: as typed, with its complete question and its search phrases as variants."""
     understood = turn.understanding
     if len(turn.parts) == 1:
         query = turn_query(understood, turn.history, turn.message, turn.nearest)
@@ -142,53 +170,62 @@ def _query(turn: Turn, part: Part) -> Query:
 
 
 def in_turns(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
-    """The first of each list, then the second of each; each passage once."""
-    return drop_repeats([hit for rank in zip_longest(*lists) for hit in rank if hit is not None])
+    """Interleave lists of hits: the first hit of each list, then the second of each; each passage once."""
+    interleaved = [hit for same_rank in zip_longest(*lists) for hit in same_rank if hit is not None]
+    return drop_repeats(interleaved)
 
 
 def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
-    """Hits in their order, each passage once."""
+    """Return hits in their order, each passage once."""
     first: dict[str, Hit] = {}
     for hit in hits:
         first.setdefault(hit.passage.id, hit)
     return list(first.values())
 
 
-def read_sections(turn: Turn, found: Sequence[Hit], tokens: int, previous: str = "") -> None:
-    """Take `tokens` of what was found as what a model reads, or as much as its context has room for.
+def read_sections(turn: Turn, hits: Sequence[Hit], tokens: int, previous: str = "") -> None:
+    """Add the sections of hits to the turn's evidence, within `tokens` and within the room of the model's context.
 
     Args:
-        previous: the answer that is to be changed, which the prompt shows too.
+        hits: best first.
+        previous: the answer to revise, which the prompt shows too.
     """
-    shown = grow_sections(turn.retriever, found, tokens)
+    sections = grow_sections(turn.retriever, hits, tokens)
     if turn.generator is not None:
-        prompt, questions = load_prompt("answer", turn.prompts), [part.question for part in turn.parts]
+        prompt = load_prompt("answer", turn.prompts)
+        questions = [part.question for part in turn.parts]
         room = sections_room(turn.generator, prompt, turn.history, turn.message, previous, *questions)
-        fitting = shown if room >= tokens else grow_sections(turn.retriever, found, room)
-        if fitting != shown:
-            turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
-        shown = fitting
-    turn.hits.extend(shown)
+        if room < tokens:
+            fitting = grow_sections(turn.retriever, hits, room)
+            if fitting != sections:
+                turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
+            sections = fitting
+    turn.hits.extend(sections)
 
 
 def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
-    """What a model reads of hits, best first, until `tokens` are full; the first always.
+    """Return the sections that a model reads, made from hits within `tokens`; the first hit is always included.
 
-    What repeats most words of a better one is left out. In the room that is left a hit whose section runs over several
-    passages grows, best first. Nothing is shown twice: neighbours in one section are one source. The sources of a
-    document stand together in its order, documents in the order of their best hits.
+    A hit that repeats a better one is left out. In the room that is left, hits grow to their sections, best first, and
+    neighbouring passages are added. Neighbours in one section become one source. The sources of a document follow each
+    other in its order, and documents the order of their best hits.
+
+    Args:
+        retriever: knows the neighbours of a passage; None: hits do not grow.
+        hits: best first.
     """
     read: list[Hit] = []
     room = tokens
     for hit in hits:
         cost = _cost(hit.passage)
-        if not any(_holds(other.passage, hit.passage) for other in read) and (cost <= room or not read):
+        is_repetition = any(_repeats(hit.passage, better.passage) for better in read)
+        if not is_repetition and (cost <= room or not read):
             read.append(hit)
             room -= cost
-    documents: dict[str, list[Passage]] = {}
+    documents: dict[str, list[Passage]] = {}  # all passages of each document that was read
     if retriever is not None:
-        one_of = {hit.passage.document: hit.passage for hit in read}
-        documents = {name: neighbours_of(retriever, passage) for name, passage in one_of.items()}
+        passage_of_document = {hit.passage.document: hit.passage for hit in read}
+        documents = {name: neighbours_of(retriever, passage) for name, passage in passage_of_document.items()}
         for hit in list(read):
             _grow(hit, documents[hit.passage.document], read, tokens - _used(read, documents))
         _read_around(documents, read, tokens - _used(read, documents))
@@ -196,63 +233,75 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int)
 
 
 def _used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> int:
+    """Return the tokens of the sources of hits."""
     return sum(_cost(_joined(source).passage) for source in _sources(read, documents))
 
 
 def _grow(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int) -> None:
-    """Read on in the section of a hit, in both directions, as far as there is room."""
+    """Add the passages around a hit in its section to `read`, in both directions, within `room` tokens."""
     section = section_of(hit.passage, document)
-    known = {other.passage.id for other in read}
-    low = high = next((at for at, passage in enumerate(section) if passage.id == hit.passage.id), 0)
+    read_ids = {other.passage.id for other in read}
+    first = next((position for position, passage in enumerate(section) if passage.id == hit.passage.id), 0)
+    last = first
     used = 0
-    for at in _outward(low, len(section)):
-        passage = section[at]
-        cost = 0 if passage.id in known else count_tokens(passage.text) + 1  # and what is between them
-        if at not in (low - 1, high + 1) or used + cost > room:
+    for position in _outward(first, len(section)):
+        passage = section[position]
+        cost = 0 if passage.id in read_ids else count_tokens(passage.text) + 1  # 1 for the white space between them
+        if position not in (first - 1, last + 1) or used + cost > room:
             continue
-        low, high, used = min(low, at), max(high, at), used + cost
-        if passage.id not in known:
+        first = min(first, position)
+        last = max(last, position)
+        used += cost
+        if passage.id not in read_ids:
             read.append(hit.model_copy(update={"passage": passage}))
 
 
 def _read_around(documents: Mapping[str, Sequence[Passage]], read: list[Hit], room: int) -> None:
-    """Read what stands next to sources, in documents that several of them are from: answers run on."""
+    """Add the passages after and before each source to `read`, within `room` tokens, best source first.
+
+    Only in documents of several sources: there the answer often continues in the text next to them.
+    """
     sources = _sources(read, documents)
     counts = Counter(source[0].passage.document for source in sources)
-    rank = {hit.passage.id: n for n, hit in enumerate(read)}
+    rank = {hit.passage.id: position for position, hit in enumerate(read)}
     for source in sorted(sources, key=lambda source: min(rank[hit.passage.id] for hit in source)):
-        head, tail = source[0].passage, source[-1].passage
-        if counts[head.document] < SEVERAL:
+        first = source[0].passage
+        last = source[-1].passage
+        if counts[first.document] < SEVERAL:
             continue
-        after = [passage for passage in documents[head.document] if passage.start >= tail.end][:1]
-        before = [passage for passage in documents[head.document] if passage.end <= head.start][-1:]
-        for passage in (*after, *before):
-            if _cost(passage) <= room and not any(_holds(other.passage, passage) for other in read):
+        after = [passage for passage in documents[first.document] if passage.start >= last.end]
+        before = [passage for passage in documents[first.document] if passage.end <= first.start]
+        for passage in (*after[:1], *before[-1:]):
+            cost = _cost(passage)
+            if cost <= room and not any(_repeats(passage, other.passage) for other in read):
                 read.append(Hit(passage=passage, score=0.0))
-                room -= _cost(passage)
+                room -= cost
 
 
 def _sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
-    """Hits as they are shown: by document, in its order, neighbours in one section together."""
+    """Group hits into sources: ordered by document and place in it, with neighbours in one section together."""
     names = list(dict.fromkeys(hit.passage.document for hit in read))
-    place = {passage.id: n for name in names for n, passage in enumerate(documents.get(name, ()))}
+    positions: dict[str, int] = {}  # id of a passage -> position in its document
+    for name in names:
+        positions |= {passage.id: position for position, passage in enumerate(documents.get(name, ()))}
     sources: list[list[Hit]] = []
     for hit in sorted(read, key=lambda hit: (names.index(hit.passage.document), hit.passage.start)):
-        before = sources[-1][-1].passage if sources else None
-        if before is not None and _follows(hit.passage, before, place):
+        if sources and _follows(hit.passage, sources[-1][-1].passage, positions):
             sources[-1].append(hit)
         else:
             sources.append([hit])
     return sources
 
 
-def _follows(passage: Passage, before: Passage, place: Mapping[str, int]) -> bool:
-    """Whether a passage goes on where the one before it ends, in the same section."""
-    known = passage.document == before.document and passage.id in place and before.id in place
-    return known and place[passage.id] == place[before.id] + 1 and continues(passage, before)
+def _follows(passage: Passage, before: Passage, positions: Mapping[str, int]) -> bool:
+    """Return whether a passage comes directly after another in the same section."""
+    if passage.document != before.document or passage.id not in positions or before.id not in positions:
+        return False
+    return positions[passage.id] == positions[before.id] + 1 and continues(passage, before)
 
 
 def _joined(source: Sequence[Hit]) -> Hit:
+    """Join the passages of a source into one hit, with the score of the best."""
     best = max(source, key=lambda hit: hit.score)
     return best.model_copy(update={"passage": join_passages([hit.passage for hit in source])})
 
@@ -261,40 +310,47 @@ def _cost(passage: Passage) -> int:
     return count_tokens(passage.indexed_text) + PASSAGE_MARKS
 
 
-def _holds(passage: Passage, other: Passage) -> bool:
-    """Whether a passage says what another says: that is a part of it, or nearly a copy."""
+def _repeats(passage: Passage, other: Passage) -> bool:
+    """Return whether a passage is a part of another one in the same document, or nearly a copy of one elsewhere."""
     if passage.document == other.document:
-        return passage.start <= other.start and other.end <= passage.end
-    pairs = _pairs(other.text)
-    return len(pairs & _pairs(passage.text)) >= REPEATED * len(pairs)
+        return other.start <= passage.start and passage.end <= other.end
+    pairs = _word_pairs(passage.text)
+    return len(pairs & _word_pairs(other.text)) >= REPEATED * len(pairs)
 
 
 @lru_cache(maxsize=512)
-def _pairs(text: str) -> frozenset[tuple[str, str]]:
-    """Neighbouring words: a long text may have all words of a short one, and say something else."""
+def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
+    """Return the pairs of neighbouring words: a long text may have all words of a short one and say something else."""
     return frozenset(pairwise(("", *words(text))))
 
 
 def _outward(start: int, count: int) -> Iterator[int]:
-    """Positions from a start on, what follows first: a text goes on behind its beginning."""
+    """Yield the positions of a list from near `start` to far; at each distance the one after it comes first."""
     for distance in range(1, count):
-        yield from (at for at in (start + distance, start - distance) if 0 <= at < count)
+        if start + distance < count:
+            yield start + distance
+        if start - distance >= 0:
+            yield start - distance
 
 
 def join_passages(passages: Sequence[Passage]) -> Passage:
-    """Neighbouring passages as one: the document's characters from the first to the last, white space between them."""
-    head, tail = passages[0], passages[-1]
+    """Join neighbouring passages into one that covers the document from the first to the last.
+
+    White space between them, which passages do not contain, becomes line breaks and spaces of the same length.
+    """
+    first = passages[0]
+    last = passages[-1]
     if len(passages) == 1:
-        return head
-    text = head.text
+        return first
+    text = first.text
     for before, after in pairwise(passages):
-        gap = after.start - before.end  # white space, of which an indent may be a part
+        gap = after.start - before.end  # may include an indent
         text += "\n" * min(gap, 2) + " " * (gap - 2) + after.text
-    return head.model_copy(
+    return first.model_copy(
         update={
-            "id": f"{head.document}-{head.start}-{tail.end}",
+            "id": f"{first.document}-{first.start}-{last.end}",
             "text": text,
-            "end": tail.end,
+            "end": last.end,
             "page_starts": _joined_page_starts(passages),
         }
     )

@@ -1,8 +1,8 @@
-"""The revise step: the last answer changed as the message wants it.
+"""The revise step: change the last answer as the message instructs.
 
-Without a model a few changes of layout and length, which leave the documents' words as they are; with one the complete
-answer anew in one call: it is shown the conversation, the sections that its answers rest on, the last answer first, and
-those that the instruction asks for.
+Rules make a few changes of layout and length, which keep the documents' words. A model rewrites the complete answer in
+one call: it is shown the conversation, the sections behind its answers, those of the last answer first, and the
+sections that the instruction asks for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from turnmark.retrieval.types import Hit, Query
 
 NO_ANSWER_YET = "there is no answer yet to revise; ask something first"
 UNCHANGED = "I left the last answer as it is: "
-"""Begins the reply to an instruction that could not be followed."""
+"""Beginning of the reply to an instruction that rules cannot follow."""
 TAKES_A_MODEL = (
     "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
     "its steps; anything else takes a model (--generator)."
@@ -40,30 +40,34 @@ TAKES_A_MODEL = (
 NOTHING_TO_CHANGE = "there is nothing of the kind in it."
 _REVISED = Judgement(decision="answer", confidence=1.0, reason="a revision")
 EARLIER_ANSWERS = 3
-"""Answers before the last one of which a model is shown what they rest on: "put both in one list"."""
+"""Number of answers before the last one whose passages a model is shown as well: "put both in one list"."""
 PIECES, EARLIER_PIECES = 8, 4
-"""Searches for what the last answer rests on, and an earlier one, at most."""
+"""Most searches for the passages behind the last answer, and behind an earlier one."""
 OF_PIECE, OF_EARLIER_PIECE, OF_QUESTION = 2, 1, 3
-"""Passages that a model is shown of what each finds; and of what the question of the last answer finds."""
+"""Passages that a model is shown from each of these searches, and from the search for the last answer's question."""
 
 
 class Revise:
-    """Changes of layout and length by rules."""
+    """Revise step without a model: changes of layout and length by rules."""
 
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        at, previous = _last(turn)
+        question_at, previous = _last(turn)
         request = edit_request(turn.message)
         unknown = says_unknown(previous)
         text = apply_request(previous, request) if request and not unknown else ""
         if not text or text.strip() == previous.strip():
-            known = request is not None and request.kind != "other"
-            reason = "it is that already." if text else NOTHING_TO_CHANGE if unknown or known else TAKES_A_MODEL
+            rules_apply = request is not None and request.kind != "other"
+            if text:
+                reason = "it is that already."
+            elif unknown or rules_apply:
+                reason = NOTHING_TO_CHANGE
+            else:
+                reason = TAKES_A_MODEL
             _settle(turn, f"{UNCHANGED}{reason}", Judgement(decision="converse", confidence=1.0, reason="not changed"))
             return
-        hits = _rests_on(turn, at, previous)
-        turn.number(hits)
+        turn.number(_hits_behind(turn, question_at, previous))
         turn.report_hits()
         turn.understanding = _as_revision(turn)
         decision: Decision = "partial" if previous.startswith(UNSURE) else "answer"
@@ -71,13 +75,13 @@ class Revise:
 
 
 class ReviseByModel:
-    """The complete answer anew, in one call."""
+    """Revise step for a large model, which rewrites the complete answer in one call."""
 
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        at, previous = _last(turn)
-        read_sections(turn, _to_read(turn, at, previous), turn.config.tokens, previous)
+        question_at, previous = _last(turn)
+        read_sections(turn, _hits_to_read(turn, question_at, previous), turn.config.tokens, previous)
         turn.report_hits()
         turn.decide(_REVISED)
         before = turn.history[: answers_in(turn.history)[-1]]
@@ -85,15 +89,16 @@ class ReviseByModel:
         turn.use("revise", reply.usage, *notes, reply.note)
         turn.understanding = _as_revision(turn)
         turn.draft = draft_of(reply.text)
-        if (decision := decision_of(reply.text, 1)) != "answer":
+        decision = decision_of(reply.text, 1)
+        if decision != "answer":
             turn.decide(turn.judgement.model_copy(update={"decision": decision}))
 
 
 class ReviseBriefly(Revise):
-    """Rules if they can; else a small model writes the answer anew from itself alone."""
+    """Revise step for a small model: rules if they apply; else the model rewrites the answer from its own text."""
 
     def __call__(self, turn: Turn) -> None:
-        at, previous = _last(turn)
+        question_at, previous = _last(turn)
         request = edit_request(turn.message)
         if (request and apply_request(previous, request)) or says_unknown(previous):
             super().__call__(turn)
@@ -101,13 +106,13 @@ class ReviseBriefly(Revise):
         unquoted = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
         template = load_prompt("revise-small", turn.prompts)
         prompt = template.render(
-            question=turn.history[at].content if at is not None else "(not known)",
+            question=turn.history[question_at].content if question_at is not None else "(not known)",
             previous=template.quote(escape_marks((unquoted or previous).replace("**", ""))),
             message=turn.message,
         )
         reply = write_text(turn.model, prompt, turn.stream)
         turn.use("revise", reply.usage, reply.note)
-        turn.number(_rests_on(turn, at, previous))
+        turn.number(_hits_behind(turn, question_at, previous))
         turn.report_hits()
         turn.decide(_REVISED)
         turn.draft = draft_of(_cited(reply.text, turn.hits))
@@ -122,10 +127,11 @@ def revise_by_model(
     prompts: Path | None = None,
     on_text: OnText | None = None,
 ) -> tuple[WrittenText, list[str]]:
-    """An answer as a model changes it, and notes on what had to be left out.
+    """Have a model revise an answer; returns what it wrote, and notes on what was left out of the prompt.
 
     Args:
-        history: the turns before that answer, the question that it answers last.
+        history: the messages before the answer; the last one is its question.
+        previous: the answer to revise.
     """
     about = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
     prompt, notes = answer_prompt(generator, about, instruction, history, hits, prompts, previous)
@@ -143,98 +149,120 @@ def _settle(turn: Turn, text: str, judgement: Judgement) -> None:
 
 
 def _last(turn: Turn) -> tuple[int | None, str]:
-    at, previous = last_answer(turn.history)
+    """Return `last_answer` of a turn's history; raises RequestError if there is no answer."""
+    question_at, previous = last_answer(turn.history)
     if not previous:
         raise RequestError(NO_ANSWER_YET)
-    return at, previous
+    return question_at, previous
 
 
 def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
-    """The position of the last question in the conversation, and the last answer to it, without marks."""
+    """Return the position of the question of the last answer, None if there is none, and that answer, without marks.
+
+    Courtesies and instructions are no questions.
+    """
     answers = answers_in(history)
     if not answers:
         return None, ""
-    questions = [
-        at
-        for at, turn in enumerate(history[: answers[-1]])
-        if turn.role == "user"
-        and not is_conversational(turn.content)
-        and not is_instruction(history[:at], turn.content)
-    ]
-    return (questions[-1] if questions else None), strip_citations(history[answers[-1]].content)
+    answer_at = answers[-1]
+    answer = strip_citations(history[answer_at].content)
+    for position in range(answer_at - 1, -1, -1):
+        message = history[position]
+        if message.role != "user" or is_conversational(message.content):
+            continue
+        if not is_instruction(history[:position], message.content):
+            return position, answer
+    return None, answer
 
 
 def answers_in(history: Sequence[Message]) -> list[int]:
-    """The positions of the answers in a conversation.
+    """Return the positions of the answers in a conversation.
 
-    Replies to courtesies, and those that say why an answer was left as it is, are passed over.
+    Replies to courtesies, and those that say why an answer was left as it is, do not count.
     """
 
-    def is_answer(at: int) -> bool:
-        turn, before = history[at], history[:at]
-        courteous = bool(before) and before[-1].role == "user" and is_conversational(before[-1].content)
-        courtesy = courteous and not asked_back(before[:-1])
-        answers = turn.role == "assistant" and bool(turn.content.strip())
-        return answers and not courtesy and not turn.content.startswith(UNCHANGED)
+    def replies_to_courtesy(position: int) -> bool:
+        before = history[:position]
+        if not before or before[-1].role != "user" or not is_conversational(before[-1].content):
+            return False
+        return not asked_back(before[:-1])
 
-    return [at for at in range(len(history)) if is_answer(at)]
+    answers: list[int] = []
+    for position, message in enumerate(history):
+        if message.role != "assistant" or not message.content.strip() or message.content.startswith(UNCHANGED):
+            continue
+        if not replies_to_courtesy(position):
+            answers.append(position)
+    return answers
 
 
 class Lookup(NamedTuple):
-    """A search for a revision: why, and how many of its hits a model reads."""
+    """A search for a revision.
+
+    Attributes:
+        why: what it is for, in the trace.
+        most: how many of its hits a model reads.
+    """
 
     query: Query
     why: str
     most: int
 
 
-def _rests_on(turn: Turn, at: int | None, previous: str) -> list[Hit]:
-    """The passages that the last answer rests on, then all others that its sentences and its question find."""
-    found = _found(turn, [*_by_pieces(previous), *_by_question(turn, at)])
-    return drop_repeats([*(hits[0] for hits in found if hits), *(hit for hits in found[::-1] for hit in hits)])
+def _hits_behind(turn: Turn, question_at: int | None, previous: str) -> list[Hit]:
+    """Search for the passages behind the last answer: the best of each sentence, then all others and the question's."""
+    results = _run_searches(turn, [*_by_pieces(previous), *_by_question(turn, question_at)])
+    best = [hits[0] for hits in results if hits]
+    others = [hit for hits in reversed(results) for hit in hits]
+    return drop_repeats([*best, *others])
 
 
-def _to_read(turn: Turn, at: int | None, previous: str) -> list[Hit]:
-    """What a model reads: the passages that the last answer rests on, those that the instruction asks for, those that
-    earlier answers rest on, and some that the question found.
+def _hits_to_read(turn: Turn, question_at: int | None, previous: str) -> list[Hit]:
+    """Search for the passages that a model reads.
+
+    In this order: those behind the last answer, those that the instruction asks for, those behind earlier answers, and
+    those of the last answer's question.
     """
-    earlier = [turn.history[n].content for n in answers_in(turn.history)[-2::-1][:EARLIER_ANSWERS]]
-    groups = [
-        _by_pieces(previous),
-        _by_instruction(turn),
-        [
-            Lookup(lookup.query, "what an earlier answer rests on", OF_EARLIER_PIECE)
-            for answer in earlier
-            for lookup in _by_pieces(answer, EARLIER_PIECES)
-        ],
-        _by_question(turn, at),
-    ]
-    found = iter(_found(turn, [lookup for group in groups for lookup in group]))
-    lists = [[next(found)[: lookup.most] for lookup in group] for group in groups]
-    return drop_repeats(hit for group in lists for hit in in_turns(group))
+    earlier_answers = answers_in(turn.history)[:-1]
+    earlier_lookups: list[Lookup] = []
+    for position in reversed(earlier_answers[-EARLIER_ANSWERS:]):
+        for lookup in _by_pieces(turn.history[position].content, EARLIER_PIECES):
+            earlier_lookups.append(Lookup(lookup.query, "what an earlier answer rests on", OF_EARLIER_PIECE))
+    groups = [_by_pieces(previous), _by_instruction(turn), earlier_lookups, _by_question(turn, question_at)]
+    remaining_results = iter(_run_searches(turn, [lookup for group in groups for lookup in group]))
+    hits: list[Hit] = []
+    for group in groups:
+        hits += in_turns([next(remaining_results)[: lookup.most] for lookup in group])
+    return drop_repeats(hits)
 
 
 def _by_pieces(answer: str, most: int = PIECES) -> list[Lookup]:
-    """A conversation is kept without citation marks, so what an answer rests on is searched for once more: sentence by
-    sentence, some together in a long one.
+    """Return searches for the passages behind an answer, one a sentence; sentences are joined to get at most `most`.
+
+    The passages are not known otherwise, since a conversation is stored without citation marks.
     """
     texts = [strip_citations(piece.text) for piece in pieces_of(answer)]
     texts = [text for text in texts if len(words(text)) > 3]
+    if not texts:
+        return []
     count = min(len(texts), most)
-    bounds = [len(texts) * n // count for n in range(count + 1)] if texts else []
+    bounds = [len(texts) * number // count for number in range(count + 1)]
     pieces = [" ".join(texts[start:end]) for start, end in pairwise(bounds)]
     return [Lookup(Query(text=piece), "what the answer rests on", OF_PIECE) for piece in pieces]
 
 
-def _by_question(turn: Turn, at: int | None) -> list[Lookup]:
-    if at is None:
+def _by_question(turn: Turn, question_at: int | None) -> list[Lookup]:
+    if question_at is None:
         return []
-    query = conversation_query(turn.history[:at], turn.history[at].content, turn.nearest)
+    query = conversation_query(turn.history[:question_at], turn.history[question_at].content, turn.nearest)
     return [Lookup(query, "the question of the answer", OF_QUESTION)]
 
 
 def _by_instruction(turn: Turn) -> list[Lookup]:
-    """For what the last answer lacks: as the model that understood it says, else unless it is plainly about layout."""
+    """Return the search for what an instruction asks to add; none if it is only about layout.
+
+    A model that understood the instruction gives search phrases if it asks for more.
+    """
     phrases = tuple(phrase for part in turn.parts for phrase in part.phrases)
     if not phrases and (turn.forms.get("understand") == "llm" or edit_request(turn.message)):
         return []
@@ -242,77 +270,98 @@ def _by_instruction(turn: Turn) -> list[Lookup]:
     return [Lookup(query, "the instruction asks for more", turn.passages)]
 
 
-def _found(turn: Turn, lookups: Sequence[Lookup]) -> list[list[Hit]]:
-    """The hits of each search."""
+def _run_searches(turn: Turn, lookups: Sequence[Lookup]) -> list[list[Hit]]:
+    """Return the hits of each search; all empty without a retriever."""
     if turn.retriever is None:
         return [[] for _ in lookups]
-    found = turn.retriever.search([lookup.query for lookup in lookups], turn.passages)
-    for lookup, hits in zip(lookups, found, strict=True):
+    results = turn.retriever.search([lookup.query for lookup in lookups], turn.passages)
+    for lookup, hits in zip(lookups, results, strict=True):
         turn.searched(lookup.query, hits, lookup.why)
-    return found
+    return results
 
 
-# --- by rules ---
+# --- revision by rules ---
 
 
-def _titled(block: str) -> bool:
-    """Whether a paragraph is a quotation: it begins with a line that is a heading path."""
+def _is_quotation(block: str) -> bool:
+    """Return whether a paragraph is a quotation: it begins with a heading path on a line."""
     first, _, rest = block.strip().partition("\n")
-    named = " › " in first or first.endswith("  ") or not (ITEM.match(first) or first[-1:] in ".!?:;…|")
-    return bool(rest.strip()) and named
+    if not rest.strip():
+        return False
+    if " › " in first or first.endswith("  "):
+        return True
+    return not ITEM.match(first) and first[-1:] not in ".!?:;…|"
 
 
 def _body(block: str) -> str:
-    return block.strip().partition("\n")[2] if _titled(block) else block.strip()
+    """Return a paragraph without its heading path."""
+    block = block.strip()
+    return block.partition("\n")[2] if _is_quotation(block) else block
 
 
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def _lines_of_code(match: re.Match[str]) -> str:
-    """A block of code as lines that can be items."""
-    return "\n\n".join(f"`{line.strip()}`" for line in match[1].splitlines() if line.strip()) + "\n\n"
+    """Return the lines of a code block as paragraphs, so that each can become an item."""
+    lines = [f"`{line.strip()}`" for line in match[1].splitlines() if line.strip()]
+    return "\n\n".join(lines) + "\n\n"
 
 
 def apply_request(previous: str, request: EditRequest) -> str:
-    """An answer without marks, with a change made; "" if rules cannot make it. A doubt about it stays above it."""
+    """Apply a requested change to an answer without marks; "" if rules cannot. The note `UNSURE` stays above it."""
     if previous.startswith(UNSURE):
         text = apply_request(previous.removeprefix(UNSURE), request)
-        return text and f"{UNSURE}\n\n{text}"
+        return f"{UNSURE}\n\n{text}" if text else ""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
     bodies = [_FENCED.sub(_lines_of_code, _body(block)) for block in blocks]
     if request.kind == "steps":
         return "\n".join(_items(bodies))
     if request.kind == "list":
-        return "\n".join(f"- {unit}" for unit in _sentences(bodies) if unit[-1] not in ":：")
+        return "\n".join(f"- {sentence}" for sentence in _sentences(bodies) if sentence[-1] not in ":：")
     if request.kind in ("only", "without"):
-        items = _items(bodies) or _rows(bodies)
-        units = items or _sentences(bodies)
-        cut = units[-request.count :] if request.last else units[: request.count]
-        rest = units[: -request.count] if request.last else units[request.count :]
-        remaining = cut if request.kind == "only" else rest
-        return ("\n" if items else " ").join(remaining) if len(units) > request.count else ""
+        return _selected(bodies, request)
     if request.kind == "shorter":
         return _shorter(blocks)
     return ""
 
 
+def _selected(bodies: Sequence[str], request: EditRequest) -> str:
+    """Keep only, or leave out, some items of an answer, or sentences if it has no items; "" if it has too few."""
+    items = _items(bodies) or _rows(bodies)
+    units = items or _sentences(bodies)
+    if len(units) <= request.count:
+        return ""
+    if request.last:
+        selected, rest = units[-request.count :], units[: -request.count]
+    else:
+        selected, rest = units[: request.count], units[request.count :]
+    separator = "\n" if items else " "
+    return separator.join(selected if request.kind == "only" else rest)
+
+
 def _shorter(blocks: Sequence[str]) -> str:
-    """The first quotation of several; of one its best sentence, else the first half of it."""
-    starts = [at for at, block in enumerate(blocks) if _titled(block)]
+    """Shorten an answer to its first quotation, or the best sentence of a single one, or else its first half."""
+    starts = [position for position, block in enumerate(blocks) if _is_quotation(block)]
     if len(starts) > 1:
         return "\n\n".join(blocks[: starts[1]])
     bodies = [_body(block) for block in blocks]
     items = _items(bodies) or _rows(bodies)
-    quotation = next((block for block in blocks if _titled(block)), "" if items else "\n\n".join(blocks))
-    if best := re.search(r"\*\*(?P<best>[^*\n]{10,})\*\*", quotation):
-        return best["best"]
+    quotation = "" if items else "\n\n".join(blocks)
+    if starts:
+        quotation = blocks[starts[0]]
+    best = re.search(r"\*\*(?P<sentence>[^*\n]{10,})\*\*", quotation)
+    if best:
+        return best["sentence"]
     units = items or _sentences(bodies)
-    return ("\n" if items else " ").join(units[: max(1, len(units) // 2)])
+    half = units[: max(1, len(units) // 2)]
+    return ("\n" if items else " ").join(half)
 
 
 def _items(bodies: Sequence[str]) -> list[str]:
-    return [line.strip() for body in bodies for line in body.splitlines() if ITEM.match(line.strip())]
+    """Return the list items of an answer, with their marks."""
+    lines = [line.strip() for body in bodies for line in body.splitlines()]
+    return [line for line in lines if ITEM.match(line)]
 
 
 _TABLE = re.compile(r"((?:^[ \t]*\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
@@ -320,32 +369,49 @@ _CELL = re.compile(r"(?<!\\)\|")
 
 
 def _rows(bodies: Sequence[str]) -> list[str]:
-    """The rows of the tables as items."""
-    return [f"- {row}" for body in bodies for table in _TABLE.findall(body) for row in _rows_of(table)]
+    """Return the rows of the tables of an answer as list items."""
+    rows: list[str] = []
+    for body in bodies:
+        for table in _TABLE.findall(body):
+            rows += [f"- {row}" for row in _rows_of(table)]
+    return rows
 
 
 def _rows_of(table: str) -> list[str]:
-    """Each row on a line of plain text, without the one that heads them and the rule below it."""
-    rows = [" – ".join(filter(None, map(str.strip, _CELL.split(line)))) for line in table.splitlines()]
-    headed = len(rows) > 1 and not any(map(str.isalnum, rows[1]))
-    return [row for row in rows[headed:] if any(map(str.isalnum, row))]
+    """Return each row of a table as a line of plain text, without the header row and the rule below it."""
+    rows: list[str] = []
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in _CELL.split(line)]
+        rows.append(" – ".join(filter(None, cells)))
+    has_header = len(rows) > 1 and not any(map(str.isalnum, rows[1]))
+    if has_header:
+        del rows[0]
+    return [row for row in rows if any(map(str.isalnum, row))]
 
 
 def _sentences(bodies: Sequence[str]) -> list[str]:
-    """The sentences, items and table rows of an answer without its headings."""
+    """Return the sentences, items and table rows of an answer, without its headings."""
     texts: list[str] = []
     for body in bodies:
-        for at, part in enumerate(_TABLE.split(body)):
-            texts += _rows_of(part) if at % 2 else [" ".join(piece.text.split()) for piece in pieces_of(part)]
+        for number, part in enumerate(_TABLE.split(body)):  # text and tables in turn
+            is_table = number % 2 == 1
+            if is_table:
+                texts += _rows_of(part)
+            else:
+                texts += [" ".join(piece.text.split()) for piece in pieces_of(part)]
     return [without_item_mark(text.replace("**", "")) for text in texts if any(map(str.isalnum, text))]
 
 
 def _cited(text: str, hits: Sequence[Hit]) -> str:
-    """A text of the documents' words, each line with the mark of the passage it is from."""
+    """Add a citation mark to each line of more than two words that occurs word for word in a passage."""
     sources = [" ".join(words(hit.passage.text)) for hit in hits]
     lines = []
     for line in text.split("\n"):
-        bare = " ".join(words(without_item_mark(line.strip()).replace("*", "")))
-        at = next((at for at, source in enumerate(sources, 1) if bare and bare in source), None)
-        lines.append(f"{line} [{at}]" if at and len(bare.split()) > 2 else line)
+        line_words = words(without_item_mark(line.strip()).replace("*", ""))
+        if len(line_words) > 2:
+            normalized = " ".join(line_words)
+            number = next((number for number, source in enumerate(sources, 1) if normalized in source), None)
+            if number is not None:
+                line = f"{line} [{number}]"
+        lines.append(line)
     return "\n".join(lines)

@@ -1,13 +1,14 @@
-"""The sub-questions of a compound question, by rules and without a model.
+"""Split a compound question into sub-questions, by rules and without a model.
 
-What begins a new part: a question mark before it, an item of a numbered list, "second, …" after "first, …", and inside
-a sentence a comma or "and" before something that is a question by itself ("…, and what does it cost?"). A clause that
-only looks like one ("how cells divide and how they die" after "What is known about") is recognised by its word order.
+A new part begins after a question mark, at an item of a numbered list, at "second, …" after "first, …", and inside a
+sentence at a comma or "and" before a clause that is a question by itself ("…, and what does it cost?"). A clause that
+only looks like a question ("how cells divide and how they die" after "What is known about") is recognised by its word
+order.
 
-The rules were written on 60 questions of Compound-QA (Understanding, 12 of each type), which they all split into the
-number of parts that was counted by reading them. Of 200 others, labelled before the rules were run on them, all were,
-where counting question marks gets 176 right; of 80 that question marks do not separate, 77 (one of which then led to
-a rule; tests/assistant/test_split.py).
+The rules were written on 60 questions of Compound-QA (Understanding, 12 of each type), and split all of them into the
+number of parts that was counted by reading. Of 200 other questions, labelled before the rules were run on them, they
+split all correctly, where counting question marks gets 176 right; of 80 that question marks do not separate, 77 (one of
+which then led to a rule; tests/assistant/test_split.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _AUX = (
 _PREPOSITION = r"(?:about|after|at|before|by|for|from|in|into|of|on|over|since|through|to|under|until|with|within)"
 _SUBJECT = r"(?:i|you|he|she|it|we|they|there|this|that|these|those|one)"
 _DETERMINER = r"(?:the|a|an|its|his|her|their|your|my|our|any|all|some|both|each|every|either|such|people)"
-# A noun phrase has no bearing on what is asked: "how much of the workforce is", "which other boat sails".
+# Begins a noun phrase after a question word: "which other boat sails"; not a subject or determiner.
 _THING = rf"(?!{_SUBJECT}\b|{_DETERMINER}\b)"
 _QUESTION = (
     rf"(?:(?:{_PREPOSITION}\s+)?(?:"
@@ -38,7 +39,7 @@ _QUESTION = (
 _AUX_QUESTION = rf"(?:{_AUX}\s+(?:{_SUBJECT}|{_DETERMINER})\b(?!\s+same\b))"
 _AUX_NAME = rf"(?:{_AUX}\s+(?-i:[A-Z])\w+\s+\w)"
 _AUX_PRONOUN = rf"(?:{_AUX}\s+{_SUBJECT}\b)"
-# A question word on its own that takes up the clause before it: "…, and why?", "…, and by whom?".
+# A single question word that continues the clause before it: "…, and why?", "…, and by whom?".
 _BARE = (
     rf"(?:(?:{_PREPOSITION}\s+)?(?:why|how|when|where|who|whom|what|which)(?:\s+(?:not|so|exactly|else))?\s*"
     r"(?=[?？.!]|$))"
@@ -50,7 +51,7 @@ _INTRO = (
 _ORDINAL = r"(?:first(?:ly)?|second(?:ly)?|third(?:ly)?|fourth(?:ly)?|finally|lastly)"
 _AND = r"(?:and|but|as well as|plus)"
 
-# The same three joints, from the loosest to the tightest: a comma with "and", a comma alone, "and" alone.
+# Joints before a further question, from the surest to the least sure: a comma with "and", a comma, "and".
 _JOINT = re.compile(
     rf"[,;:–—]\s+{_AND}\s+(?:also\s+|then\s+)?(?P<both>{_INTRO}?(?:{_QUESTION}|{_AUX_QUESTION}|{_AUX_NAME}|{_BARE}))"
     rf"|[,;–—]\s+(?:also\s+|then\s+)?(?P<comma>{_QUESTION}|{_AUX_PRONOUN})"
@@ -60,10 +61,10 @@ _JOINT = re.compile(
 _FIRST = re.compile(
     rf"(?:^|[,;:–—][\"'”’)]?\s+|\b{_AND}\s+|\bthen\s+)(?:{_QUESTION}|{_AUX_QUESTION}|{_AUX}\s+[A-Z“\"])", re.I
 )
-_LOOKED_BACK = 600  # characters: bounded, so that no text takes longer than its length
+_WINDOW = 600  # characters around a joint that are matched, so that the time grows only with the length of the text
 _WH = re.compile(r"\b(?:what|which|who|whose|whom|how|why|when|where)\b", re.IGNORECASE)
-# "what is right and what is wrong" inside a clause: its verb is at the end, with nothing asked of it. "What effects
-# do others have" is a question.
+# A clause that is no question: "what is right and what is wrong" inside a sentence, whose verb is at its end. "What
+# effects do others have" is a question.
 _EMBEDDED = re.compile(
     rf"(?:what|which|who|where|how)\s+(?!{_AUX}\b)(?:(?!\b(?:do|does|did)\b)[^,?]){{1,60}}\s(?:is|are|was|were|has|have|does|can|should)[?.!\s]*",
     re.I,
@@ -108,48 +109,74 @@ _ORDINAL_JOINT = re.compile(
 
 
 def split_questions(text: str) -> tuple[str, ...]:
-    """The sub-questions of a compound question in their order; the text itself, unchanged, if it is but one.
+    """Return the sub-questions of a compound question in their order; the unchanged text if it is a single question.
 
-    Each part is a complete question as far as its text allows: with a capital letter and a question mark, without the
-    "and" or "second" before it. What is no question (a sentence of background) stays with the question after it, at the
-    end with the one before it. "What is the difference between A and B" and "How do X and Y compare" are one question.
+    Each part gets a capital letter and a question mark, and loses the "and" or "second" before it. A sentence that is
+    no question (background) stays with the question after it, or at the end with the one before it. "What is the
+    difference between A and B" and "How do X and Y compare" are one question.
 
     Never raises. There is always a part, and none is empty unless the text is.
     """
-    parts = [part for item in _items(text) for part in _asked(item)]
-    questions = [part for part in map(_complete, parts) if part]
+    questions: list[str] = []
+    for item in _items(text):
+        for part in _parts_of(item):
+            question = _complete(part)
+            if question:
+                questions.append(question)
     return tuple(questions) if len(questions) > 1 else (text,)
 
 
 def _items(text: str) -> list[str]:
-    """The items of a list of questions, with what is said before it; else the full text."""
+    """Return the items of a list of questions and the text before it; the complete text if there is no such list."""
+    listed = _list_of(text) or _inline_list_of(text)
+    if listed is None:
+        return [text]
+    lead, items = listed
+    introduces = _LEAD.fullmatch(lead.strip()) is not None
+    has_question_mark = "?" in lead or any("?" in item for item in items)
+    if not has_question_mark and not introduces and not all(map(_asks, items)):
+        return [text]
+    # Each item is a question, whether or not it looks like one.
+    questions: list[str] = []
+    for item in items:
+        has_end = item.rstrip().endswith(("?", "？", ".", "!"))
+        questions.append(item if has_end else item.rstrip(" ,;") + "?")
+    if introduces or not lead.strip():
+        return questions
+    if lead.rstrip().endswith(("?", "？")):
+        return [lead, *questions]
+    return [f"{lead.strip()} {questions[0]}", *questions[1:]]
+
+
+def _list_of(text: str) -> tuple[str, list[str]] | None:
+    """Return the text before a list with an item a line, and its items; None if there is no such list of questions."""
     items = [item for item in list_items(text) if item.depth == 0]
-    if len(items) > 1 and (all(item.number is not None for item in items) or all("?" in item.text for item in items)):
-        lead, bodies = text[: items[0].start], [item.text for item in items]
-        bodies[-1] += " " + text[items[-1].end :] if text[items[-1].end :].strip() else ""
-    else:
-        marks = list(_INLINE_ITEM.finditer(text))
-        labels = ["123456789"[i : i + 1] for i in range(len(marks))], list("abcdefgh"[: len(marks)])
-        if len(marks) < 2 or [mark["n"] for mark in marks] not in labels:
-            return [text]
-        ends = [mark.start() for mark in marks[1:]] + [len(text)]
-        lead = text[: marks[0].start()]
-        bodies = [text[mark.end() : end].strip(" ,;\n") for mark, end in zip(marks, ends, strict=True)]
-    asking = any("?" in text_part for text_part in (lead, *bodies)) or all(map(_asks, bodies))
-    if asking or _LEAD.fullmatch(lead.strip()):
-        frame = not lead.strip() or _LEAD.fullmatch(lead.strip())
-        # Each item is a question, whether or not it looks like one.
-        bodies = [
-            body if body.rstrip().endswith(("?", "？", ".", "!")) else body.rstrip(" ,;") + "?" for body in bodies
-        ]
-        if frame:
-            return bodies
-        return [lead, *bodies] if lead.rstrip().endswith(("?", "？")) else [f"{lead.strip()} {bodies[0]}", *bodies[1:]]
-    return [text]
+    if len(items) < 2:
+        return None
+    numbered = all(item.number is not None for item in items)
+    if not numbered and not all("?" in item.text for item in items):
+        return None
+    texts = [item.text for item in items]
+    following = text[items[-1].end :]
+    if following.strip():
+        texts[-1] += " " + following
+    return text[: items[0].start], texts
 
 
-def _asked(text: str) -> list[str]:
-    """The parts of a text without a list: sentences that ask, cut inside where they ask twice."""
+def _inline_list_of(text: str) -> tuple[str, list[str]] | None:
+    """Return the text before a list within a text, and its items: "1) … 2) …" or "a) … b) …"; None if there is none."""
+    marks = list(_INLINE_ITEM.finditer(text))
+    labels = [mark["n"] for mark in marks]
+    count = len(labels)
+    if count < 2 or labels not in (list("123456789")[:count], list("abcdefgh")[:count]):
+        return None
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    items = [text[mark.end() : end].strip(" ,;\n") for mark, end in zip(marks, ends, strict=True)]
+    return text[: marks[0].start()], items
+
+
+def _parts_of(text: str) -> list[str]:
+    """Return the parts of a text without a list: its sentences that ask, split where one asks twice."""
     questions: list[str] = []
     background = ""
     for sentence in _sentences(text):
@@ -160,15 +187,17 @@ def _asked(text: str) -> list[str]:
         pieces[0] = f"{background} {_complete(pieces[0])}".strip()
         background = ""
         questions += pieces
-    if background:
-        return [*questions[:-1], f"{questions[-1]} {background}"] if questions else [background]
+    if background and questions:
+        questions[-1] = f"{questions[-1]} {background}"
+    elif background:
+        questions = [background]
     return questions
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Sentences, cut at every question mark; what is in quotation marks is not cut."""
+    """Yield the sentences, cut at every question mark that is not inside quotation marks."""
     ends = {end for _, end in sentences(text)} | {mark.end() for mark in _MARK.finditer(text)} | {len(text)}
-    # A mark without a partner (5" of rope) would hold together all that follows.
+    # With an unpaired quotation mark (5" of rope) nothing after it would be cut, so they are ignored then.
     paired = text.count('"') % 2 == 0 and text.count("“") == text.count("”")
     begin = 0
     for end in sorted(ends):
@@ -181,15 +210,16 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _asks(sentence: str) -> bool:
+    """Return whether a sentence is a question or request, and not a mere tag ("right?")."""
     if _TAG.fullmatch(sentence):
         return False
-    sentence = _unled(sentence)
+    sentence = _without_opening(sentence)
     bare = sentence.rstrip("\"'”’)]*_ ")
     return bare.endswith(("?", "？")) or bool(_ASKS.match(sentence)) or bool(_FIRST.match(sentence))
 
 
 def _pieces(sentence: str) -> list[str]:
-    """A sentence cut before each further question in it."""
+    """Split a sentence before each further question in it."""
     if re.match(r"first(?:ly)?\b", sentence, re.IGNORECASE):
         pieces = _ORDINAL_JOINT.split(sentence)
         if len(pieces) > 1:
@@ -202,42 +232,47 @@ def _pieces(sentence: str) -> list[str]:
     first = _FIRST.search(sentence)
     if first is None:
         return [sentence]
-    cuts: list[tuple[int, int]] = []
+    starts = [0]
+    ends: list[int] = []
     begin = first.start()
     for joint in _JOINT.finditer(sentence, first.end() - 1):
         name = next(key for key in ("both", "comma", "word") if joint[key])
-        preceding = sentence[max(begin, joint.start() - _LOOKED_BACK) : joint.start()]
-        following = sentence[joint.start(name) : joint.start(name) + _LOOKED_BACK]
+        preceding = sentence[max(begin, joint.start() - _WINDOW) : joint.start()]
+        following = sentence[joint.start(name) : joint.start(name) + _WINDOW]
         if _is_joint(preceding, following, name):
-            cuts.append((joint.start(), joint.start(name)))
+            ends.append(joint.start())
             begin = joint.start(name)
-    edges = [0, *(following for _, following in cuts)]
-    ends = [*(preceding for preceding, _ in cuts), len(sentence)]
-    return [sentence[start:end] for start, end in zip(edges, ends, strict=True)]
+            starts.append(begin)
+    ends.append(len(sentence))
+    return [sentence[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def _is_joint(preceding: str, following: str, name: str) -> bool:
-    """Whether what comes after is another question, not a part of the one before it."""
+    """Return whether the text after a joint is another question, not a part of the question before it.
+
+    Args:
+        name: kind of the joint: a group of `_JOINT`.
+    """
     if len(preceding.split()) < 3 or _EMBEDDED.fullmatch(following):
         return False
     question_word = _WH.search(following)
-    # Inside the question before, past its own question word: "decide what is right and what is wrong".
-    inner = [word.group().lower() for word in _WH.finditer(preceding)][1:]
-    if name == "word" and question_word and question_word.group().lower() in inner:
+    # A question word after the first: "How do we decide what is right and what is wrong" is one question.
+    inner_words = [word.group().lower() for word in _WH.finditer(preceding)][1:]
+    if name == "word" and question_word and question_word.group().lower() in inner_words:
         return False
     between = re.search(r"\b(?:between|both)\b(?!.*\band\b)", preceding, re.IGNORECASE)
     return not (between and name != "comma")
 
 
-def _unled(part: str) -> str:
-    """A part without the "and", "also" or "second," that it begins with."""
+def _without_opening(part: str) -> str:
+    """Remove "and", "also" or "second," at the beginning of a part."""
     opening = _OPENING.match(part)
     return part[opening.end() :] if opening else part
 
 
 def _complete(part: str) -> str:
-    """A part as a complete question."""
-    question = _unled(" ".join(part.split())).rstrip(" ,;:–—")
+    """Return a part as a complete question; "" if it has no word."""
+    question = _without_opening(" ".join(part.split())).rstrip(" ,;:–—")
     if not any(char.isalnum() for char in question):
         return ""
     if question[-1] not in ".?!？。！…\"'”’)]*_":

@@ -1,9 +1,8 @@
-"""How far one text is covered by others: by its content words (stemmed), its numbers and its names, letter for letter;
-and which sentences are about which part of a question.
+"""Measure how far texts support a claim (by stemmed words, numbers and names), and which sentences answer which part.
 
-A sentence fits a part by the cosine of their embeddings plus `WORDS_WEIGHT` times the share of the part's content words
-(stemmed) that it has; without an embedder by that share alone. The values are those that
-`turnmark.evaluation.metrics.matching` found for the same question on Compound-QA (docs/measured.md).
+The fit of a sentence with a part of a question is the cosine of their embeddings plus `WORDS_WEIGHT` times the share of
+the part's content words (stemmed) that the sentence has; without an embedder it is that share alone. The values are
+those that `turnmark.evaluation.metrics.matching` found for the same task on Compound-QA (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ def _stems() -> Analyser:
 
 @lru_cache(maxsize=2048)
 def stems(text: str) -> frozenset[str]:
-    """The stemmed words of a text, stop words left out. Kept, since a turn asks for those of a passage many times."""
+    """Return the stemmed words of a text without stop words. Cached, since a turn reads a passage many times."""
     return frozenset(_stems()(text))
 
 
 def coverage(text: str, sources: Iterable[str]) -> float:
-    """Share of the content words of `text` that occur in the sources, 0..1; 1 for a text without content words."""
+    """Return the share of the content words of `text` that occur in the sources, 0..1; 1 if it has no content words."""
     needed = stems(" ".join(content_words(text)))
     if not needed:
         return 1.0
@@ -43,52 +42,59 @@ def coverage(text: str, sources: Iterable[str]) -> float:
 
 
 def covers(sentence: str, sources: Sequence[str], threshold: float) -> bool:
-    """Whether at least `threshold` of a sentence's content words occur in what it cites."""
+    """Return whether at least the share `threshold` of a sentence's content words occurs in the sources."""
     return bool(words(sentence)) and coverage(sentence, sources) >= threshold
 
 
 WORDS_WEIGHT = 0.8
 LEAST_FIT = 0.6
-"""The least fit of a sentence with a part that it is about, if it could be about others."""
+"""Least fit of a sentence with a part that it answers."""
 NEARLY = 0.1
-"""A sentence is about every part that it fits so nearly as well as the one it fits best."""
+"""A sentence answers every part whose fit is at most this much below its best fit."""
 LEAST_WORDS = 0.5
-"""The same without an embedder: a share of the part's content words."""
+"""Least fit without an embedder: a share of the part's content words."""
 
 
 def leaning(parts: Sequence[str]) -> list[str]:
-    """The parts; one without a topic ("And why?") is put behind the one that it leans on."""
+    """Return the parts as questions; a part without a topic ("And why?") gets the question before it in front."""
     questions: list[str] = []
     for part in parts:
-        questions.append(part if content_words(part) or not questions else f"{questions[-1]} {part}")
+        needs_context = bool(questions) and not content_words(part)
+        questions.append(f"{questions[-1]} {part}" if needs_context else part)
     return questions
 
 
 def fit_scores(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
-    """For each part how well each sentence fits it; a part without a topic is read as `leaning` has it."""
+    """Return a row for each part with the fit of each sentence; a part without a topic is completed by `leaning`."""
     questions = leaning(parts)
-    bare = [plain(line) for line in lines]
-    shares = [[coverage(part, [line]) if content_words(part) else 0.0 for line in bare] for part in questions]
-    if embed is None or not bare:
+    texts = [plain(line) for line in lines]
+    shares: list[list[float]] = []
+    for question in questions:
+        if content_words(question):
+            shares.append([coverage(question, [text]) for text in texts])
+        else:
+            shares.append([0.0] * len(texts))
+    if embed is None or not texts:
         return shares
-    vectors = embed([*questions, *bare])
+    vectors = embed([*questions, *texts])
     cosines = vectors[: len(questions)] @ vectors[len(questions) :].T
-    return [
-        [float(cosine) + WORDS_WEIGHT * share for cosine, share in zip(row, share_row, strict=True)]
-        for row, share_row in zip(cosines, shares, strict=True)
-    ]
+    fits: list[list[float]] = []
+    for cosine_row, share_row in zip(cosines, shares, strict=True):
+        row = [float(cosine) + WORDS_WEIGHT * share for cosine, share in zip(cosine_row, share_row, strict=True)]
+        fits.append(row)
+    return fits
 
 
 def about(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[int]]:
-    """For each of several parts the positions of the sentences that are about it; a sentence may be about several."""
+    """Return for each part the positions of the sentences that answer it; a sentence may answer several parts."""
     table = fit_scores(parts, lines, embed)
     threshold = LEAST_WORDS if embed is None else LEAST_FIT
     positions_by_part: list[list[int]] = [[] for _ in parts]
-    for at in range(len(lines)):
-        best = max(row[at] for row in table)
+    for position in range(len(lines)):
+        best = max(row[position] for row in table)
         for row, positions in zip(table, positions_by_part, strict=True):
-            if row[at] >= max(threshold, best - NEARLY):
-                positions.append(at)
+            if row[position] >= max(threshold, best - NEARLY):
+                positions.append(position)
     return positions_by_part
 
 
@@ -105,13 +111,13 @@ _SPELT = re.compile(
 )
 _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.)])\s+")
 _GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-# "One of", "two ways": small numbers in words count what the sentence itself names.
+# Smaller numbers written as words are ignored: "one of", "two ways" only count what the sentence itself lists.
 _LEAST_SPELT = 13
 _NAME = re.compile(r"(?<=[\w,;:'’\"“(-]\s)[A-Z][\w’'-]*\w")
-# Not after a colon or a mark of a list: what begins there begins a sentence.
+# Not after a colon or a list mark, where a sentence begins.
 _RUN = re.compile(r"(?<=[\w,;'’\"“(]\s)[A-Z][\w’'-]*\w(?:\s+[A-Z][\w’'-]*\w)*")
 _CAPITALS = re.compile(r"\b(?:[A-Z]\.?){2,6}")
-# US, TV, AD, II: sources have them in too many other forms.
+# Not checked (US, TV, AD, II), since sources write them in many other forms.
 _SHORT = re.compile(r"[A-Z]{2}")
 _PREFIX, _WITH_PREFIX = 4, 6
 _LONGEST_ACRONYM = 6
@@ -123,13 +129,18 @@ _NOT_NAMES = frozenset(
 
 
 def find_numbers(text: str, spelt: bool = False) -> frozenset[str]:
-    """The numbers of a text, in digits and without separators; `spelt`: those written as words too, however small."""
+    """Return the numbers of a text, in digits and without separators.
+
+    Args:
+        spelt: whether small numbers written as words count too, and digits inside words.
+    """
     body = _GROUPS.sub("", _LIST_MARK.sub("", strip_citations(text)))
     numbers = {_digits(match[1]) for match in _DIGITS.finditer(body)}
-    numbers |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)} if spelt else set()
+    if spelt:
+        numbers |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)}
     for match in _SPELT.finditer(body):
-        low = match[1].lower()
-        value = _SMALL.get(low, _TENS.get(low, 0)) + _SMALL.get((match[2] or "").lower(), 0)
+        word = match[1].lower()
+        value = _SMALL.get(word, _TENS.get(word, 0)) + _SMALL.get((match[2] or "").lower(), 0)
         value *= _SCALES.get((match[3] or "").lower(), 1)
         if spelt or value >= _LEAST_SPELT:
             numbers.add(str(value))
@@ -137,87 +148,110 @@ def find_numbers(text: str, spelt: bool = False) -> frozenset[str]:
 
 
 def _digits(number: str) -> str:
-    integer, _, part = number.replace(",", ".").partition(".")
-    part = part.rstrip("0")
-    return f"{integer.lstrip('0') or '0'}.{part}" if part else integer.lstrip("0") or "0"
+    """Return a number without leading and trailing zeros, with a decimal point."""
+    integer, _, fraction = number.replace(",", ".").partition(".")
+    integer = integer.lstrip("0") or "0"
+    fraction = fraction.rstrip("0")
+    return f"{integer}.{fraction}" if fraction else integer
 
 
 def find_names(text: str) -> frozenset[str]:
-    """The stems of words with a capital letter inside a sentence."""
-    names = (match.group() for match in _NAME.finditer(plain(strip_citations(text))))
-    return frozenset(stem for name in names if name.lower() not in _NOT_NAMES for stem in stems(name))
+    """Return the stems of words with a capital letter inside a sentence."""
+    name_stems: set[str] = set()
+    for match in _NAME.finditer(plain(strip_citations(text))):
+        name = match.group()
+        if name.lower() not in _NOT_NAMES:
+            name_stems |= stems(name)
+    return frozenset(name_stems)
 
 
 def missing_numbers(text: str, sources: Iterable[str]) -> frozenset[str]:
-    """The numbers of a text that none of the sources has, in digits or in words."""
-    needed = find_numbers(text)
-    return needed - frozenset().union(*(find_numbers(source, spelt=True) for source in sources)) if needed else needed
+    """Return the numbers of a text that none of the sources has, in digits or in words."""
+    missing = find_numbers(text)
+    if not missing:
+        return missing
+    for source in sources:
+        missing -= find_numbers(source, spelt=True)
+    return missing
 
 
 def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
-    """The names of a text that none of the sources has."""
-    needed = find_names(text)
-    return needed - frozenset().union(*(stems(source) for source in sources)) if needed else needed
+    """Return the stems of a text's names that none of the sources has."""
+    missing = find_names(text)
+    if not missing:
+        return missing
+    for source in sources:
+        missing -= stems(source)
+    return missing
 
 
 @dataclass(frozen=True)
-class _Named:
-    """What of a source shows whether it has a name, maybe in another form."""
+class _SourceNames:
+    """The features of a source by which a name is recognised in it, also in another form.
+
+    Attributes:
+        prefixes: beginnings of its stems, of `_PREFIX` letters.
+        initials: first letters of its words, in order.
+        acronyms: words in capitals, without dots.
+    """
 
     stems: frozenset[str]
-    beginnings: frozenset[str]
+    prefixes: frozenset[str]
     initials: str
-    capitals: frozenset[str]
+    acronyms: frozenset[str]
 
 
 @lru_cache(maxsize=512)
-def _named(source: str) -> _Named:
+def _names_of(source: str) -> _SourceNames:
     source_stems = stems(source)
-    return _Named(
+    source_words = re.findall(r"\b[a-z]\w*", source.lower())
+    return _SourceNames(
         stems=source_stems,
-        beginnings=frozenset(stem[:_PREFIX] for stem in source_stems),
-        initials="".join(word[0] for word in re.findall(r"\b[a-z]\w*", source.lower()) if word not in _SKIPPED),
-        capitals=frozenset(capitals.replace(".", "") for capitals in _CAPITALS.findall(source)),
+        prefixes=frozenset(stem[:_PREFIX] for stem in source_stems),
+        initials="".join(word[0] for word in source_words if word not in _SKIPPED),
+        acronyms=frozenset(acronym.replace(".", "") for acronym in _CAPITALS.findall(source)),
     )
 
 
 def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
-    """The names of a text that none of the sources has, as spelt.
+    """Return the names of a text that none of the sources has, as spelt.
 
-    A name is a run of words with capital letters inside a sentence, and its last word decides: "Joseph Stalin" is there
-    where Stalin is. Other forms count: "Italian" for Italy, "FDA" for what has these initials, "World Bank" for WB.
-    German has none: it writes every noun with a capital letter.
+    A name is a run of words with capital letters inside a sentence. Its last word decides: "Joseph Stalin" is known if
+    a source has "Stalin". Other forms count: "Italian" for Italy, an acronym for words with these initials, "World
+    Bank" for WB. A German text gives no names, since German writes every noun with a capital letter.
     """
     if len(set(_GERMAN.findall(text))) > 1:
         return ()
-    word_runs = (match.group().split() for match in _RUN.finditer(plain(strip_citations(text))))
-    runs = [[word for word in run if word.lower() not in _NOT_NAMES] for run in word_runs]
-    named_sources = [_named(source) for source in sources]
-    return tuple(
-        " ".join(run)
-        for run in runs
-        if run and not _SHORT.fullmatch(run[-1]) and not any(_has_name(run, source) for source in named_sources)
-    )
+    known = [_names_of(source) for source in sources]
+    unknown: list[str] = []
+    for match in _RUN.finditer(plain(strip_citations(text))):
+        name = [word for word in match.group().split() if word.lower() not in _NOT_NAMES]
+        if not name or _SHORT.fullmatch(name[-1]):
+            continue
+        if not any(_has_name(name, source) for source in known):
+            unknown.append(" ".join(name))
+    return tuple(unknown)
 
 
-def _has_name(run: Sequence[str], source: _Named) -> bool:
-    """Whether a source has the last word of a run, or the run in another form."""
-    name = run[-1]
-    name_stems = stems(name)
-    if name_stems <= source.stems:
+def _has_name(name: Sequence[str], source: _SourceNames) -> bool:
+    """Return whether a source has the last word of a name, or the name in another form.
+
+    Args:
+        name: its words.
+    """
+    last = name[-1]
+    last_stems = stems(last)
+    if last_stems <= source.stems:
         return True
-    if len(name) >= _WITH_PREFIX and any(stem[:_PREFIX] in source.beginnings for stem in name_stems):
+    if len(last) >= _WITH_PREFIX and any(stem[:_PREFIX] in source.prefixes for stem in last_stems):
         return True
-    if (
-        name.isupper()
-        and len(name) <= _LONGEST_ACRONYM
-        and (name.lower() in source.initials or name in source.capitals)
-    ):
+    is_acronym = last.isupper() and len(last) <= _LONGEST_ACRONYM
+    if is_acronym and (last.lower() in source.initials or last in source.acronyms):
         return True
-    return len(run) > 1 and "".join(word[0] for word in run) in source.capitals
+    return len(name) > 1 and "".join(word[0] for word in name) in source.acronyms
 
 
-# --- what a draft claims, and what supports it ---
+# --- claims of a draft, and their support ---
 
 
 if TYPE_CHECKING:
@@ -226,12 +260,14 @@ if TYPE_CHECKING:
 
 
 LEAST_SUPPORT = 0.5
+"""Least share of a claim's content words in the passages that support it."""
 LIKE = 0.7
+"""Least cosine of a claim with a sentence of the passages that support it."""
 
 
 @dataclass
 class Claim:
-    """A sentence or list item of an answer, without marks, and the numbers it cites."""
+    """A sentence or list item of an answer, without marks, and the citation numbers in it."""
 
     text: str
     numbers: list[int]
@@ -241,34 +277,42 @@ _CODE = re.compile(r"^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)[ \t]*$|\Z)
 
 
 def claims_of(text: str) -> list[Claim]:
-    """Every sentence and list item that claims something, with the citations in it or directly after it.
+    """Return every sentence and list item that claims something, with the citations in it or directly after it.
 
-    A heading, code, a question, a line that only leads up to a list, and a sentence that says what is not known claim
-    nothing, unless they cite.
+    Headings, code, questions, lines that only introduce a list, and sentences that say what is not known claim nothing,
+    unless they cite.
     """
     claims: list[Claim] = []
     pieces = pieces_of(_CODE.sub("", text))
-    for at, piece in enumerate(pieces):
-        bare, numbers = strip_citations(piece.text).strip(), cited_numbers(piece.text)
-        if not any(map(str.isalnum, bare)):
+    for position, piece in enumerate(pieces):
+        sentence = strip_citations(piece.text).strip()
+        numbers = cited_numbers(piece.text)
+        if not any(map(str.isalnum, sentence)):  # marks that stand after their sentence
             if claims:
                 claims[-1].numbers += numbers
             continue
-        following = pieces[at + 1].text if at + 1 < len(pieces) else ""
-        leads = bare.rstrip("*_ ").endswith((":", "：")) and ITEM.match(following)
-        if numbers or not (bare.startswith("#") or bare.endswith(("?", "？")) or says_unknown(bare) or leads):
-            claims.append(Claim(without_item_mark(bare), numbers))
+        following = pieces[position + 1].text if position + 1 < len(pieces) else ""
+        if numbers or _claims_something(sentence, following):
+            claims.append(Claim(without_item_mark(sentence), numbers))
     return claims
+
+
+def _claims_something(sentence: str, following: str) -> bool:
+    """Return whether a sentence without citations claims something; `following` is the sentence after it."""
+    if sentence.startswith("#") or sentence.endswith(("?", "？")) or says_unknown(sentence):
+        return False
+    introduces_list = sentence.rstrip("*_ ").endswith((":", "：")) and ITEM.match(following)
+    return not introduces_list
 
 
 @dataclass
 class Sources:
-    """The passages of a turn, as claims are held against them. Nothing is embedded before it is needed.
+    """The passages of a turn, against which claims are checked. Sentences are embedded only when needed.
 
     Args:
         texts: the passages, titles included; the first is `[1]`.
-        question: what was asked: an answer names what the question names, whether or not its passage does. None: where
-            words decide, names do not count, as for the embedded judge, which was measured so.
+        question: the question: an answer may repeat its numbers and names, even if no passage has them. None: the check
+            by words ignores names; the embedded judge was measured so.
     """
 
     texts: Sequence[str]
@@ -277,40 +321,42 @@ class Sources:
     _vectors: dict[int, NDArray[np.float32] | None] = field(default_factory=dict)
 
     def support(self, text: str, numbers: Sequence[int]) -> bool:
-        """Whether passages, by number, support a claim."""
-        valid = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(self.texts)]
+        """Return whether the passages with these numbers support a claim."""
+        valid = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(self.texts)]
         return self._by_words(text, valid) or self._by_likeness(text, valid)
 
     def _by_words(self, text: str, numbers: Sequence[int]) -> bool:
-        cited_texts = [self.texts[n - 1] for n in numbers]
-        asked = [] if self.question is None else [self.question]
-        if not (cited_texts and covers(text, cited_texts, LEAST_SUPPORT)) or missing_numbers(
-            text, [*cited_texts, *asked]
-        ):
+        cited_texts = [self.texts[number - 1] for number in numbers]
+        if not cited_texts or not covers(text, cited_texts, LEAST_SUPPORT):
             return False
-        return self.question is None or not unknown_names(text, [*cited_texts, self.question])
+        if self.question is None:
+            return not missing_numbers(text, cited_texts)
+        known_texts = [*cited_texts, self.question]
+        return not missing_numbers(text, known_texts) and not unknown_names(text, known_texts)
 
     def _by_likeness(self, text: str, numbers: Sequence[int]) -> bool:
-        cited_texts = [self.texts[n - 1] for n in numbers]
+        cited_texts = [self.texts[number - 1] for number in numbers]
         if self.embed is None or not cited_texts or not words(text):
             return False
         unknown = missing_numbers(text, cited_texts) or missing_names(text, cited_texts)
         return not unknown and self.likeness(text, numbers) >= LIKE
 
     def likeness(self, text: str, numbers: Sequence[int]) -> float:
-        """The best cosine of a claim with a sentence of these passages; 0 without an embedder."""
+        """Return the best cosine of a claim with a sentence of these passages; 0 without an embedder."""
         if self.embed is None:
             return 0.0
-        sources = [vectors for n in numbers if (vectors := self._sentences(n)) is not None]
-        if not sources:
+        sentence_vectors = [self._sentence_vectors(number) for number in numbers]
+        known_vectors = [vectors for vectors in sentence_vectors if vectors is not None]
+        if not known_vectors:
             return 0.0
         claim = self.embed([plain(text)])[0]
-        return max(float((vectors @ claim).max()) for vectors in sources)
+        return max(float((vectors @ claim).max()) for vectors in known_vectors)
 
-    def _sentences(self, n: int) -> NDArray[np.float32] | None:
-        """The vectors of a passage's sentences; None where it has none."""
-        if n not in self._vectors:
-            text = self.texts[n - 1]
-            parts = [part for start, end in sentences(text) if words(part := plain(text[start:end]))]
-            self._vectors[n] = self.embed(parts) if self.embed is not None and parts else None
-        return self._vectors[n]
+    def _sentence_vectors(self, number: int) -> NDArray[np.float32] | None:
+        """Return the vectors of a passage's sentences, a row each; None without sentences or an embedder."""
+        if number not in self._vectors:
+            text = self.texts[number - 1]
+            plain_sentences = [plain(text[start:end]) for start, end in sentences(text)]
+            plain_sentences = [sentence for sentence in plain_sentences if words(sentence)]
+            self._vectors[number] = self.embed(plain_sentences) if self.embed and plain_sentences else None
+        return self._vectors[number]

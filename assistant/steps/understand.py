@@ -1,10 +1,10 @@
-"""What a message asks for, by rules: a courtesy, a request to revise, or questions, which may lean on earlier turns.
+"""The understand step by rules: is a message a courtesy, a request to revise, or questions, and do these need context?
 
-A question that leans is rewritten by carrying over the topic: the terms of the last question, and behind them what
-that one carried over itself, if it leaned. Whether it leans is decided by what is found with the topic and without it,
-unless it refers back by its words: so a new topic takes over as soon as it is found. This is historical
-query expansion (HQE, TREC CAsT) in its smallest form; the raw message is always searched too, so a wrong guess can
-add passages but never lose the ones the message itself finds.
+A message leans on earlier messages if it cannot be understood without them. It is then rewritten with the topic: the
+terms of the last question, and after them those that were carried over to that question. A message leans if its words
+refer back, or if the search finds clearly more with the topic than without; so a new topic takes over as soon as its
+passages are found. This is a minimal historical query expansion (HQE, TREC CAsT). The raw message is always searched
+too, so a wrong guess may add passages but never lose those that the message finds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from turnmark.corpora.text import content_words, words
 from turnmark.corpora.types import Message
 
 MAX_TOPIC_TERMS, LONGEST_NAME = 6, 3
-"""Terms of a topic; and of one that can take the place of a pronoun."""
+"""Most terms of a topic, and of a topic that may replace a pronoun."""
 
 _PROCEDURE = re.compile(
     r"\bhow (do|can|should|would|could|might) (i|we|you|one|they|people|somebody|someone)\b|\bhow to\b"
@@ -47,7 +47,7 @@ _NO_PROCEDURE = re.compile(
     re.IGNORECASE,
 )
 
-# Refers back whatever else the message says; "this week" and "that time" do not.
+# Words that refer back; "this week" and "that time" do not.
 _ANAPHOR = re.compile(
     r"\b(it|its|they|them|their|theirs|he|him|his|she|her|hers|former|latter|(this|that|these|those)(?! (week|month|"
     r"year|time|day|morning|evening|season|summer|winter|spring|autumn|century|decade)\b))\b",
@@ -61,7 +61,7 @@ _CONTINUES = re.compile(
     re.IGNORECASE,
 )
 
-# Words that frame a request and say nothing of its topic.
+# Words that frame a request and say nothing about its topic.
 _FRAME = frozenset(
     """make makes making made do does doing did get gets getting go going use used using want need needs know think mean
     means work works take takes find look give help explain describe list show happen happens difference different
@@ -71,18 +71,19 @@ _FRAME = frozenset(
 
 
 MOST_PARTS = 8
+"""Most parts of a message; further ones are joined to the last."""
 
 Nearest = Callable[[Sequence[str]], Sequence[float]]
-"""Texts -> the cosine of each with the passage nearest to it; empty: that is not known."""
+"""A function from texts to the cosine of each with its nearest passage; its result is empty if there are no cosines."""
 
 
 def not_known(texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG001
-    """A `Nearest` where nothing can be searched by cosine."""
+    """A `Nearest` without cosines."""
     return ()
 
 
 class UnderstandByRules:
-    """What a message asks for, by rules."""
+    """Understand step without a model."""
 
     name = "understand"
 
@@ -91,12 +92,11 @@ class UnderstandByRules:
 
 
 def understand(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> Understanding:
-    """The understand step by rules.
+    """Understand a message by rules.
 
     Args:
-        history: the turns before, oldest first.
-        message: what the user says now.
-        nearest: how near the passages are; where that is not known, a message of few words leans.
+        history: the messages before, oldest first.
+        nearest: cosines with the nearest passages; without them a message of few words leans.
     """
     message = message.strip()
     if is_conversational(message):
@@ -105,24 +105,26 @@ def understand(history: Sequence[Message], message: str, nearest: Nearest = not_
         return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
     carried, rewrite = with_topic(history, message, nearest)
     parts = _at_most(split_questions(message))
-    complete = _complete(parts, history if carried else (), nearest) if len(parts) > 1 else (rewrite,)
+    is_compound = len(parts) > 1
     return Understanding(
         standalone=not carried,
         rewrite=rewrite,
-        sub_questions=complete,
-        asked=parts if len(parts) > 1 else (),
+        sub_questions=_complete(parts, history if carried else (), nearest) if is_compound else (rewrite,),
+        asked=parts if is_compound else (),
         wants_procedure=wants_procedure(message),
         topic=carried,
     )
 
 
 def _at_most(parts: Sequence[str]) -> tuple[str, ...]:
-    """Parts beyond the eighth stay with it: what was asked is not lost."""
-    return (*parts[: MOST_PARTS - 1], " ".join(parts[MOST_PARTS - 1 :])) if len(parts) > MOST_PARTS else tuple(parts)
+    """Join the parts beyond `MOST_PARTS` to the last one, so that no question is lost."""
+    if len(parts) <= MOST_PARTS:
+        return tuple(parts)
+    return (*parts[: MOST_PARTS - 1], " ".join(parts[MOST_PARTS - 1 :]))
 
 
 def _complete(parts: Sequence[str], history: Sequence[Message], nearest: Nearest) -> tuple[str, ...]:
-    """The parts of a message, each that leans on what was said before it with that carried over."""
+    """Return the parts of a message; one that leans on earlier messages or parts gets their topic."""
     complete: list[str] = []
     context = list(history)
     for part in parts:
@@ -134,58 +136,61 @@ def _complete(parts: Sequence[str], history: Sequence[Message], nearest: Nearest
 
 
 def with_topic(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> tuple[tuple[str, ...], str]:
-    """The terms of the conversation's topic that a message leans on and does not name itself, and the message with
-    them; none, and the message as it is, if it leans on nothing."""
+    """Return the terms of the topic that are carried over to a message, and the message with them.
+
+    Without terms and unchanged if the message does not lean, or names all terms itself.
+    """
     return _with(topic_terms(history, nearest), history, message, nearest)
 
 
 def _with(
     topic: Sequence[str], history: Sequence[Message], message: str, nearest: Nearest
 ) -> tuple[tuple[str, ...], str]:
-    own_words = set(words(message))
-    terms = tuple(term for term in topic if term.lower() not in own_words)
+    message_words = set(words(message))
+    terms = tuple(term for term in topic if term.lower() not in message_words)
     if not terms or not leans(message, topic, nearest):
         return (), message
     return terms, carry_over(message, terms, history)
 
 
 def wants_procedure(message: str) -> bool:
-    """Whether a message asks how something is done, so that steps are wanted."""
+    """Return whether a message asks how something is done, so that steps are wanted."""
     if _SURELY_PROCEDURE.search(message):
         return True
     return bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
 
 
 def stands_alone(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> bool:
-    """Whether a message can be understood without the turns before it; see `leans`."""
+    """Return whether a message can be understood without the messages before it; see `leans`."""
     return not with_topic(history, message, nearest)[0]
 
 
 BETTER, ENOUGH, TERM = 0.15, 0.75, 0.07
-"""A message for which more is found behind the topic leans on it if the cosine is more by the first, or if it says and
-finds too little by itself: its own cosine, and for each of its terms the third, come to less than the second. Chosen on
-labels for MTRAG's later turns, MTRAG's retrieval and the tuning halves of the conversations (docs/measured.md)."""
+"""When a message leans, by the cosines of its nearest passage with the topic in front and without it. The first must be
+higher: by more than `BETTER`, or at all if the cosine without the topic plus `TERM` for each of the message's terms is
+below `ENOUGH`. Chosen on labels for MTRAG's later turns, MTRAG's retrieval and the tuning halves of the conversations
+(docs/measured.md)."""
 LITTLE = 3
-"""Terms from which a message can be understood alone, where no cosine is known."""
+"""Without cosines, least number of terms of a message that does not lean."""
 
 
 def leans(message: str, topic: Sequence[str], nearest: Nearest = not_known) -> bool:
-    """Whether a message leans on the topic of what was said before it.
+    """Return whether a message needs the topic of the conversation to be understood.
 
-    It does if it refers back. Else it is looked for as it is and behind the topic, and the better found wins.
+    It does if its words refer back, or if the search finds more with the topic (see `BETTER`).
     """
     if refers_back(message):
         return True
-    terms = len(_terms(message))
+    term_count = len(_terms(message))
     cosines = nearest([message, f"{' '.join(topic)} {message}"])
     if not cosines:
-        return terms < LITTLE
-    alone, behind_topic = cosines
-    too_little = alone + TERM * terms < ENOUGH
-    return behind_topic > alone and (too_little or behind_topic > alone + BETTER)
+        return term_count < LITTLE
+    alone, with_topic_terms = cosines
+    too_little = alone + TERM * term_count < ENOUGH
+    return with_topic_terms > alone and (too_little or with_topic_terms > alone + BETTER)
 
 
-# "Is it safe to …", "how long does it take to …": the pronoun means nothing.
+# An expletive "it", which refers to nothing: "is it safe to …", "how long does it take to …".
 _EXPLETIVE = re.compile(
     r"\b(?:is|was|isn't|would|will|does|can|has|be|make|makes|takes?) it (?:\w+ ){0,3}(?:to|that|for)\b"
     r"|\bit(?:'s| is| was) (?:\w+ ){1,3}(?:to|that)\b",
@@ -193,13 +198,13 @@ _EXPLETIVE = re.compile(
 )
 _CLAUSE = re.compile(r"[,.;:?!]|\b(?:and|as|so|if|because|that|when)\b")
 OWN_TERMS = 4
-"""Content words of a message before a pronoun, or behind "and …", from which it names itself what it speaks of."""
+"""Least content words before a pronoun, or after "and …", with which a message names its own topic."""
 
 
 def refers_back(message: str) -> bool:
-    """Whether a message points at something that was said before it, by a pronoun or as its continuation.
+    """Return whether a message refers to earlier messages, by a pronoun or as their continuation ("and how …").
 
-    A pronoun that means nothing ("is it safe to …"), or for what the message names before it, does not.
+    An expletive pronoun ("is it safe to …"), or one that refers to words before it in the message, does not count.
     """
     text = _EXPLETIVE.sub(" ", message)
     if _CONTINUES.search(text) and len(_terms(text)) < OWN_TERMS:
@@ -208,9 +213,11 @@ def refers_back(message: str) -> bool:
 
 
 def _names_its_own(preceding: str) -> bool:
-    """Whether the part of a message before a pronoun names what the pronoun may mean."""
-    earlier = any(len(_terms(clause)) > 1 for clause in _CLAUSE.split(preceding)[:-1])
-    return earlier or len(_terms(preceding)) >= OWN_TERMS
+    """Return whether the text of a message before a pronoun names what the pronoun may refer to."""
+    earlier_clauses = _CLAUSE.split(preceding)[:-1]
+    if any(len(_terms(clause)) > 1 for clause in earlier_clauses):
+        return True
+    return len(_terms(preceding)) >= OWN_TERMS
 
 
 _ASKS = re.compile(
@@ -222,40 +229,42 @@ _ASKS = re.compile(
 
 
 def may_stand(message: str) -> bool:
-    """Whether a message that says little may be complete, about two things at least: "How old is the
-    moon?" """
+    """Return whether a short question may be complete in itself: it has at least two terms ("How old is the moon?")."""
     return not refers_back(message) and bool(_ASKS.match(message)) and len(_terms(message)) > 1
 
 
 def topic_terms(history: Sequence[Message], nearest: Nearest = not_known) -> tuple[str, ...]:
-    """What the last exchange was about: the terms of its question, as it spells them, and if that leaned on what was
-    said before it, the terms carried over to it.
+    """Return the topic of the last question: its terms, as it spells them, then the terms carried over to it.
 
-    Courtesies, revisions, and questions that were answered by "I don't know", give no topic while there are others.
+    Courtesies, revisions, and questions that were answered by "I don't know" are skipped if there are other questions.
     """
-    asked = [at for at, turn in enumerate(history) if turn.role == "user"]
+    user_positions = [position for position, message in enumerate(history) if message.role == "user"]
+    answered = [position for position in user_positions if _gives_topic(history, position)]
     topic: tuple[str, ...] = ()
-    for at in [at for at in asked if _gives_topic(history, at)] or asked:
-        question = history[at].content
-        carried, _ = _with(topic, history[:at], question, nearest)
+    for position in answered or user_positions:
+        question = history[position].content
+        carried, _ = _with(topic, history[:position], question, nearest)
         terms = (*_terms(question), *carried)
         topic = terms[:MAX_TOPIC_TERMS] or topic
     return topic
 
 
-def _gives_topic(history: Sequence[Message], at: int) -> bool:
-    """Whether a message asked something that was answered."""
-    question = history[at].content
-    reply = history[at + 1] if at + 1 < len(history) else None
-    unknown = reply is not None and reply.role == "assistant" and says_unknown(reply.content)
-    return not (unknown or is_conversational(question) or edit_request(question))
+def _gives_topic(history: Sequence[Message], position: int) -> bool:
+    """Return whether a message is a question, and was not answered by "I don't know"."""
+    question = history[position].content
+    if position + 1 < len(history):
+        reply = history[position + 1]
+        if reply.role == "assistant" and says_unknown(reply.content):
+            return False
+    return not is_conversational(question) and not edit_request(question)
 
 
 def carry_over(message: str, topic: Sequence[str], history: Sequence[Message]) -> str:
-    """The message with the topic put in: for its first pronoun if the topic is a short name, else in parentheses.
+    """Insert a topic into a message: in place of its first pronoun if the topic is a short name, else in parentheses.
 
     Args:
-        history: where words of a name stand one behind the other.
+        topic: its terms.
+        history: shows whether the terms are a name: words that follow each other.
 
     >>> carry_over("And how much cheese does it take?", ["Älplermagronen"], ())
     'And how much cheese does Älplermagronen take?'
@@ -273,12 +282,14 @@ def carry_over(message: str, topic: Sequence[str], history: Sequence[Message]) -
 
 
 def _is_name(phrase: str, history: Sequence[Message]) -> bool:
-    """Whether a phrase is a word, or words that somebody put one behind the other."""
-    return " " not in phrase or any(phrase.lower() in " ".join(turn.content.lower().split()) for turn in history)
+    """Return whether a phrase is a single word, or occurs word for word in the conversation."""
+    if " " not in phrase:
+        return True
+    return any(phrase.lower() in " ".join(message.content.lower().split()) for message in history)
 
 
 def _terms(text: str) -> list[str]:
-    """Content words of a text that say what it is about, spelt as in the text, in order."""
+    """Return the content words of a text that say what it is about, spelt as in the text, in order."""
     terms = {word for word in content_words(text) if word not in _FRAME}
     spelt: dict[str, str] = {}
     for match in re.finditer(r"[\w'’.-]*\w", text):

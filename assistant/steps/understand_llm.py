@@ -1,13 +1,15 @@
-"""The understand step with a language model: kind, rewrite, parts and search phrases in one structured call
-(`Understand`), or for a small model a question and phrases in plain text (`Condense`); and the query mode `minimal`,
-whose rewrite is that of MTRAG (section 5.2 and appendix C.1). None replaces the raw message; if nothing usable comes,
-rules understand.
+"""The understand step with a language model.
+
+`Understand` asks a large model for kind, rewrite, parts and search phrases in one structured call; `Condense` asks a
+small model for a question and search phrases in plain text. The query mode `minimal` has MTRAG's rewrite (section 5.2
+and appendix C.1). The raw message is searched in each case, and rules take over if a model gives nothing usable.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,40 +25,42 @@ from turnmark.assistant.steps.history import SPEAKER, asked_back, last_turns_wit
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Understanding, Usage
+from turnmark.assistant.types import Kind, Understanding, Usage
 from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import titles_of
 
 MOST_PHRASES = 4
+"""Most search phrases of a part."""
 MOST_TITLES, TITLES_TOKENS, LONGEST_TITLE = 60, 800, 30
-"""Titles of documents that are shown, tokens of all of them, and of each."""
+"""Most titles of documents in a prompt, most tokens of all of them, and of each."""
 TURNS, LONGEST_TURN = 4, 50
-"""Earlier messages that a small model is shown, and words of each."""
+"""Most earlier messages that a small model is shown, and most words of each."""
 REPLY_TOKENS, LONGEST_PHRASE = 96, 12
+"""Most tokens of a small model's reply, and most words of a search phrase in it."""
 _SEARCH = re.compile(r"^\W*search\w*(?: phrases?)?\W*:", re.IGNORECASE)
 LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
 LONGEST_GROWTH, GROWTH_ALLOWED = 3, 25
-"""A rewrite puts in what is missing: one of more than three times the message's words, and 25, has drifted from it."""
+"""A rewrite has drifted from its message if it has more than three times its words plus 25."""
 MINIMAL, MINIMAL_SECONDS = "minimal", 20.0
-"""The query mode that asks a language model; and how long for the rewrite of one message."""
+"""Name of the query mode that asks a language model for a rewrite, and seconds for the rewrite of one message."""
 
 
 def has_drifted(reworded: str, message: str) -> bool:
-    """Whether another wording of a message is so much longer that it is no longer the message."""
+    """Return whether a rewrite is so much longer than the message that it says something else."""
     return len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED
 
 
 class AskedPart(BaseModel):
-    """A question of a message, and what to search for in the words of documents."""
+    """A question of a message, with search phrases in the words of documents."""
 
     question: Annotated[str, short_text(500)]
     search: Annotated[list[str], at_most(MOST_PHRASES)] = Field(default_factory=list)
 
 
 class UnderstandReply(BaseModel):
-    """What the prompt `understand` asks for."""
+    """The reply that the prompt `understand` asks for."""
 
     kind: Annotated[
         Literal["question", "conversational", "revision"],
@@ -68,8 +72,9 @@ class UnderstandReply(BaseModel):
 
 
 class Understand:
-    """Kind, rewrite, parts and phrases by one call, on first messages too. A plain courtesy costs none, unless it may
-    answer a question back.
+    """Understand step for a large model: kind, rewrite, parts and search phrases by one call.
+
+    A plain courtesy takes no call, unless it may answer a question of the assistant.
     """
 
     name = "understand"
@@ -100,82 +105,91 @@ def understand_prompt(
     titles: Sequence[str] = (),
     prompts: Path | None = None,
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
-    """The messages that `Understand` sends, of a long conversation the last turns that fit; and what was left out.
+    """Return the messages that `Understand` sends, with the last messages of the conversation that fit, and notes.
 
     Args:
-        titles: of all documents, most telling first; so many of them are shown that phrases are in their words.
+        titles: titles of all documents, most informative first, which show the model the documents' words.
     """
     template = load_prompt("understand", prompts)
-    # A reply has twice `STRUCTURED_TOKENS`, and twice that if it is cut and asked for again.
+    # The limit of a reply is twice `STRUCTURED_TOKENS`, and doubles once if the reply is cut.
     room = room_beside(generator, template, message, reply=4 * STRUCTURED_TOKENS)
-    listed = _listed(titles, min(TITLES_TOKENS, room // 4))
-    shown = template.quote(" · ".join(listed)) if listed else ""
-    earlier, left_out = last_turns_within(history, room - count_tokens(shown), template.quote)
-    notes = [
-        f"{left_out} of {len(history)} earlier messages were left out when the question was read: "
-        "the model's context is full"
-    ]
-    no_turns = "(not shown: there is no room)" if history else "(none: this is the first message)"
+    shown_titles = _first_titles(titles, min(TITLES_TOKENS, room // 4))
+    titles_text = template.quote(" · ".join(shown_titles)) if shown_titles else ""
+    earlier, left_out = last_turns_within(history, room - count_tokens(titles_text), template.quote)
+    notes: list[str] = []
+    if left_out:
+        notes.append(
+            f"{left_out} of {len(history)} earlier messages were left out when the question was read: "
+            "the model's context is full"
+        )
+    no_messages = "(not shown: there is no room)" if history else "(none: this is the first message)"
     messages = template.render(
-        titles=shown,
-        share=f"{len(listed)} of {len(titles)}" if len(listed) < len(titles) else "all",
-        history=earlier or no_turns,
+        titles=titles_text,
+        share=f"{len(shown_titles)} of {len(titles)}" if len(shown_titles) < len(titles) else "all",
+        history=earlier or no_messages,
         message=message,
     )
-    return messages, notes if left_out else []
+    return messages, notes
 
 
-def _listed(titles: Sequence[str], tokens: int) -> list[str]:
-    """The first titles within so many tokens, each on a line."""
-    listed = [shorten(_line(title), LONGEST_TITLE) for title in titles[:MOST_TITLES]]
-    while listed and count_tokens(" · ".join(listed)) > tokens:
-        del listed[-1]
-    return listed
+def _first_titles(titles: Sequence[str], tokens: int) -> list[str]:
+    """Return the first titles that fit into `tokens`, each on one line."""
+    first = [shorten(_line(title), LONGEST_TITLE) for title in titles[:MOST_TITLES]]
+    while first and count_tokens(" · ".join(first)) > tokens:
+        del first[-1]
+    return first
 
 
 def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:
-    """The reply as a record: what cannot be a part, or has drifted from the message, is left out.
+    """Convert a model's reply; empty parts, and rewrites and parts that have drifted from the message, are left out.
 
     Args:
-        answered: there is an answer that could be revised.
+        answered: whether there is an answer that could be revised.
     """
     rewrite = " ".join(reply.rewrite.split())
     if not reply.leans or not rewrite or has_drifted(rewrite, message):
         rewrite = message
-    parts = [
-        part for part in reply.parts[:MOST_PARTS] if part.question.strip() and not has_drifted(part.question, message)
-    ]
-    phrases = {_line(part.question): tuple(filter(None, map(_line, part.search[:MOST_PHRASES]))) for part in parts}
-    texts = list(phrases)
-    all_phrases = tuple(dict.fromkeys(phrase for texts_of_part in phrases.values() for phrase in texts_of_part))
+    phrases: dict[str, tuple[str, ...]] = {}  # question -> its search phrases
+    for part in reply.parts[:MOST_PARTS]:
+        if part.question.strip() and not has_drifted(part.question, message):
+            phrases[_line(part.question)] = tuple(filter(None, map(_line, part.search[:MOST_PHRASES])))
+    questions = tuple(phrases)
     revises = reply.kind == "revision" and answered
-    if len(texts) < 2 or revises:
+    if len(questions) > 1 and not revises:
         return Understanding(
-            kind="revision" if revises else "conversational" if reply.kind == "conversational" else "question",
             standalone=rewrite == message,
             rewrite=rewrite,
-            sub_questions=(message,) if revises else tuple(texts) or (rewrite,),
-            phrases=(all_phrases,) if all_phrases else (),
+            sub_questions=questions,
+            phrases=tuple(phrases.values()),
             wants_procedure=wants_procedure(message),
         )
+    kind: Kind = "question"
+    if revises:
+        kind = "revision"
+        questions = (message,)
+    elif reply.kind == "conversational":
+        kind = "conversational"
+    all_phrases = tuple(dict.fromkeys(chain.from_iterable(phrases.values())))
     return Understanding(
+        kind=kind,
         standalone=rewrite == message,
         rewrite=rewrite,
-        sub_questions=tuple(texts),
-        phrases=tuple(phrases[text] for text in texts),
+        sub_questions=questions or (rewrite,),
+        phrases=(all_phrases,) if all_phrases else (),
         wants_procedure=wants_procedure(message),
     )
 
 
 def _line(text: str) -> str:
+    """Put a text on one line."""
     return " ".join(text.split())
 
 
 class Condense:
-    """Rules; and in one call of a small model the message as a complete question, and search phrases for it.
+    """Understand step for a small model: rules; and by one call a complete question and search phrases.
 
     On 44 turns in newcomers' words the first six passages hold all key facts in .73 without its phrases, in .91 with
-    them (docs/measured.md). Its question chooses sentences worse than what rules carry over, so it joins the search.
+    them (docs/measured.md). Its question selects sentences worse than a rewrite by rules, so it only serves the search.
     """
 
     name = "understand"
@@ -210,7 +224,7 @@ class Condense:
 
 
 def read_condensed(text: str) -> tuple[str, tuple[str, ...]]:
-    """The question and the search phrases that a small model wrote, however it laid them out.
+    """Parse the question and the search phrases that a small model wrote, in whatever layout.
 
     >>> read_condensed("Question: How old is it?\\nSearch: age of the lamp; built in")
     ('How old is it?', ('age of the lamp', 'built in'))
@@ -218,27 +232,35 @@ def read_condensed(text: str) -> tuple[str, tuple[str, ...]]:
     question = ""
     phrases: tuple[str, ...] = ()
     for line in filter(str.strip, without_thinking(text).strip().splitlines()):
-        if match := _SEARCH.match(line):
-            found = (strip_citations(phrase).strip(" \t\"'“”`*.") for phrase in re.split(r"[;,]", line[match.end() :]))
-            phrases = tuple(phrase for phrase in dict.fromkeys(found) if 0 < len(words(phrase)) <= LONGEST_PHRASE)
+        label = _SEARCH.match(line)
+        if label:
+            phrases = _phrases_in(line[label.end() :])
         elif not question:
             question = strip_citations(LABEL.sub("", line)).strip(" \t\"'“”`*")
     return question, phrases[:MOST_PHRASES]
 
 
+def _phrases_in(text: str) -> tuple[str, ...]:
+    """Return the different phrases of a list separated by ";" or ","; empty and long ones are left out."""
+    phrases = [strip_citations(phrase).strip(" \t\"'“”`*.") for phrase in re.split(r"[;,]", text)]
+    return tuple(phrase for phrase in dict.fromkeys(phrases) if 0 < len(words(phrase)) <= LONGEST_PHRASE)
+
+
 def _usable(question: str, turn: Turn) -> bool:
-    """Whether a rewrite is one: not empty, not drifted from the message, complete in itself, no earlier message."""
+    """Return whether a small model's question is not empty, drifted, dependent on context or an earlier message."""
     if not words(question) or has_drifted(question, turn.message) or refers_back(question):
         return False
-    return all(words(question) != words(strip_citations(past.content)) for past in turn.history)
+    return all(words(question) != words(strip_citations(earlier.content)) for earlier in turn.history)
 
 
 def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
-    """The last turns, a line each, long ones cut."""
+    """Format the last messages, one a line; long ones are cut."""
     lines = []
     for turn in history[-TURNS:]:
-        shown = strip_citations(turn.content).split()
-        text = " ".join(shown[:LONGEST_TURN]) + (" …" if len(shown) > LONGEST_TURN else "")
+        tokens = strip_citations(turn.content).split()
+        text = " ".join(tokens[:LONGEST_TURN])
+        if len(tokens) > LONGEST_TURN:
+            text += " …"
         lines.append(quote(escape_marks(f"{SPEAKER[turn.role]}: {text}")))
     return "\n".join(lines)
 
@@ -247,19 +269,21 @@ def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_l
 
 
 class Rewrites(Record):
-    """What came of asking for a rewrite."""
+    """The result of asking a model for a rewrite."""
 
-    variants: Mapping[str, str] = Field(default_factory=dict, description="name -> text, on one line, never empty")
+    variants: Mapping[str, str] = Field(
+        default_factory=dict, description="name of the query mode -> rewrite, on one line, never empty"
+    )
     left_out: Mapping[str, str] = Field(
         default_factory=dict,
-        description="name -> why it did not come: a `FailureKind`, `too_long`, `drifted` or `empty`",
+        description="name of the query mode -> why there is none: a `FailureKind`, `too_long`, `drifted` or `empty`",
     )
     usage: Usage = Usage()
-    notes: tuple[str, ...] = Field(default=(), description="for the person: what went wrong, or was left out")
+    notes: tuple[str, ...] = Field(default=(), description="notes for the person on what failed or was left out")
 
 
 def _read_class(value: object) -> object:
-    """`standalone` or `non-standalone`, however a model spells it; what is neither is left to be refused."""
+    """Normalise a model's spelling of `standalone` or `non-standalone`; other values stay, to be refused."""
     if isinstance(value, str):
         letters = re.sub(r"[^a-z]", "", value.lower())
         return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(letters, value)
@@ -267,7 +291,7 @@ def _read_class(value: object) -> object:
 
 
 class RewriteReply(BaseModel):
-    """The object of MTRAG's protocol (appendix C.1): the class of a message, and the message reworded."""
+    """The reply of MTRAG's protocol (appendix C.1): the class of a message, and the message reworded."""
 
     kind: Annotated[Literal["standalone", "non-standalone"], BeforeValidator(_read_class)] = Field(
         validation_alias="class"
@@ -276,7 +300,7 @@ class RewriteReply(BaseModel):
 
 
 def minimal(generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None) -> Rewrites:
-    """The message reworded so that it needs no conversation. No call without earlier turns, or if nothing is asked."""
+    """Ask a model to reword a message so that it needs no context; no call for a first message or a courtesy."""
     if not history or is_conversational(message):
         return Rewrites()
     request = rewrite_prompt(generator, history, message, prompts)
@@ -298,6 +322,7 @@ def minimal(generator: Generator, history: Sequence[Message], message: str, prom
 
 
 def _without(failure: str, reason: str, usage: Usage | None = None) -> Rewrites:
+    """Return a result without a rewrite, and with a note on the reason."""
     note = f"{MINIMAL}: searched as typed: {reason}"
     return Rewrites(left_out={MINIMAL: failure}, usage=usage or Usage(), notes=(note,))
 
@@ -305,11 +330,11 @@ def _without(failure: str, reason: str, usage: Usage | None = None) -> Rewrites:
 def rewrite_prompt(
     generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
 ) -> tuple[Messages, tuple[str, ...]] | None:
-    """The messages that ask for another wording, and which earlier turns were left out, if any.
+    """Return the messages that ask for a rewrite, and notes on earlier messages that were left out.
 
     None if the message leaves no room for the reply.
     """
-    # Room for a reply that is cut once and asked for again, and for one repair.
+    # Room for a reply, for one of twice the limit if it is cut, and for the request to repair it.
     room = generator.context_tokens - 3 * STRUCTURED_TOKENS
     fitted = fit_prompt(load_prompt("rewrite", prompts), room, {}, (), history, {"message": message}, message)
     return None if fitted is None else (fitted.messages, fitted.notes)

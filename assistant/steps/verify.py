@@ -1,4 +1,4 @@
-"""The verify step: marks that point at nothing go; what no passage supports is marked, never cut and never replaced."""
+"""The verify step: removes marks that point at nothing, and reports unsupported sentences, which stay in the answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){MARK.pattern}(?P<after>(?:[ \t]+
 
 
 class Verify:
-    """Checks by shared words, numbers, names and embeddings."""
+    """Verify step: checks an answer by words, numbers, names and embeddings."""
 
     name = "verify"
 
@@ -34,63 +34,73 @@ class Verify:
             parts = [SubQuestion(text=text, answered=True) for text in questions]
         else:
             parts = judge_parts(questions, answers, draft.text, turn.embed)
-        update = {
-            "parts_answered": sum(part.answered for part in parts) / len(parts),
-            "procedure_valid": procedure_valid(draft.procedure) if turn.understanding.wants_procedure else None,
-            "repaired": repaired,
-        }
+        valid = procedure_valid(draft.procedure) if turn.understanding.wants_procedure else None
+        answered_share = sum(part.answered for part in parts) / len(parts)
+        update = {"parts_answered": answered_share, "procedure_valid": valid, "repaired": repaired}
         turn.settle(draft, checks.model_copy(update=update), parts)
 
 
 def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
-    """The draft without marks that point at nothing; and whether there were any."""
+    """Remove citation numbers above `sources` from a draft; returns the draft and whether there were any."""
     repaired = False
 
-    def good(match: re.Match[str]) -> str:
+    def without_dead_numbers(match: re.Match[str]) -> str:
         nonlocal repaired
         numbers = cited_numbers(match.group())
-        if all(1 <= n <= sources for n in numbers):
+        valid = _valid_numbers(numbers, sources)
+        if len(valid) == len(numbers):
             return match.group()
         repaired = True
-        valid = "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
-        return f"{match['before']}{valid}{match['after']}" if valid else ""
+        if not valid:
+            return ""
+        marks = "".join(f"[{number}]" for number in dict.fromkeys(valid))
+        return f"{match['before']}{marks}{match['after']}"
 
-    pieces = enumerate(CODE.split(draft.text))
-    text = "".join(piece if at % 2 else _SPACED_MARK.sub(good, piece) for at, piece in pieces)
-    steps = tuple(
-        step.model_copy(update={"citations": tuple(n for n in step.citations if 1 <= n <= sources)})
-        for step in draft.procedure
-    )
-    return draft.model_copy(update={"text": text, "procedure": steps}), repaired
+    pieces = CODE.split(draft.text)  # text and code in turn
+    for position in range(0, len(pieces), 2):
+        pieces[position] = _SPACED_MARK.sub(without_dead_numbers, pieces[position])
+    steps: list[ProcedureStep] = []
+    for step in draft.procedure:
+        citations = tuple(_valid_numbers(step.citations, sources))
+        steps.append(step.model_copy(update={"citations": citations}))
+    return draft.model_copy(update={"text": "".join(pieces), "procedure": tuple(steps)}), repaired
+
+
+def _valid_numbers(numbers: Sequence[int], sources: int) -> list[int]:
+    return [number for number in numbers if 1 <= number <= sources]
 
 
 def check_claims(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | None) -> Checks:
-    """What of an answer is supported by the passages that it cites; and what no passage supports.
+    """Check the claims of an answer against the passages that they cite, and find those that no passage supports.
 
-    A claim without a mark may rest on any of them.
+    A claim without a mark may be supported by any passage.
 
     Args:
-        question: an answer names what the question names, whether or not its passage does.
+        question: the answer may repeat its numbers and names, even if no passage has them.
     """
     if draft.claims == "":
         return Checks(grounded=1.0)
     claims = claims_of(draft.text if draft.claims is None else draft.claims)
     sources = Sources([hit.passage.indexed_text for hit in hits], embed, question)
-    everything = range(1, len(hits) + 1)
-    rests = [sources.support(claim.text, claim.numbers or everything) for claim in claims]
-    baseless = [claim for claim, holds in zip(claims, rests, strict=True) if not holds]
+    all_numbers = range(1, len(hits) + 1)
+    grounded = [sources.support(claim.text, claim.numbers or all_numbers) for claim in claims]
+    unsupported: list[str] = []
+    for claim, is_grounded in zip(claims, grounded, strict=True):
+        if not is_grounded and not sources.support(claim.text, all_numbers):
+            unsupported.append(claim.text)
     return Checks(
-        grounded=sum(rests) / len(claims) if claims else None,
-        unsupported=tuple(claim.text for claim in baseless if not sources.support(claim.text, everything)),
+        grounded=sum(grounded) / len(claims) if claims else None,
+        unsupported=tuple(unsupported),
         citations_valid=draft.claims is not None or all(claim.numbers for claim in claims),
     )
 
 
 def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, embed: Embed | None) -> list[SubQuestion]:
-    """For each part whether the reply answers it.
+    """Judge for each part whether the reply answers it.
 
     Args:
-        answers: what is said to each part, if that is known; else the sentences about it are looked for in `text`.
+        answers: the answer to each part; empty: the sentences that answer it are found in `text`.
+        text: the complete answer.
     """
     if answers:
         return [
@@ -101,15 +111,21 @@ def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, emb
     if len(questions) == 1:
         return [SubQuestion(text=questions[0], answered=bool(claims) or not says_unknown(text))]
     lines = [claim.text for claim in claims]
-    complete = not any(says_unknown(piece.text) for piece in pieces_of(text))  # it says if a part is not known
-    return [
-        SubQuestion(text=part, answered=complete or bool(found), answer=" ".join(lines[at] for at in found))
-        for part, found in zip(questions, about(questions, lines, embed), strict=True)
-    ]
+    # An answer says so if it does not know a part.
+    complete = not any(says_unknown(piece.text) for piece in pieces_of(text))
+    parts: list[SubQuestion] = []
+    for question, positions in zip(questions, about(questions, lines, embed), strict=True):
+        answer = " ".join(lines[position] for position in positions)
+        parts.append(SubQuestion(text=question, answered=complete or bool(positions), answer=answer))
+    return parts
 
 
 def procedure_valid(steps: Sequence[ProcedureStep]) -> bool:
-    """A procedure has at least two different steps, each cited, none empty, none itself a list."""
-    texts = [" ".join(step.step.lower().split()).rstrip(" .!") for step in steps]
-    flat = all(text and "\n" not in step.step.strip() for text, step in zip(texts, steps, strict=True))
-    return len(texts) >= 2 and len(set(texts)) == len(texts) and flat and all(step.citations for step in steps)
+    """Return whether a procedure has at least two steps, all different and cited, none empty or of several lines."""
+    texts: set[str] = set()
+    for step in steps:
+        text = " ".join(step.step.lower().split()).rstrip(" .!")
+        if not text or "\n" in step.step.strip() or not step.citations:
+            return False
+        texts.add(text)
+    return len(texts) >= 2 and len(texts) == len(steps)
