@@ -90,7 +90,7 @@ def ask_command(
     errors = ErrorCollector()
     if question is None and stdin_is_terminal():
         errors.add(
-            "no question: write one in quotes, or send questions in, one a line: turnmark ask - --index NAME < FILE"
+            "no question: write one in quotes, or read questions from a file, one a line: turnmark ask - --index NAME < FILE"
         )
     if question is not None and not question.strip():
         errors.add("the question is empty")
@@ -171,10 +171,10 @@ def read_history(path: Path) -> list[Message]:
                 _add_problems(errors, f"{label}, line {number}", error)
     errors.raise_all()
     if not rows:
-        raise RequestError(f"{label}: holds no message; leave --history out for a conversation that begins")
+        raise RequestError(f"{label}: holds no message; leave out --history to begin a conversation")
     if rows[-1].role == "user":
         raise RequestError(
-            f"{label}: ends with a message of the user; it must end with the assistant's, as the question comes next"
+            f"{label}: ends with a message of the user; it must end with one of the assistant, as the question comes next"
         )
     messages: list[Message] = []
     for row in rows:
@@ -224,7 +224,7 @@ def chat(
             metavar="NAME",
             envvar="TURNMARK_INDEX",
             show_envvar=False,
-            help="default: the folder's name, or a choice of all indexes",
+            help="default: the folder's name; without FOLDER, a choice of all indexes",
         ),
     ] = None,
     generator: Generator = "extractive",
@@ -235,9 +235,9 @@ def chat(
     tokens: Tokens = TOKENS,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="[SESSION]", help="continue a saved session; without a name, the last one"),
+        typer.Option("--resume", metavar="[SESSION]", help="continue a kept session; without a name, the last one"),
     ] = None,
-    no_save: Annotated[bool, typer.Option("--no-save", help="do not save this conversation")] = False,
+    no_save: Annotated[bool, typer.Option("--no-save", help="do not keep this conversation")] = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Hold a conversation over your documents."""
@@ -251,7 +251,7 @@ def chat(
     console = Console(highlight=False)
     session = None
     if folder is not None and resume is not None:
-        errors.add("FOLDER and --resume: a session has an index already; name one of the two")
+        errors.add("FOLDER and --resume exclude each other, as a session has an index already")
     elif folder is not None:
         index = _indexed(folder, index, retriever)
     config = AssistantConfig(
@@ -272,18 +272,18 @@ def chat(
         hold_chat(assistant, console, session, not no_save, ctx.obj if callable(ctx.obj) else None)
 
 
-def _resumed(ctx: typer.Context, requested: AssistantConfig, saved: AssistantConfig) -> AssistantConfig:
-    """Return the configuration of a resumed session: typed options replace what the session was saved with."""
+def _resumed(ctx: typer.Context, requested: AssistantConfig, kept: AssistantConfig) -> AssistantConfig:
+    """Return the configuration of a resumed session: typed options replace what the session was kept with."""
     options = {"index": "index", "generator": "generator", "retriever": "retriever", "passages": "top_k",
                "tokens": "tokens", "prompts": "prompts", "steps": "step"}  # fmt: skip
     typed = {field: getattr(requested, field) for field, option in options.items() if _is_typed(ctx, option)}
-    if typed.get("index", saved.index) != saved.index:
-        typed.setdefault("retriever", None)  # the saved retriever was for another index
+    if typed.get("index", kept.index) != kept.index:
+        typed.setdefault("retriever", None)  # the kept retriever was for another index
     if "generator" in typed:
-        typed.setdefault("steps", ())  # the saved forms may not fit another model
-    if not saved.index:  # a damaged session file may lack the index
+        typed.setdefault("steps", ())  # the kept forms may not fit another model
+    if not kept.index:  # a damaged session file may lack the index
         typed.setdefault("index", requested.index)
-    return saved.model_copy(update=typed)
+    return kept.model_copy(update=typed)
 
 
 def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
@@ -295,7 +295,7 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
     name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
     sources = {manifest.name: manifest.source for manifest in list_indexes()}
     if Path(sources.get(name, source)).resolve() != source:
-        raise RequestError(f"the index {name!r} is of {sources[name]!r}; name another with --index")
+        raise RequestError(f"the index {name!r} was built from {sources[name]!r}; choose another name with --index")
     build(source, name, retriever)
     return name
 
@@ -304,13 +304,13 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
 
 QUESTION = 50
 """Most characters of a session's first question in a list."""
-sessions_app = typer.Typer(no_args_is_help=True, help="List and delete saved conversations.")
+sessions_app = typer.Typer(no_args_is_help=True, help="List and delete kept conversations.")
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
 
 
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_sessions_command(as_json: AsJson = False) -> None:
-    """List the saved sessions, most recently used first."""
+    """List the kept sessions, most recently used first."""
     from turnmark.assistant.session_files import list_sessions
 
     sessions = list_sessions()
@@ -328,7 +328,7 @@ def list_sessions_command(as_json: AsJson = False) -> None:
 
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")
 def delete_session_command(name: Name) -> None:
-    """Delete a saved session for good."""
+    """Delete a kept session for good."""
     from turnmark.assistant.session_files import delete_session
 
     delete_session(name)

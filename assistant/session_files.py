@@ -28,7 +28,7 @@ SHOWN_NAMES = 10
 
 
 class SessionInfo(Record):
-    """A saved session, as a list shows it."""
+    """A kept session, as a list shows it."""
 
     name: str
     changed: float = Field(description="time of the last change, in seconds since 1970")
@@ -47,7 +47,7 @@ def _path(name: str) -> Path:
 
 
 def session_names() -> list[str]:
-    """Return the names of the saved sessions, most recently used first."""
+    """Return the names of the kept sessions, most recently used first."""
     dated: list[tuple[float, str]] = []
     for path in sessions_folder().glob("*.jsonl"):
         with suppress(OSError, RequestError):
@@ -56,7 +56,7 @@ def session_names() -> list[str]:
 
 
 def list_sessions() -> list[SessionInfo]:
-    """Return the saved sessions, most recently used first. A file that cannot be read is listed without its content."""
+    """Return the kept sessions, most recently used first. A file that cannot be read is listed without its content."""
     infos = []
     for name in session_names():
         conversation = Conversation()
@@ -76,7 +76,7 @@ def list_sessions() -> list[SessionInfo]:
 
 
 def _existing(name: str) -> Path:
-    """Return the file of a session; raises RequestError that lists the saved sessions if it does not exist."""
+    """Return the file of a session; raises RequestError that lists the kept sessions if it does not exist."""
     path = _path(name)
     if not path.is_file():
         names = session_names()
@@ -88,7 +88,7 @@ def _existing(name: str) -> Path:
 
 
 def read_session(name: str) -> tuple[Conversation, str]:
-    """Read a saved conversation; returns it with a note on lines that could not be read, "" if all could."""
+    """Read a kept conversation; returns it with a note on lines that could not be read, "" if all could."""
     events, note = _events(name)
     return _conversation(events, name), note
 
@@ -123,7 +123,7 @@ def _conversation(events: Sequence[SessionEvent], name: str) -> Conversation:
 
 
 def delete_session(name: str) -> None:
-    """Delete a saved session; raises RequestError if it does not exist or another chat has it open."""
+    """Delete a kept session; raises RequestError if it does not exist or another chat has it open."""
     path = _existing(name)
     try:
         with open(path, "r+b") as file:
@@ -249,11 +249,11 @@ def new_session(began: Began, keep: bool = True) -> ChatSession:
 
 
 def resume_session(name: str | None, keep: bool = True) -> ChatSession:
-    """Open a saved session to continue it.
+    """Open a kept session to continue it.
 
     Args:
         name: name of the session; None: the most recently used one.
-        keep: False: the file is only read, and new turns are not saved.
+        keep: False: the file is only read, and new turns are not kept.
     """
     if name is None:
         names = session_names()

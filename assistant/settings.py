@@ -91,7 +91,7 @@ class ConfigFile:
 def _refused(key: str, value: Any) -> str:
     """Return why a project's file may not set this value; empty if it may."""
     if key in _ACCESS:
-        return "says who may ask; a project's file may not"
+        return "decides who can reach the server; a project's file may not"
     if key not in _SPECS:
         return ""
     for text in value if isinstance(value, list) else [value]:
@@ -102,7 +102,7 @@ def _refused(key: str, value: Any) -> str:
         except RequestError:
             continue  # reported where the spec is opened
         if spec.name in _RUNS_CODE or spec.url or "api_key_env" in spec.options:
-            return f"{text[:80]!r} says what is run or where keys go; a project's file may not"
+            return f"{text[:80]!r} decides what code runs or where keys are sent; a project's file may not"
     return ""
 
 
