@@ -90,7 +90,7 @@ def ask_command(
     errors = ErrorCollector()
     if question is None and stdin_is_terminal():
         errors.add(
-            "no question: write one in quotes, or read questions from a file, one a line: turnmark ask - --index NAME < FILE"
+            "no question: write one in quotes, or read one a line from a file: turnmark ask - --index NAME < FILE"
         )
     if question is not None and not question.strip():
         errors.add("the question is empty")
@@ -174,7 +174,7 @@ def read_history(path: Path) -> list[Message]:
         raise RequestError(f"{label}: holds no message; leave out --history to begin a conversation")
     if rows[-1].role == "user":
         raise RequestError(
-            f"{label}: ends with a message of the user; it must end with one of the assistant, as the question comes next"
+            f"{label}: ends with a message of the user; it must end with the assistant's, as the question follows"
         )
     messages: list[Message] = []
     for row in rows:

@@ -203,9 +203,9 @@ def sources_used(reply: Reply) -> list[Citation]:
 
 
 def link(index: Index | None, citation: Citation) -> str:
-    """A URL that opens the file of a source, a PDF at the page; "" if the file is not there."""
+    """Return a URL that opens the file of a source, a PDF at its page; "" if the file does not exist."""
     file = index.source_file(citation.path) if index else None
-    if file is None or file.suffix == ".jsonl":  # a row of a corpus is no place to open
+    if file is None or file.suffix == ".jsonl":  # a row of a corpus, which has no file to open
         return ""
     page = f"#page={citation.page}" if citation.page and file.suffix.lower() == ".pdf" else ""
     return file.as_uri() + page

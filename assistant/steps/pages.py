@@ -1,4 +1,4 @@
-"""On which page a source says what an answer cites it for."""
+"""Find the page of a source that supports what an answer cites it for."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ _BLANK_LINES = re.compile(r"\n[ \t>]*\n")
 
 
 def cited_page(passage: Passage, number: int, answer: str) -> int | None:
-    """The page of a passage that shares most neighbouring words with what the answer cites it for.
+    """Return the page of a passage that shares most word pairs with the text of the answer that cites it.
+
+    Of equal pages it is the first; None if the passage has no pages.
 
     Args:
-        number: of the passage's marks in the answer.
-
-    Returns:
-        The first page if none stands out; None without pages.
+        number: citation number of the passage in the answer.
     """
     if not passage.page_starts:
         return passage.page
-    said = set(pairwise(words(cited_text(answer, number))))
-    shared = {page: len(said & set(pairwise(words(text)))) for page, text in passage.page_texts()}
-    return max(shared, key=lambda page: shared[page])
+    answer_pairs = set(pairwise(words(cited_text(answer, number))))
+    shared_pairs: dict[int, int] = {}
+    for page, text in passage.page_texts():
+        shared_pairs[page] = len(answer_pairs & set(pairwise(words(text))))
+    return max(shared_pairs, key=lambda page: shared_pairs[page])
 
 
 def cited_text(answer: str, number: int) -> str:
-    """The paragraphs of an answer that cite a source; a mark counts for the paragraphs before it that have none."""
+    """Return the paragraphs of an answer that cite a source; a mark also covers the unmarked paragraphs before it."""
     cited: list[str] = []
     unmarked: list[str] = []
     for paragraph in _BLANK_LINES.split(answer):
         unmarked.append(strip_citations(paragraph))
-        if numbers := cited_numbers(paragraph):
-            cited += unmarked if number in numbers else []
+        numbers = cited_numbers(paragraph)
+        if number in numbers:
+            cited += unmarked
+        if numbers:
             unmarked = []
     return "\n".join(cited)

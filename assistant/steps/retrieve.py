@@ -357,10 +357,13 @@ def join_passages(passages: Sequence[Passage]) -> Passage:
 
 
 def _joined_page_starts(passages: Sequence[Passage]) -> tuple[int, ...]:
-    """Where pages begin in passages that follow each other; a page may begin between two of them."""
+    """Return the offsets in the document at which the pages after the first begin, for passages in a row.
+
+    A page that begins between two passages starts at the second.
+    """
     starts = list(passages[0].page_starts)
     for before, after in pairwise(passages):
-        last = (before.page or 0) + len(before.page_starts)
-        starts += [after.start] * ((after.page or 0) - last)
+        last_page = (before.page or 0) + len(before.page_starts)
+        starts += [after.start] * ((after.page or 0) - last_page)
         starts += after.page_starts
     return tuple(starts)
