@@ -152,5 +152,5 @@ class _Agent:
 
 
 def _anywhere(document: str) -> Passage:
-    """Return a passage that stands for a document, to look up the passages of it."""
+    """Return an empty passage of a document, with which its passages can be looked up."""
     return Passage(id="", document=document, title="", text="", start=0, end=0)

@@ -18,7 +18,11 @@ SPEAKER = {"user": "User", "assistant": "Assistant"}
 
 def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
     """Format messages for a prompt: each with its speaker, without citation marks."""
-    return "\n".join(quote(f"{SPEAKER[turn.role]}: {escape_marks(strip_citations(turn.content))}") for turn in history)
+    lines: list[str] = []
+    for message in history:
+        content = escape_marks(strip_citations(message.content))
+        lines.append(quote(f"{SPEAKER[message.role]}: {content}"))
+    return "\n".join(lines)
 
 
 def asked_back(history: Sequence[Message]) -> bool:

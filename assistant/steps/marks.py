@@ -186,6 +186,7 @@ _RULE = re.compile(r"[\s|:+=-]*")
 def lines_of(passage: Passage) -> tuple[TextLine, ...]:
     """Split a passage into lines, in order. Cached: several steps of a turn read the same passages."""
     text = passage.text
+    # Code first: what looks like a heading, row or item inside code is code.
     code = [match.span() for match in _CODE_BLOCK.finditer(text)]
     headings = [match for match in _HEADING.finditer(text) if not _inside(match.start(), code)]
     rows = [match.span() for match in _ROW.finditer(text) if not _inside(match.start(), code)]

@@ -181,8 +181,8 @@ _EDITS = re.compile(
 def is_instruction(history: Sequence[Message], message: str) -> bool:
     """Return whether an English message says how to revise the last answer, and does not ask something new.
 
-    The rules rather miss an instruction: a message that could be a question ("tell me more about the otters") is none
-    unless it names the answer or a part of its text.
+    The rules rather miss an instruction: a message that could be a question ("tell me more about the otters") is an
+    instruction only if it names the answer or a part of its text.
 
     Args:
         history: the messages before, oldest first; without an answer among them nothing can be revised.

@@ -152,8 +152,7 @@ def _message_query(turn: Turn) -> Query:
     query = turn_query(turn.understanding, turn.history, turn.message, turn.nearest)
     phrases = [phrase for part in turn.parts for phrase in part.phrases]
     questions = [part.question for part in turn.parts] if phrases else []
-    more = tuple(text for text in dict.fromkeys((*questions, *phrases)) if text not in query.texts())
-    return query.model_copy(update={"variants": (*query.variants, *more)})
+    return _with_variants(query, dict.fromkeys((*questions, *phrases)))
 
 
 def _query(turn: Turn, part: Part) -> Query:
@@ -165,8 +164,14 @@ def _query(turn: Turn, part: Part) -> Query:
         variants = (part.question,) if part.question != part.text else ()
         history = () if understood.standalone else turn.history
         query = Query(text=part.text, history=history, standalone=understood.standalone, variants=variants)
-    more = tuple(text for text in (*part.phrases, part.narrower) if text and text not in query.texts())
-    return query.model_copy(update={"variants": (*query.variants, *more)})
+    return _with_variants(query, (*part.phrases, part.narrower))
+
+
+def _with_variants(query: Query, texts: Iterable[str]) -> Query:
+    """Add the texts that a query does not have yet to its variants; empty ones are skipped."""
+    known = query.texts()
+    variants = [text for text in texts if text and text not in known]
+    return query.model_copy(update={"variants": (*query.variants, *variants)})
 
 
 def in_turns(lists: Iterable[Sequence[Hit]]) -> list[Hit]:

@@ -157,7 +157,7 @@ def _last(turn: Turn) -> tuple[int | None, str]:
 
 
 def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
-    """Return the position of the question of the last answer, None if there is none, and that answer, without marks.
+    """Return the position of the question of the last answer (None if it is not known), and that answer without marks.
 
     Courtesies and instructions are no questions.
     """

@@ -164,7 +164,7 @@ def _list_of(text: str) -> tuple[str, list[str]] | None:
 
 
 def _inline_list_of(text: str) -> tuple[str, list[str]] | None:
-    """Return the text before a list within a text, and its items: "1) … 2) …" or "a) … b) …"; None if there is none."""
+    """Return the text before a list within a text, and its items: "1) … 2) …" or "a) … b) …"; else None."""
     marks = list(_INLINE_ITEM.finditer(text))
     labels = [mark["n"] for mark in marks]
     count = len(labels)

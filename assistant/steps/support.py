@@ -287,7 +287,7 @@ def claims_of(text: str) -> list[Claim]:
     for position, piece in enumerate(pieces):
         sentence = strip_citations(piece.text).strip()
         numbers = cited_numbers(piece.text)
-        if not any(map(str.isalnum, sentence)):  # marks that stand after their sentence
+        if not any(map(str.isalnum, sentence)):  # only marks, which belong to the sentence before
             if claims:
                 claims[-1].numbers += numbers
             continue
