@@ -295,7 +295,7 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
     name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
     sources = {manifest.name: manifest.source for manifest in list_indexes()}
     if Path(sources.get(name, source)).resolve() != source:
-        raise RequestError(f"the index {name!r} was built from {sources[name]!r}; choose another name with --index")
+        raise RequestError(f"the index {name!r} is of {sources[name]!r}; choose another name with --index")
     build(source, name, retriever)
     return name
 
