@@ -1,8 +1,8 @@
-"""`browse.jsonl`: what a reader of samples wants to see with them, and the page's JSON that is made of it.
+"""Write `browse.jsonl` (conversation, passages and reference of each sample) and the JSON of a report page.
 
-`predictions.jsonl` names a task and its passages by their ids; a page that shows the conversation, the texts and the
-reference must not depend on the data still being where they were. They are written down while a run is scored, when
-each item is at hand anyway, and cut to what anybody reads. Nothing is scored from this file.
+`predictions.jsonl` names a task and its passages by their ids. A page shows the conversation, the texts and the
+reference, and must not depend on the data still being where they were. So these texts are written while a run is
+scored, when each item is loaded anyway, and are cut to a readable length. Nothing is scored from this file.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from turnmark.retrieval.task_passages import cut_passages
 
 FILE = "browse.jsonl"
 TEXT = 4_000
-"""Characters that are kept of a text."""
+"""Maximum characters of a text in the file."""
 PASSAGES = 20
-"""Passages that are kept of a sample."""
+"""Maximum passages of a sample in the file."""
 
 
 class Text(Record):
     """A text, or its beginning."""
 
     text: str
-    left_out: int = Field(default=0, ge=0, description="characters after it")
+    left_out: int = Field(default=0, ge=0, description="number of characters cut off its end")
 
 
 class SeenPassage(Record):
-    """A passage of a sample: found, or relevant and not found."""
+    """A passage of a sample: retrieved, or relevant and not retrieved."""
 
     id: str
     title: str = ""
-    text: Text | None = Field(default=None, description="None: nobody knows it any more")
-    rank: int | None = Field(default=None, description="1-based rank among what was found; None: not found")
+    text: Text | None = Field(default=None, description="None: the text is not known")
+    rank: int | None = Field(default=None, description="1-based rank among the retrieved passages; None: not retrieved")
     score: FiniteFloat | None = None
     relevant: bool | None = Field(default=None, description="None: the data does not say")
 
 
-class Said(Record):
+class Utterance(Record):
     """One utterance before the question."""
 
     role: str
@@ -65,19 +65,22 @@ class Browsed(Record):
     id: str
     repeat: int = 0
     labels: Mapping[str, tuple[str, ...]] = Field(default_factory=dict, description="dimension -> values")
-    history: tuple[Said, ...] = ()
+    history: tuple[Utterance, ...] = ()
     question: Text
     reference: Text
     passages: tuple[SeenPassage, ...] = ()
 
     @property
     def key(self) -> tuple[str, int]:
-        """What identifies the sample in its run."""
+        """Id and repeat, which identify the sample in its run."""
         return self.id, self.repeat
 
 
 def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iterator[Item]:
-    """Pass items on, and write down what is to be seen of their samples; the file is there when all were passed on."""
+    """Yield the items, and write the `Browsed` line of each of their samples.
+
+    The file appears when the last item was yielded.
+    """
     with open_atomic(run.path / FILE) as file:
         for item in items:
             for repeat in range(run.manifest.repeat):
@@ -88,24 +91,29 @@ def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iter
 
 
 def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
-    """The line of a sample."""
-    # What it throws is reported by the metrics, which meet it too. Passages are in the order of the sample's contexts.
-    case = attempted(partial(benchmark.context, item, sample))[0]
+    """Return the line of a sample."""
+    # An exception is dropped here: the metrics make the same call and report it.
+    case, _ = attempted(partial(benchmark.context, item, sample))
+    # In the order of the sample's contexts.
     texts = case.passages or () if isinstance(case, Case) else ()
+    history = [Utterance(role=message.role, text=clip_text(message.content)) for message in item.history]
+    passages = list(_seen_passages(sample, item, texts))
     return Browsed(
         id=sample.id,
         repeat=sample.repeat,
         labels=dict(item.labels),
-        history=tuple(Said(role=message.role, text=clip_text(message.content)) for message in item.history),
+        history=tuple(history),
         question=clip_text(item.question or sample.query or ""),
         reference=clip_text(item.reference),
-        passages=tuple(_seen(sample, item, texts))[:PASSAGES],
+        passages=tuple(passages[:PASSAGES]),
     )
 
 
-def _seen(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[SeenPassage]:
+def _seen_passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[SeenPassage]:
+    """Yield the retrieved passages by rank, then the relevant ones that were not retrieved."""
     refs = sample.contexts
-    known_texts = _texts_of(item, {ref.document_id for ref in refs})
+    retrieved_ids = {ref.document_id for ref in refs}
+    known_texts = _texts_of(item, retrieved_ids)
     if len(texts) != len(refs):
         texts = ()
     for rank, ref in enumerate(refs, 1):
@@ -120,28 +128,31 @@ def _seen(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[SeenPa
             score=ref.score,
             relevant=None if item.relevant is None else ref.document_id in item.relevant,
         )
-    found_ids = {ref.document_id for ref in refs}
-    for name in sorted((item.relevant or frozenset()) - found_ids):
-        title, text = known_texts.get(name, ("", None))
-        yield SeenPassage(id=name, title=title, text=None if text is None else clip_text(text), relevant=True)
+    relevant_ids = item.relevant or frozenset()
+    for passage_id in sorted(relevant_ids - retrieved_ids):
+        title, text = known_texts.get(passage_id, ("", None))
+        yield SeenPassage(id=passage_id, title=title, text=None if text is None else clip_text(text), relevant=True)
 
 
 def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
-    """Id -> title and text of what comes with an item: passages, or the documents that passages are cut from."""
+    """Return id -> title and text of an item's passages, or of the passages that its documents are cut into."""
     texts = dict(item.passages)
-    for name, (title, text) in item.passages.items() if not ids <= texts.keys() else ():
-        texts |= {passage.id: (heading_of(passage), passage.text) for passage in cut_passages(name, title, text)}
+    if ids <= texts.keys():
+        return texts
+    for name, (title, text) in item.passages.items():
+        for passage in cut_passages(name, title, text):
+            texts[passage.id] = (heading_of(passage), passage.text)
     return texts
 
 
 def clip_text(text: str) -> Text:
-    """A text, or as much of it as is kept."""
+    """Cut a text to `TEXT` characters."""
     return Text(text=text[:TEXT], left_out=max(0, len(text) - TEXT))
 
 
 # --- the page's JSON -------------------------------------------------------------------------------------------------
 
-# The samples of runs as one JSON text for a page to browse: every text once, cut until all of it fits.
+# The samples of runs as one JSON text for a page to browse. Each text appears once; texts are cut until the page fits.
 #
 # The page's script (`page.js`) reads this and nothing else; the two agree on these short names:
 #
@@ -161,11 +172,11 @@ def clip_text(text: str) -> Text:
 Kind = Literal["answer", "said", "passage", "reason"]
 
 SAMPLES = 1_000
-"""Samples of a run that a page shows."""
+"""Maximum samples of a run that a page shows."""
 STATUS = {"done": 0, "failed": 1, "skipped": 2}
 
-# Characters that are shown of the answer and the reference, of what was said before, of a passage and of a reason: the
-# most that fits is taken. Answers are cut last, since a sample is read for them.
+# Character limits for each kind of text, from generous to tight; the first level that fits is used. Answers and
+# references shrink most slowly, since a sample is read for them.
 _LEVELS: tuple[Mapping[Kind, int], ...] = tuple(
     {
         "answer": max(160, round(TEXT * 0.957**step)),
@@ -175,12 +186,12 @@ _LEVELS: tuple[Mapping[Kind, int], ...] = tuple(
     }
     for step in range(74)
 )
-# JSON stays JSON, and nothing in it ends its element, or a line of script.
+# Escaped, so that no text can close the `<script>` element or end a line of JavaScript.
 _SAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 class _Texts:
-    """Every text once; what is asked for as two kinds keeps as much as the longer."""
+    """The texts of a page, each stored once. A text of several kinds gets the most generous limit among them."""
 
     def __init__(self) -> None:
         self._indices: dict[tuple[str, int], int] = {}
@@ -188,7 +199,7 @@ class _Texts:
         self._kinds: list[set[Kind]] = []
 
     def add(self, text: str | Text | None, kind: Kind = "said") -> int:
-        """The index of a text; -1 for none."""
+        """Return the index of a text; -1 for None."""
         if text is None:
             return -1
         text_cut = clip_text(text) if isinstance(text, str) else text
@@ -201,22 +212,25 @@ class _Texts:
         return index
 
     def at(self, level: Mapping[Kind, int]) -> Iterator[str | list[str | int]]:
-        """Each text as much as a level allows."""
+        """Yield each text, cut to the limit of a level."""
         for (text, left_out), kinds in zip(self._texts, self._kinds, strict=True):
             limit = max(level[kind] for kind in kinds)
-            left_out_count = max(0, len(text) - limit) + left_out
-            yield [text[:limit], left_out_count] if left_out_count else text
+            total_left_out = max(0, len(text) - limit) + left_out
+            if total_left_out:
+                yield [text[:limit], total_left_out]
+            else:
+                yield text
 
 
-class _Numbers(dict[str, int]):
-    """Names in the order in which they first came."""
+class _NameIndex(dict[str, int]):
+    """Name -> index, in the order in which the names were first added."""
 
     def of(self, name: str) -> int:
         return self.setdefault(printable(name), len(self))
 
 
 class _Pool:
-    """What all samples of a page share."""
+    """The texts and passages that all samples of a page share."""
 
     def __init__(self) -> None:
         self.texts = _Texts()
@@ -224,7 +238,7 @@ class _Pool:
         self._indices: dict[tuple[str, int], int] = {}
 
     def passage(self, name: str, title: str, text: Text | None) -> int:
-        """The index of a passage. Runs on other data may have another text under an id."""
+        """Return the index of a passage. Runs on different data may have different texts under the same id."""
         if title and text is not None and text.text.startswith(title):  # many corpora begin a text with its title
             text = text.model_copy(update={"text": text.text[len(title) :].lstrip()})
         body = self.texts.add(text, "passage")
@@ -235,11 +249,11 @@ class _Pool:
 
 
 def samples_json(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) -> str:
-    """The samples of these runs, as JSON for a `<script type="application/json">`.
+    """Return the samples of these runs as JSON for a `<script type="application/json">`.
 
     Args:
-        runs: what to call each, and where it is.
-        limit: bytes of UTF-8 to fit into; passed only where texts of a line each do not fit.
+        runs: the displayed name of each run, and the run.
+        limit: maximum bytes of UTF-8; exceeded only if even the shortest texts do not fit.
     """
     pool = _Pool()
     page_runs = [_run(name, run, pool) for name, run in runs]
@@ -268,25 +282,34 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
             shown[sample.key] = sample
         else:
             more += 1
-    names = [metric for metric, _, _ in arranged(run.summary.metrics)]
-    names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
-    measured = scores(run.path, shown.keys(), names)
-    browsed = {entry.key: entry for entry in read_records(run.path / FILE, Browsed) if entry.key in shown}
-    dimensions: dict[str, _Numbers] = {}
-    phases = _Numbers()
+    metric_names = [metric for metric, _, _ in arranged(run.summary.metrics)]
+    # Judged metrics first.
+    metric_names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
+    measured = scores(run.path, shown.keys(), metric_names)
+    browsed: dict[Key, Browsed] = {}
+    for entry in read_records(run.path / FILE, Browsed):
+        if entry.key in shown:
+            browsed[entry.key] = entry
+    dimensions: dict[str, _NameIndex] = {}
+    phases = _NameIndex()
     page_samples = [
-        _sample(sample, browsed.get(key), measured[key], names, dimensions, phases, pool)
+        _sample(sample, browsed.get(key), measured[key], metric_names, dimensions, phases, pool)
         for key, sample in shown.items()
     ]
-    judge_of = {score.metric: score.by for mine in measured.values() for score in mine.values()}
+    judge_of: dict[str, str] = {}
+    for sample_scores in measured.values():
+        for score in sample_scores.values():
+            judge_of[score.metric] = score.by
+    metrics = []
+    for metric in metric_names:
+        digits = run.summary.metrics[metric].shown.digits[0]
+        metrics.append([printable(metric), digits, printable(judge_of.get(metric, ""))])
+    headline_metrics = chosen(run.summary.metrics, 1)
     return {
         "name": printable(name),
-        "metrics": [
-            [printable(metric), run.summary.metrics[metric].shown.digits[0], printable(judge_of.get(metric, ""))]
-            for metric in names
-        ],
+        "metrics": metrics,
         "dimensions": [[dimension, list(values)] for dimension, values in dimensions.items()],
-        "first": names.index(first[0]) if (first := chosen(run.summary.metrics, 1)) else 0,
+        "first": metric_names.index(headline_metrics[0]) if headline_metrics else 0,
         "phases": list(phases),
         "more": more,
         "samples": page_samples,
@@ -297,37 +320,40 @@ def _sample(
     sample: Sample,
     browsed: Browsed | None,
     measured: Mapping[str, Score],
-    names: Sequence[str],
-    dimensions: dict[str, _Numbers],
-    phases: _Numbers,
+    metric_names: Sequence[str],
+    dimensions: dict[str, _NameIndex],
+    phases: _NameIndex,
     pool: _Pool,
 ) -> dict[str, Any]:
     add = pool.texts.add
-    reasons = {
-        index: add(entry.reason, "reason")
-        for index, name in enumerate(names)
-        if (entry := measured.get(name)) and entry.reason
-    }
+    reasons: dict[int, int] = {}
+    for index, name in enumerate(metric_names):
+        score = measured.get(name)
+        if score is not None and score.reason:
+            reasons[index] = add(score.reason, "reason")
     reason = ": ".join(filter(None, (sample.kind, sample.reason)))
+    history = browsed.history if browsed else ()
+    question = browsed.question if browsed and browsed.question.text else sample.query or ""
+    reference = browsed.reference if browsed and browsed.reference.text else None
     fields: dict[str, Any] = {
         "i": printable(sample.id),
         "r": sample.repeat or None,
         "s": STATUS[sample.status] or None,
-        "y": _some(add, reason),
+        "y": _add_if_any(add, reason),
         "l": _labels(sample, browsed, dimensions),
-        "h": [[int(turn.role != "user"), add(turn.text)] for turn in (browsed.history if browsed else ())],
-        "q": add(browsed.question if browsed and browsed.question.text else sample.query or ""),
-        "w": _some(add, sample.rewrite),
+        "h": [[int(turn.role != "user"), add(turn.text)] for turn in history],
+        "q": add(question),
+        "w": _add_if_any(add, sample.rewrite),
         "p": add(sample.prediction, "answer") if sample.prediction else None,
-        "f": add(browsed.reference, "answer") if browsed and browsed.reference.text else None,
-        "b": _some(add, sample.previous),
+        "f": add(reference, "answer") if reference else None,
+        "b": _add_if_any(add, sample.previous),
         "c": _passages(sample, browsed, pool),
         "d": [[add(step["step"]), _indices(step.get("citations"))] for step in sample.procedure],
         "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
         "o": [add(json.dumps(entry, ensure_ascii=False), "reason") for entry in sample.operations],
-        "v": [_value(measured.get(name)) for name in names],
+        "v": [_value(measured.get(name)) for name in metric_names],
         "g": reasons,
-        "t": _timed(sample, phases),
+        "t": _phase_seconds(sample, phases),
         "u": {
             printable(role): [used.calls, used.prompt_tokens, used.completion_tokens]
             for role, used in sample.usage.items()
@@ -339,45 +365,58 @@ def _sample(
     return {key: value for key, value in fields.items() if value not in (None, [], {})}
 
 
-def _timed(sample: Sample, phases: _Numbers) -> list[float | None]:
-    """Seconds of each phase, in the order of the phases that are known so far."""
-    for phase in sample.timings:
+def _phase_seconds(sample: Sample, phases: _NameIndex) -> list[float | None]:
+    """Return the seconds of each phase, in the order of the phases known so far."""
+    if not sample.timings:
+        return []
+    seconds: dict[str, float] = {}
+    for phase, value in sample.timings.items():
         phases.of(phase)
-    clean = {printable(phase): _number(value) for phase, value in sample.timings.items()}
-    return [clean.get(phase) for phase in phases] if clean else []
+        seconds[printable(phase)] = _number(value)
+    return [seconds.get(phase) for phase in phases]
 
 
 def _indices(citations: Any) -> list[int]:
-    return [entry for entry in citations if isinstance(entry, int)] if isinstance(citations, list | tuple) else []
+    if not isinstance(citations, list | tuple):
+        return []
+    return [entry for entry in citations if isinstance(entry, int)]
 
 
-def _some(add: Any, text: str | None) -> int | None:
+def _add_if_any(add: Any, text: str | None) -> int | None:
     return add(text) if text else None
 
 
-def _labels(sample: Sample, browsed: Browsed | None, dimensions: dict[str, _Numbers]) -> list[list[int]]:
-    """The values of each dimension, in the order of the dimensions that are known so far."""
-    labels: dict[str, tuple[str, ...]] = {"domain": (sample.domain,)} if sample.domain else {}
-    labels |= dict(browsed.labels) if browsed else {}
-    labels |= {"decision": (sample.decision,)} if sample.decision else {}
-    for name in labels:
-        dimensions.setdefault(printable(name), _Numbers())
-    clean = {printable(name): values for name, values in labels.items()}
-    return [[values.of(value) for value in clean.get(name, ())] for name, values in dimensions.items()]
+def _labels(sample: Sample, browsed: Browsed | None, dimensions: dict[str, _NameIndex]) -> list[list[int]]:
+    """Return the values of each dimension, in the order of the dimensions known so far."""
+    labels: dict[str, tuple[str, ...]] = {}
+    if sample.domain:
+        labels["domain"] = (sample.domain,)
+    if browsed:
+        labels.update(browsed.labels)
+    if sample.decision:
+        labels["decision"] = (sample.decision,)
+    printable_labels = {printable(name): values for name, values in labels.items()}
+    for name in printable_labels:
+        dimensions.setdefault(name, _NameIndex())
+    return [
+        [known_values.of(value) for value in printable_labels.get(name, ())]
+        for name, known_values in dimensions.items()
+    ]
 
 
 def _passages(sample: Sample, browsed: Browsed | None, pool: _Pool) -> list[list[float]]:
+    """Return index, rank (0: not retrieved), score and relevance (-1: unknown) of each passage."""
+    entries: list[list[float]] = []
     if browsed is None or not browsed.passages:
-        return [
-            [pool.passage(ref.document_id, ref.title or "", clip_text(ref.text) if ref.text else None), rank,
-             _number(ref.score), -1]
-            for rank, ref in enumerate(sample.contexts, 1)
-        ]  # fmt: skip
-    return [
-        [pool.passage(passage.id, passage.title, passage.text), passage.rank or 0, _number(passage.score or 0.0),
-         -1 if passage.relevant is None else int(passage.relevant)]
-        for passage in browsed.passages
-    ]  # fmt: skip
+        for rank, ref in enumerate(sample.contexts, 1):
+            text = clip_text(ref.text) if ref.text else None
+            entries.append([pool.passage(ref.document_id, ref.title or "", text), rank, _number(ref.score), -1])
+        return entries
+    for passage in browsed.passages:
+        index = pool.passage(passage.id, passage.title, passage.text)
+        relevance = -1 if passage.relevant is None else int(passage.relevant)
+        entries.append([index, passage.rank or 0, _number(passage.score or 0.0), relevance])
+    return entries
 
 
 def _value(score: Score | None) -> float | bool | None:
@@ -387,6 +426,6 @@ def _value(score: Score | None) -> float | bool | None:
 
 
 def _number(value: float) -> float:
-    """As many digits as a page shows, and no `.0`."""
-    short = round(value, 4)
-    return int(short) if short.is_integer() else short
+    """Round to the digits that a page shows, without a trailing `.0`."""
+    rounded = round(value, 4)
+    return int(rounded) if rounded.is_integer() else rounded

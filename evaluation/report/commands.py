@@ -1,4 +1,4 @@
-"""`turnmark report`, `compare` and `agreement`: finished runs shown, compared with each other and with people."""
+"""The commands `turnmark report`, `compare` and `agreement`: show finished runs, compare them, measure agreement."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ def report_command(
     if rate is not None:
         from turnmark.evaluation.report.rating import write_rating
 
-        written.append(write_rating([run for folder in stored for run in folder.runs], rate))
+        all_runs = [run for folder in stored for run in folder.runs]
+        written.append(write_rating(all_runs, rate))
     if as_json:
-        print_json(_described(stored))
+        print_json(_report_json(stored))
         return
     from rich.console import Console
 
@@ -95,13 +96,15 @@ def _write(
     if markdown is not None:
         write_atomic(markdown, rendering.markdown(documents))
     written = [path for path in (markdown, html) if path is not None]
-    for folder, suffix, form in ((csv, "csv", rendering.as_csv), (latex, "tex", rendering.as_latex)):
-        written += rendering.write_tables(documents, folder, suffix, form) if folder is not None else []
+    if csv is not None:
+        written += rendering.write_tables(documents, csv, "csv", rendering.as_csv)
+    if latex is not None:
+        written += rendering.write_tables(documents, latex, "tex", rendering.as_latex)
     return written
 
 
 def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
-    """A file that is no report of ours is not written over."""
+    """Refuse to overwrite a file that is not a report of Turnmark."""
     from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
     from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
 
@@ -112,14 +115,17 @@ def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollec
                 errors.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
 
 
-def _described(stored: Sequence[Stored]) -> dict[str, object]:
-    runs = [{**run.summary.model_dump(mode="json"), "run": str(run.path)} for folder in stored for run in folder.runs]
-    left_out = [
-        {"run": str(folder.path), "benchmark": name, "skipped": reason}
-        for folder in stored
-        for name, reason in folder.left_out.items()
-    ]
-    return {"runs": runs, **({"left_out": left_out} if left_out else {})}
+def _report_json(stored: Sequence[Stored]) -> dict[str, object]:
+    runs: list[dict[str, object]] = []
+    left_out: list[dict[str, object]] = []
+    for folder in stored:
+        for run in folder.runs:
+            runs.append({**run.summary.model_dump(mode="json"), "run": str(run.path)})
+        for name, reason in folder.left_out.items():
+            left_out.append({"run": str(folder.path), "benchmark": name, "skipped": reason})
+    if left_out:
+        return {"runs": runs, "left_out": left_out}
+    return {"runs": runs}
 
 
 def compare_command(
@@ -166,7 +172,7 @@ def agreement_command(
     ],
     as_json: Json = False,
 ) -> None:
-    """How far scores agree with people: correlations, raters among themselves, judges against labels."""
+    """Measure how far scores agree with people: correlations, raters among themselves, judges against labels."""
     from turnmark.evaluation.agreement.measuring import measure_agreement
 
     measured = measure_agreement(sources)

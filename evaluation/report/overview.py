@@ -1,4 +1,7 @@
-"""What a report says, for whoever draws it: of one run its parts in their order, of several the tables they share."""
+"""Describe runs as sections of a report: one section for each run, and one with the tables that several share.
+
+Terminal, Markdown and HTML render these sections.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,22 @@ from turnmark.evaluation.report.stored import Stored, StoredRun, distinct_names,
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
-"""Metrics of a run next to other runs, and of its breakdowns in a file."""
+"""Maximum metrics of a run in a table of several runs, and of its breakdowns in a file."""
 ON_SCREEN = 2
-"""Metrics of its breakdowns on a terminal of 80 columns."""
+"""Maximum metrics of breakdowns on a terminal of 80 columns."""
 
 
 @dataclass(frozen=True)
 class ReportSection:
-    """What there is to say of a run, of several or of a comparison, top to bottom.
+    """A section of a report, about one run, several runs or a comparison.
 
     Attributes:
-        warnings: what is said before the figures.
-        verdict: what is said beneath the title, as prominent as it.
-        specs: what was measured, in a line; may be empty.
+        warnings: lines before the figures.
+        verdict: lines beneath the title, as prominent as the title.
+        specs: what was measured, in one line; may be empty.
         reasons: why samples failed or were skipped.
-        run: the folder that it is of; None: it is of several.
-        name: of that run, as it is called beside others; empty: it is of several.
+        run: folder of the run; None: the section is about several runs.
+        name: displayed name of the run; empty: the section is about several runs.
     """
 
     title: str
@@ -43,42 +46,40 @@ class ReportSection:
 
 
 def describe(stored: Sequence[Stored], metrics: int = MOST, apart: bool = False) -> list[ReportSection]:
-    """What the runs of these folders have in common, then each of them."""
+    """Return the overview of several runs, if any, then a section for each run; the arguments as in `describe_run`."""
+    sections: list[ReportSection] = []
     together = overview(stored)
-    runs = [
-        replace(describe_run(run.summary, run.path, metrics, apart=apart), name=name) for name, run in name_runs(stored)
-    ]
-    return [*([together] if together else []), *runs]
+    if together:
+        sections.append(together)
+    for name, run in name_runs(stored):
+        section = describe_run(run.summary, run.path, metrics, apart=apart)
+        sections.append(replace(section, name=name))
+    return sections
 
 
 def describe_run(
     summary: Summary, run: Path, metrics: int = MOST, full: bool = True, apart: bool = False
 ) -> ReportSection:
-    """What there is to say of a run.
+    """Describe one run.
 
     Args:
-        run: its folder; its predictions say why samples failed, where they are there.
-        metrics: how many metrics the breakdowns have room for.
-        full: with the breakdowns, the judges, and every table of the paper rather than the first.
-        apart: a table of breakdowns for each metric.
+        run: folder of the run; its predictions, if present, tell why samples failed.
+        metrics: maximum metrics of the breakdowns.
+        full: include breakdowns, judges and every table of the paper; False: only the first table of the paper.
+        apart: make a table of breakdowns for each metric.
     """
-    first, *more = paper_tables([("this run", summary)]) or (None,)
-    names = tables.chosen(summary.metrics, metrics)
-    broken_down = [tables.breakdowns(summary, names)]
-    if apart:
-        parts = [metrics for values in summary.breakdowns.values() for metrics in values.values()]
-        names = [name for name in names if any(name in metrics and metrics[name].n for metrics in parts)]
-        by_metric = {name: tables.breakdowns(summary, [name]) for name in names}
-        broken_down = [replace(table, title=f"{table.title}: {name}") for name, table in by_metric.items()]
-    rest = (*folded(more), *broken_down[:1], *folded((*broken_down[1:], tables.judges(summary))))
+    papers = paper_tables([("this run", summary)])
+    shown = [tables.means(summary), *papers[:1]]
+    if full:
+        names = tables.chosen(summary.metrics, metrics)
+        breakdowns = _breakdowns_apart(summary, names) if apart else [tables.breakdowns(summary, names)]
+        shown += folded(papers[1:])
+        shown += breakdowns[:1]
+        shown += folded([*breakdowns[1:], tables.judges(summary)])
+    shown += folded([tables.usage(summary)])
     return ReportSection(
         tables.headline(summary),
-        (
-            tables.means(summary),
-            *([first] if first else []),
-            *(rest if full else ()),
-            *folded([tables.usage(summary)]),
-        ),
+        tuple(shown),
         tables.notes(summary),
         warnings=tables.warnings(summary),
         specs=tables.specs(summary),
@@ -87,31 +88,51 @@ def describe_run(
     )
 
 
+def _breakdowns_apart(summary: Summary, names: Sequence[str]) -> list[Table]:
+    """Return a table of breakdowns for each of these metrics that was measured in some part of the samples."""
+    parts = [metrics for values in summary.breakdowns.values() for metrics in values.values()]
+    breakdowns: list[Table] = []
+    for name in names:
+        if any(name in metrics and metrics[name].n for metrics in parts):
+            table = tables.breakdowns(summary, [name])
+            breakdowns.append(replace(table, title=f"{table.title}: {name}"))
+    return breakdowns
+
+
 def folded(shown: Iterable[Table]) -> Iterator[Table]:
-    """Tables that a page shows when a reader asks for them."""
+    """Mark tables that a page shows only on a reader's click."""
     return (replace(table, folded=True) for table in shown)
 
 
 def overview(stored: Sequence[Stored]) -> ReportSection | None:
-    """The runs of these folders together; None for one run, if nothing was left out.
+    """Describe the runs of these folders together; None for a single run of which nothing was left out.
 
-    Runs of the same benchmark and task are together in the tables of its paper.
+    Runs of the same benchmark and task share the tables of its paper.
     """
     runs = [(name, run.summary) for name, run in name_runs(stored)]
-    left_out = {name: reason for folder in stored for name, reason in folder.left_out.items()}
+    left_out: dict[str, str] = {}
+    for folder in stored:
+        left_out.update(folder.left_out)
     if len(runs) == 1 and not left_out:
         return None
+    warnings = [line for _, summary in runs for line in tables.warnings(summary)]
     return ReportSection(
         "1 run" if len(runs) == 1 else f"{len(runs)} runs",
         (_all_runs(runs, left_out), *tables_together(runs)),
-        warnings=tuple(dict.fromkeys(line for _, summary in runs for line in tables.warnings(summary))),
+        warnings=tuple(dict.fromkeys(warnings)),
         run=stored[0].path if len(stored) == 1 else None,
     )
 
 
 def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) -> Table:
-    """A row for each run and metric. `turnmark compare` has the differences, paired and tested."""
-    columns = (Column("metric"), *(Column(name, True) for name in ("mean", "95% interval", "n", "failed")))
+    """Return a table with a row for each run and metric. `turnmark compare` tests the paired differences."""
+    columns = (
+        Column("metric"),
+        Column("mean", True),
+        Column("95% interval", True),
+        Column("n", True),
+        Column("failed", True),
+    )
     rows: list[Row] = []
     for name, summary in runs:
         rows.append(Row((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group", full=name))
@@ -124,7 +145,11 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
 
 
 def name_runs(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
-    """Every run of these folders by the name of its folder, and of as many above it as tell it from the others."""
-    runs = [(run, 2 if folder.several else 1) for folder in stored for run in folder.runs]
-    names = distinct_names([run.path for run, _ in runs], [parts for _, parts in runs])
-    return [(name, run) for name, (run, _) in zip(names, runs, strict=True)]
+    """Name every run after its folder, with as many parent folders as make the names distinct."""
+    runs: list[StoredRun] = []
+    min_parts: list[int] = []
+    for folder in stored:
+        runs += folder.runs
+        min_parts += [2 if folder.several else 1] * len(folder.runs)
+    names = distinct_names([run.path for run in runs], min_parts)
+    return list(zip(names, runs, strict=True))

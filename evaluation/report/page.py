@@ -1,7 +1,7 @@
-"""`report.html`, and the page of a comparison: self-contained, asking no network for anything.
+"""Write `report.html` and the page of a comparison: self-contained, loading nothing from the network.
 
-Every text goes through one gate on its way into the page: control characters go, and what is left is text, never
-markup. Of the samples no more is held than the page shows of them.
+Every text passes one filter on its way into the page: control characters are removed, and the rest is escaped, so that
+it never becomes markup. Samples are kept in memory only as far as the page shows them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MARKER = '<meta name="generator" content="turnmark report">'
-"""Stands among the first lines of every page."""
+"""Among the first lines of every page; identifies a page as ours before it is overwritten."""
 
 BYTES = 1_950_000
-"""What a page fits into: the texts of its samples are cut until it does."""
+"""Maximum size of a page; the texts of its samples are cut until they fit."""
 _OPENING = '<script type="application/json" id="data">'
 _BREAKDOWN_METRICS = 4
 _HERE = Path(__file__).parent
 
 
 def write_page(run: Path) -> Path:
-    """Write `report.html` into the folder of a run, or of `eval all`; a page that was there is replaced."""
+    """Write `report.html` into the folder of a run, or of `eval all`; an existing page is replaced."""
     return write_html([read_run(run)], run / "report.html")
 
 
 def write_html(stored: Sequence[Stored], path: Path) -> Path:
-    """Write one page about the runs of these folders, a section each. Readers see the old page or the new one."""
+    """Write one page with a section for each run of these folders. The page is replaced atomically."""
     runs = name_runs(stored)
     page = rendered(
         "report",
@@ -49,7 +49,7 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
         opening=_markup(_OPENING),
         samples=any((run.path / "predictions.jsonl").is_file() for _, run in runs),
     )
-    # No text of the data can look like this: there, "<" is escaped.
+    # No text of the data can contain the opening tag, since "<" is escaped there.
     head, tail = page.split(_OPENING)
     limit = BYTES - len(page.encode("utf-8"))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,11 +59,11 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
 
 
 def rendered(kind: str, documents: Sequence[ReportSection], script: str = "", **values: Any) -> str:
-    """A page about some documents, the first of which names it.
+    """Render a page of some sections; the first one gives the page's title.
 
     Args:
-        kind: of page, `report` or `compare`.
-        values: what else the template shows.
+        kind: kind of page, `report` or `compare`.
+        values: further variables of the template.
     """
     css = (_HERE / "page.css").read_text(encoding="utf-8")
     return _template().render(
@@ -79,27 +79,30 @@ def rendered(kind: str, documents: Sequence[ReportSection], script: str = "", **
 
 
 def _policy(css: str, script: str) -> str:
-    """The page's Content-Security-Policy: this style, this script if any, and nothing from anywhere."""
-    sources = {"style-src": css, **({"script-src": script} if script else {})}
-    hashes = [
-        f"{name} 'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'; "
-        for name, text in sources.items()
-    ]
-    return f"default-src 'none'; {''.join(hashes)}base-uri 'none'; form-action 'none'"
+    """Return the page's Content-Security-Policy: it allows this style and this script by their hashes, nothing else."""
+    allowed = f"style-src '{_csp_hash(css)}'; "
+    if script:
+        allowed += f"script-src '{_csp_hash(script)}'; "
+    return f"default-src 'none'; {allowed}base-uri 'none'; form-action 'none'"
 
 
-# --- the gate that pages are written through: everything is escaped, and control characters go first ------------------
+def _csp_hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+# --- the filter of all texts: control characters are removed, then everything is escaped ------------------------------
 
 
 def _markup(text: str) -> Any:
-    """A text of ours that is written unchanged."""
+    """Mark a trusted text as markup, which is written unescaped."""
     from markupsafe import Markup
 
     return Markup(text)
 
 
 def _template() -> Template:
-    """The template of the pages; its filter `line` puts a text on one line."""
+    """Load the template of the pages; its filter `line` puts a text on one line."""
     from jinja2 import Environment, StrictUndefined
 
     engine = Environment(
@@ -115,10 +118,12 @@ def _template() -> Template:
 
 
 def _inert(value: Any) -> Any:
-    """Whatever a template writes out comes through here, before it is escaped."""
+    """Remove control characters from a value that the template writes; called before escaping."""
     from markupsafe import Markup
 
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value)
+    return value
 
 
 # --- the scale of the dots of a table --------------------------------------------------------------------------------
@@ -129,20 +134,20 @@ _STEPS = 4  # between the numbers of a scale
 
 @dataclass(frozen=True)
 class PlotScale:
-    """From the lowest value that is drawn to the highest, with round numbers between."""
+    """The horizontal scale of a table's dots, with round numbers as ticks."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
 
     def at(self, value: float) -> str:
-        """Where a value lies, in per cent of the width."""
+        """Return the position of a value, in per cent of the width."""
         share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
         return f"{_EDGE + share * (100 - 2 * _EDGE):.2f}%"
 
 
 def round_scale(values: Iterable[float]) -> PlotScale:
-    """A scale with round ends around the values."""
+    """Return a scale with round ends that contains the values."""
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if high - low < 1e-9:
@@ -155,9 +160,14 @@ def round_scale(values: Iterable[float]) -> PlotScale:
 
 
 def scale_of(rows: Sequence[Row]) -> PlotScale | None:
-    """The scale of the rows that have a mark, with 0 on it where they are differences; None: none has one."""
+    """Return the scale of the rows' marks, containing 0 if they are differences; None without marks."""
     marks = [row.mark for row in rows if row.mark is not None]
     if not marks:
         return None
-    zero = [0.0] if any(mark.kind in ("better", "worse", "unsure") for mark in marks) else []
-    return round_scale([*zero, *(end for mark in marks for end in (mark.value, *(mark.interval or ())))])
+    values: list[float] = []
+    if any(mark.kind in ("better", "worse", "unsure") for mark in marks):
+        values.append(0.0)
+    for mark in marks:
+        values.append(mark.value)
+        values += mark.interval or ()
+    return round_scale(values)

@@ -10,7 +10,7 @@ from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, clip_text
+from turnmark.evaluation.report.browse import FILE, Browsed, Utterance, SeenPassage, clip_text
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.runs.journal import json_line
 
@@ -39,7 +39,10 @@ def sample(index):
 
 
 def seen(index):
-    utterances = (Said(role="user", text=clip_text("Hello")), Said(role="assistant", text=clip_text("Good day.")))
+    utterances = (
+        Utterance(role="user", text=clip_text("Hello")),
+        Utterance(role="assistant", text=clip_text("Good day.")),
+    )
     passages = (
         SeenPassage(
             id="p1", title="A bell", text=clip_text(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False
