@@ -1,9 +1,9 @@
-"""Runs as rows of a paper's own table, next to the rows that the paper printed.
+"""Fill a paper's tables with our runs, next to the rows that the paper printed.
 
-`paper_tables.json` says what each row and column of a printed table is of; here it is filled with the figures of our
-runs and with published ones, in the paper's order and digits. A published row without a comparable figure is dimmed and
-marked; where only some may not be compared, these are marked. One line beneath says in what they differ. Demo data is
-compared with nothing.
+`paper_tables.json` defines the rows and columns of each printed table. This module fills them with the figures of our
+runs and with published ones, in the paper's order and digits. A published row without any comparable figure is dimmed
+and marked; if only some of its figures are not comparable, these are marked. A line beneath the table names the
+differences. Runs on demo data are compared with nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,21 @@ from turnmark.evaluation.scores.published import RERUN, Fact, facts, samples_of
 
 N = "n"
 MARK = "†"
-"""Stands behind the name of a published row, or behind a figure of it, that is not comparable."""
+"""Suffix of a published row's name, or of one of its figures, that is not comparable."""
 
 Runs = Sequence[tuple[str, Summary]]
-"""What to call each run, and its summary."""
+"""Displayed name and summary of each run."""
 
 
 @dataclass(frozen=True)
 class _System:
-    """What has rows in a table: runs of ours or a baseline of theirs, or the facts about a published system."""
+    """A system with rows in a table: our runs, a baseline of our runs, or a published system.
+
+    Attributes:
+        ours: summaries of our runs; empty: a published system.
+        baseline: variant of the metrics, such as `majority`; empty: no baseline.
+        facts: published figures; empty: our runs.
+    """
 
     name: str
     ours: tuple[Summary, ...] = ()
@@ -38,7 +44,7 @@ class _System:
 
 @dataclass(frozen=True)
 class _Figure:
-    """A cell with its count; the judge, where one is named; of a published one its fact."""
+    """A cell: its text and number of samples, the judge if any, and the fact of a published figure."""
 
     text: str
     n: int | None
@@ -49,7 +55,11 @@ class _Figure:
 
 @dataclass(frozen=True)
 class _Line:
-    """A row of the table: a system in a slot, its figures by column, and in what a published one differs from ours."""
+    """A row of the table: a system in a slot, and its figures by column.
+
+    Attributes:
+        differs: column index -> aspects in which a published figure differs from ours.
+    """
 
     slot: Slot
     system: _System
@@ -66,61 +76,80 @@ _Compared = Sequence[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]]
 
 
 def paper_tables(runs: Runs) -> tuple[Table, ...]:
-    """The tables of a benchmark's paper with these runs of it in them, the most informative one first.
+    """Return the tables of a benchmark's paper with these runs in them, the most informative one first.
 
     Args:
-        runs: what to call each run, and its summary; all of one benchmark and task.
+        runs: displayed name and summary of each run; all of one benchmark and task.
     """
-    filled = (_fill(shape, runs) for shape in shapes([summary for _, summary in runs]))
-    return tuple(table for table in filled if table is not None)
+    filled_tables: list[Table] = []
+    for shape in shapes([summary for _, summary in runs]):
+        table = _fill(shape, runs)
+        if table is not None:
+            filled_tables.append(table)
+    return tuple(filled_tables)
 
 
 def tables_together(runs: Runs) -> tuple[Table, ...]:
-    """The papers' tables of every benchmark and task that there are several runs of."""
+    """Return the papers' tables of every benchmark and task with several runs."""
     groups: dict[tuple[str, str], list[tuple[str, Summary]]] = {}
     for name, summary in runs:
         groups.setdefault((summary.benchmark, summary.task), []).append((name, summary))
-    return tuple(table for group in groups.values() if len(group) > 1 for table in paper_tables(group))
+    tables: list[Table] = []
+    for group in groups.values():
+        if len(group) > 1:
+            tables += paper_tables(group)
+    return tuple(tables)
 
 
 def _fill(shape: Shape, runs: Runs) -> Table | None:
-    """A paper's table with these runs in it; None where they have no figure in it."""
+    """Return a paper's table with these runs in it; None if they have no figure in it."""
     table, columns, slots = shape
     columns = [*columns, *_further_columns(columns, slots, runs)]
-    compared = [
-        (summary, {} if summary.data.demo else {_key(row): row for row in summary.published}) for _, summary in runs
-    ]
-    cells = [column.at(slot) for column in columns for slot in slots]
-    systems = [*_our_systems(table, runs, cells), *_published_systems(table, compared)]
-    domains = {name for _, summary in runs for name in summary.breakdowns.get("domain", {})}
-    pairs = product(slots, systems) if table.by_row else ((slot, system) for system in systems for slot in slots)
-    lines = [_line(slot, system, columns, compared, domains) for slot, system in pairs]
-    lines = [line for line in lines if any(line.figures)]
+    lines = _lines(table, columns, slots, runs)
     if not any(line.system.ours for line in lines):
         return None
     filled = [index for index in range(len(columns)) if any(line.figures[index] for line in lines)]
-    # A row over one set of samples has its count at its end; the counts of others are beneath their figures.
-    counted = any(len(_counts(line)) == 1 for line in lines)
-    heads = tuple(_heads(table, [columns[index] for index in filled], counted))
+    # If all figures of a row are over the same samples, their count is at the row's end; else beneath the figures.
+    count_at_end = any(len(_counts(line)) == 1 for line in lines)
+    heads = tuple(_heads(table, [columns[index] for index in filled], count_at_end))
     rows: list[Row] = []
     before: _Line | None = None
     for line, following in zip(lines, [*lines[1:], None], strict=True):
         if table.by_row and line.slot.over != (before.slot.over if before else ""):
             rows.append(Row((line.slot.over, *[""] * (len(heads) - 1)), "group"))
             before = None
-        kind: RowKind = "ours" if line.system.ours else "dim" if line.dimmed else "plain"
-        names, counts = list(_names(table, columns, line, before)), _counts(line)
-        at_end = counts if len(counts) == 1 else [""]
-        beneath = (*[""] * len(names), *(_count(line.figures[index]) for index in filled), *[""] * counted)
-        rows.append(Row((*names, *_cells(line, filled), *at_end * counted), kind, counts=beneath))
+        names = list(_names(table, columns, line, before))
+        counts = _counts(line)
+        cells = [*names, *_cells(line, filled)]
+        counts_beneath = [""] * len(names) + [_count(line.figures[index]) for index in filled]
+        if count_at_end:
+            cells.append(counts[0] if len(counts) == 1 else "")
+            counts_beneath.append("")
+        rows.append(Row(tuple(cells), _row_kind(line), counts=tuple(counts_beneath)))
         if len(counts) > 1 and not _counted_together(line, following):
-            place = int(bool(table.heads[1]))
-            labelled = (*beneath[:place], N, *beneath[place + 1 :])
-            rows.append(Row(labelled, "plain" if place else "below", counting=True))
+            label_column = 1 if table.heads[1] else 0
+            counts_beneath[label_column] = N
+            rows.append(Row(tuple(counts_beneath), "plain" if label_column else "below", counting=True))
         before = line
     title = f"As {table.sources[0]}: {table.title}"
     legend = tuple(_legend(table, runs, lines))
     return Table(title, heads, tuple(rows), legend, tight=True, narrow=True, groups="part")
+
+
+def _lines(table: PaperTable, columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> list[_Line]:
+    """Return every row of the table with a figure in it, in the paper's order."""
+    compared: list[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]] = []
+    for _, summary in runs:
+        published = () if summary.data.demo else summary.published
+        compared.append((summary, {_key(row): row for row in published}))
+    cells = [column.at(slot) for column in columns for slot in slots]
+    systems = [*_our_systems(table, runs, cells), *_published_systems(table, compared)]
+    domains = {name for _, summary in runs for name in summary.breakdowns.get("domain", {})}
+    pairs = [(slot, system) for system in systems for slot in slots]
+    if table.by_row:
+        pairs = list(product(slots, systems))
+    lines = [_line(slot, system, columns, compared, domains) for slot, system in pairs]
+    return [line for line in lines if any(line.figures)]
 
 
 def _line(slot: Slot, system: _System, columns: Sequence[Slot], compared: _Compared, domains: set[str]) -> _Line:
@@ -129,12 +158,20 @@ def _line(slot: Slot, system: _System, columns: Sequence[Slot], compared: _Compa
     return _Line(slot, system, figures, _differs(cells, figures, compared))
 
 
-# --- who has rows ----------------------------------------------------------------------------------------------------
+def _row_kind(line: _Line) -> RowKind:
+    if line.system.ours:
+        return "ours"
+    return "dim" if line.dimmed else "plain"
+
+
+# --- systems with rows -----------------------------------------------------------------------------------------------
 
 
 def _further_columns(columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> Iterator[Slot]:
-    """Columns of the forms of metrics that nobody published, where a run has them: no figure of ours is under a head of
-    the paper's that measured something else."""
+    """Yield columns for the variants of metrics that a run measured and nobody published.
+
+    So no figure of ours appears under a column of the paper that measured something else.
+    """
     for variant, column in product(VARIANTS, columns):
         further = column.of(variant)
         cells = [further.at(slot) for slot in slots]
@@ -143,51 +180,61 @@ def _further_columns(columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs)
 
 
 _WHO = ("generator", "predictions", "protocol", "steps", "judge")
-_FOUND = ("retriever", "passages", "query")
-"""Roles that have to be the same in runs of one system; the second ones where both runs show what was found."""
+_RETRIEVAL = ("retriever", "passages", "query")
+"""Roles whose specs are the same in all runs of one system; `_RETRIEVAL` only in runs that searched."""
 
 
 def _our_systems(table: PaperTable, runs: Runs, cells: Sequence[Slot]) -> Iterator[_System]:
     groups: list[list[tuple[str, Summary]]] = []
     for name, summary in runs:
-        others = (
-            group
-            for group in groups
-            if all(_same_system(other, summary) and _same_samples(other, summary, cells) for _, other in group)
-        )
-        group = next(others, None) if table.joined else None
+        group = _group_of(summary, groups, cells) if table.joined else None
         if group is None:
             groups.append([(name, summary)])
         else:
             group.append((name, summary))
     for group in groups:
-        name = group[0][0] if len(group) == 1 else "these runs" if len(groups) == 1 else ", ".join(n for n, _ in group)
+        name = ", ".join(run_name for run_name, _ in group)
+        if len(group) > 1 and len(groups) == 1:
+            name = "these runs"
         summaries = tuple(summary for _, summary in group)
         yield _System(name, summaries)
-        yield from (_System(f"{name} [{baseline}]", summaries, baseline) for baseline in table.baselines)
+        for baseline in table.baselines:
+            yield _System(f"{name} [{baseline}]", summaries, baseline)
+
+
+def _group_of(
+    summary: Summary, groups: Sequence[list[tuple[str, Summary]]], cells: Sequence[Slot]
+) -> list[tuple[str, Summary]] | None:
+    """Return the first group whose runs are the same system over the same samples."""
+    for group in groups:
+        if all(_same_system(other, summary) and _same_samples(other, summary, cells) for _, other in group):
+            return group
+    return None
 
 
 def _same_system(first: Summary, second: Summary) -> bool:
-    """Whether two runs are one system in two settings: who answered, what found, and who judged are the same."""
-    found = [tuple(map(summary.specs.get, _FOUND)) for summary in (first, second) if summary.setting != "reference"]
-    return (
-        first.setting != second.setting
-        and all(first.specs.get(role) == second.specs.get(role) for role in _WHO)
-        and len(set(found)) < 2
-    )
+    """Whether two runs are one system in two settings: generator, retrieval and judge are the same."""
+    if first.setting == second.setting:
+        return False
+    if any(first.specs.get(role) != second.specs.get(role) for role in _WHO):
+        return False
+    if "reference" in (first.setting, second.setting):
+        return True
+    return all(first.specs.get(role) == second.specs.get(role) for role in _RETRIEVAL)
 
 
 def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
     """Whether the figures that two runs have in a table are over the same samples, by their ids."""
-    sides = [
-        {summary.samples.get(_part_name(summary, cell.part)) for cell in cells if _measured(summary, cell)}
-        for summary in (first, second)
-    ]
-    return sides[0] == sides[1] and None not in sides[0]
+    first_hashes = _sample_hashes(first, cells)
+    return None not in first_hashes and first_hashes == _sample_hashes(second, cells)
+
+
+def _sample_hashes(summary: Summary, cells: Sequence[Slot]) -> set[str | None]:
+    return {summary.samples.get(_part_name(summary, cell.part)) for cell in cells if _measured(summary, cell)}
 
 
 def _published_systems(table: PaperTable, compared: _Compared) -> list[_System]:
-    """The systems that the runs are compared with, in the paper's order; recorded runs scored again last."""
+    """Return the systems that the runs are compared with, in the paper's order; recorded runs scored again last."""
     by_name: dict[str, list[Fact]] = {}
     for source in table.sources:
         for fact in facts():
@@ -210,7 +257,8 @@ def _figure(system: _System, cell: Slot, domains: set[str]) -> _Figure | None:
         return _published(system.facts, cell, domains)
     cell = cell.model_copy(update={"variant": cell.variant or system.baseline})
     for summary in system.ours:
-        if (measured := _measured(summary, cell)) is not None:
+        measured = _measured(summary, cell)
+        if measured is not None:
             name, metric = measured
             judge = cell.variant or judges_of(summary, name)
             return _Figure(_text(cell, metric.mean or 0.0), samples_of(name, metric), judge)
@@ -218,14 +266,16 @@ def _figure(system: _System, cell: Slot, domains: set[str]) -> _Figure | None:
 
 
 def _measured(summary: Summary, cell: Slot) -> tuple[str, MetricSummary] | None:
-    """The first metric of a cell that a run has a mean of, in the cell's form."""
+    """Return name and summary of the first metric of a cell, in the cell's variant, of which a run has a mean."""
     variant = cell.variant
     if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
         return None
     metrics = _part(summary, cell.part)
     for expected in cell.metrics:
         for name, metric in metrics.items():
-            fits = name == expected if not variant else _variant(name) == variant and untagged(name) == expected
+            fits = name == expected
+            if variant:
+                fits = _variant(name) == variant and untagged(name) == expected
             judge = variant or judges_of(summary, name)
             if fits and metric.mean is not None and (cell.judge is None or model_key(judge) == model_key(cell.judge)):
                 return name, metric
@@ -233,13 +283,13 @@ def _measured(summary: Summary, cell: Slot) -> tuple[str, MetricSummary] | None:
 
 
 def _variant(name: str) -> str:
-    """The one form that a metric's name has: `embedded` of `rl_f[embedded].idk[embedded]`."""
+    """Return the variant in a metric's name, `embedded` of `rl_f[embedded].idk[embedded]`; empty: none or several."""
     tags = {part.partition("]")[0] for part in name.split("[")[1:]}
     return tags.pop() if len(tags) == 1 else ""
 
 
 def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
-    """Our figures over a part of the samples."""
+    """Return our metrics over a part of the samples."""
     part = _narrowed(summary, part)
     if not part:
         return summary.metrics
@@ -247,38 +297,47 @@ def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
 
 
 def _part_name(summary: Summary, part: Mapping[str, str]) -> str:
-    """What the summary's hashes of samples call a part."""
+    """Return the key of a part in the summary's hashes of samples."""
     part = _narrowed(summary, part)
     return f"{'+'.join(part)}={', '.join(part.values())}" if part else "all"
 
 
 def _narrowed(summary: Summary, part: Mapping[str, str]) -> Mapping[str, str]:
-    """The dimensions of a part, of several without those in which all samples are alike."""
+    """Drop from a part of several dimensions those in which all samples have the same value."""
     if len(part) < 2:
         return part
     return {name: value for name, value in part.items() if set(summary.breakdowns.get(name, {})) != {value}}
 
 
 def _published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _Figure | None:
-    """What was published for a cell; where it was for several sets of domains, for those of the run."""
-    part = {name: value for name, value in cell.part.items() if name != "domain"}
-    domain = cell.part.get("domain")
-    fitting = [
-        (fact, name)
-        for fact in known
-        for name in cell.metrics
-        if name in fact.metrics
-        and not cell.variant
-        and fact.part == part
-        and (fact.domains == (domain,) if domain else len(fact.domains) != 1 or set(fact.domains) == domains)
-        and cell.setting in (None, fact.setting)
-        and cell.query in (None, fact.query)
-        and cell.judge in (None, *fact.instruments[name].judges)
-    ]
+    """Return the published figure of a cell; if several sets of domains have one, that of the run's domains."""
+    if cell.variant:
+        return None
+    fitting: list[tuple[Fact, str]] = []
+    for fact in known:
+        if _is_over(fact, cell, domains):
+            for name in cell.metrics:
+                if name in fact.metrics and cell.judge in (None, *fact.instruments[name].judges):
+                    fitting.append((fact, name))
     if not fitting:
         return None
     fact, name = max(fitting, key=lambda pair: (set(pair[0].domains) == domains, len(pair[0].domains)))
     return _Figure(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), name, fact)
+
+
+def _is_over(fact: Fact, cell: Slot, domains: set[str]) -> bool:
+    """Whether a fact is over the samples of a cell, in its setting and query mode."""
+    domain = cell.part.get("domain")
+    same_domains = len(fact.domains) != 1 or set(fact.domains) == domains
+    if domain:
+        same_domains = fact.domains == (domain,)
+    other_dimensions = {name: value for name, value in cell.part.items() if name != "domain"}
+    return (
+        same_domains
+        and fact.part == other_dimensions
+        and cell.setting in (None, fact.setting)
+        and cell.query in (None, fact.query)
+    )
 
 
 def _text(cell: Slot, value: float) -> str:
@@ -291,7 +350,10 @@ def _text(cell: Slot, value: float) -> str:
 def _differs(
     cells: Sequence[Slot], figures: Sequence[_Figure | None], compared: _Compared
 ) -> dict[int, tuple[str, ...]]:
-    """Column -> in what its published figure differs from those of the runs: the cells that both have, else all."""
+    """Return column index -> aspects in which its published figure differs from those of the runs.
+
+    Only the cells that a run has a figure in; if there is no such cell, all of them.
+    """
     every: dict[int, dict[str, None]] = {}
     shared: dict[int, dict[str, None]] = {}
     for summary, rows in compared:
@@ -310,29 +372,39 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[s
     if any(summary.data.demo for _, summary in runs):
         yield "no published rows: demo data is not the benchmark"
         return
-    parts = [table.note] if table.note else []
-    if differs := dict.fromkeys(aspect for line in lines for cell in line.differs.values() for aspect in cell):
+    remarks = [table.note] if table.note else []
+    differing: dict[str, None] = {}
+    for line in lines:
+        for aspects in line.differs.values():
+            differing.update(dict.fromkeys(aspects))
+    if differing:
         whom = "this run" if len(runs) == 1 else "these runs"
-        parts.append(f"{MARK} not comparable with {whom} ({', '.join(differs)}); summary.json has the reasons")
+        remarks.append(f"{MARK} not comparable with {whom} ({', '.join(differing)}); summary.json has the reasons")
     if any(fact.source == RERUN for line in lines for fact in line.system.facts):
-        parts.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
-    if parts:
-        yield "; ".join(parts)
+        remarks.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
+    if remarks:
+        yield "; ".join(remarks)
 
 
 # --- rows and columns ------------------------------------------------------------------------------------------------
 
 
-def _heads(table: PaperTable, columns: Sequence[Slot], counted: bool) -> Iterator[Column]:
-    system, row = table.heads
-    yield from (Column(name) for name in ((row, system) if table.by_row else (system, row)) if name)
-    yield from [Column("judge")] if table.judged else []
-    yield from (Column(column.label, True, over=column.over) for column in columns)
-    yield from [Column(N, True)] if counted else []
+def _heads(table: PaperTable, columns: Sequence[Slot], count_at_end: bool) -> Iterator[Column]:
+    system_head, row_head = table.heads
+    name_heads = (row_head, system_head) if table.by_row else (system_head, row_head)
+    for name in name_heads:
+        if name:
+            yield Column(name)
+    if table.judged:
+        yield Column("judge")
+    for column in columns:
+        yield Column(column.label, True, over=column.over)
+    if count_at_end:
+        yield Column(N, True)
 
 
 def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Line | None) -> Iterator[str]:
-    """The name of the system and the label of the row, the first of them only where it changes."""
+    """Yield the name of the system and the label of the row; the first of them is blank if it repeats."""
     name = table.published if line.system.facts and table.published else line.system.name
     mark = MARK if line.dimmed else ""
     if not table.heads[1]:
@@ -350,7 +422,7 @@ def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Lin
 
 
 def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
-    """A figure that is not comparable is marked, unless the row is."""
+    """Yield the figures of a row; one that is not comparable is marked, unless the row is."""
     for index in filled:
         figure = line.figures[index]
         mark = MARK if line.differs.get(index) and not line.dimmed else ""
@@ -358,14 +430,14 @@ def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
 
 
 def _count(figure: _Figure | None) -> str:
-    """The samples of a figure; `-`: the source does not say."""
+    """Return the number of samples of a figure; `-`: the source does not say."""
     if figure is None:
         return ""
     return "-" if figure.n is None else str(figure.n)
 
 
 def _counts(line: _Line) -> list[str]:
-    """The counts of a line's figures, each once."""
+    """Return the distinct counts of a line's figures."""
     return list(dict.fromkeys(_count(figure) for figure in line.figures if figure))
 
 

@@ -1,13 +1,13 @@
-"""`report --rate FILE`: a page on which people rate the answers of runs without knowing whose they are.
+"""Write the page of `report --rate FILE`, on which people rate the answers of runs without knowing the systems.
 
-MTRAG section 7: a task is the conversation up to the last question, with the passages of each answer; each answer is
-rated on faithfulness, appropriateness, naturalness and completeness from 1 to 4, and each two answers to a task against
-each other, ties allowed; three raters. KIWI section 2.2: each revision good, neutral or bad. What was asked and shown
-is what the runs noted for their own pages (`browse.jsonl`).
+MTRAG section 7: a task is the conversation up to the last question, with the passages of each answer. Raters rate each
+answer on faithfulness, appropriateness, naturalness and completeness from 1 to 4, and compare each two answers to a
+task, ties allowed; three raters. KIWI section 2.2: each revision is good, neutral or bad. Conversations and passages
+come from the runs' `browse.jsonl`.
 
-Systems have letters, drawn anew for each task by its id; who is behind a letter, and a task's answerability, is in the
-file next to the page (`FILE.key.json`), not in the page. Ratings are kept in the browser as they are made, so that a
-rater can go on later, and are saved as JSON lines, which `turnmark agreement FILE.key.json RATINGS.jsonl…` reads.
+Systems appear as letters, shuffled for each task by its id. The file next to the page (`FILE.key.json`), not the page,
+says which system a letter is, and whether a task is answerable. The browser stores ratings as they are made, so that a
+rater can continue later, and saves them as JSON lines, which `turnmark agreement FILE.key.json RATINGS.jsonl…` reads.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ SCALE = ("1", "2", "3", "4")
 KIWI = {"rating": ("good", "neutral", "bad")}
 _FORM = "turnmark rating key"
 WIN, TIE, LOSS = 100.0, 50.0, 0.0
-"""Of a comparison of two answers, as MTRAG's file has them."""
+"""Points for the comparison of two answers, as in MTRAG's file."""
 _RATINGS: Mapping[str, float] = {"good": 2.0, "neutral": 1.0, "bad": 0.0}
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def key_file(page: Path) -> Path:
-    """Where it is written down whose answers a page shows."""
+    """Return the path of a page's key, the file that says which system each letter is."""
     return page.with_name(f"{page.name}.key.json")
 
 
@@ -56,11 +57,11 @@ class RatingTask(TypedDict):
 
 
 class RatedAnswer(TypedDict):
-    """An answer under its letter.
+    """An answer to rate. Texts are indices into the page's `texts`.
 
     Keys:
-        passages: those that it was given, in its order; None: they are not known.
-        previous: of a revision, the answer that it changed.
+        passages: the passages that the generator was given, in order; None: not known.
+        previous: the answer that a revision changed; None: no revision.
     """
 
     text: int
@@ -75,28 +76,26 @@ class Texts:
         self._places: dict[str, int] = {}
 
     def add(self, text: str) -> int:
-        """The index of a text."""
+        """Return the index of a text."""
         return self._places.setdefault(text, len(self._places))
 
     @property
     def listed(self) -> list[str]:
-        """Text after text, in the order of their indices."""
+        """The texts in the order of their indices."""
         return list(self._places)
 
 
 def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
-    """Write the page, and next to it the key."""
+    """Write the page, and its key next to it."""
     if len({run.summary.benchmark for run in runs}) > 1:
         raise RequestError("--rate: the runs are of several benchmarks; rate those of one")
     by_name = dict(zip(distinct_names([run.path for run in runs]), runs, strict=True))
-    answers = {
-        name: {s.id: s for s in samples(run.path) if s.status == "done" and not s.repeat}
-        for name, run in by_name.items()
-    }
-    shared = [name for name in next(iter(answers.values()), {}) if all(name in mine for mine in answers.values())]
+    answers = {name: _first_answers(run) for name, run in by_name.items()}
+    first_run_tasks = next(iter(answers.values()), {})
+    shared = [name for name in first_run_tasks if all(name in of_run for of_run in answers.values())]
     if not shared:
         raise RequestError("--rate: no task is answered in all of these runs")
-    seen = {name: _seen(run, shared) for name, run in by_name.items()}
+    browsed = {name: _read_browsed(run, shared) for name, run in by_name.items()}
     settings = {name: run.summary.setting for name, run in by_name.items()}
     kiwi = runs[0].summary.benchmark == "kiwi"
     texts = Texts()
@@ -105,59 +104,89 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     for name in shared:
         systems = list(answers)
         random.Random(name).shuffle(systems)
-        letters = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", systems, strict=False))
+        letters = dict(zip(_LETTERS, systems, strict=False))
         systems_of[name] = letters
-        asked = seen[systems[0]][name]
-        said = asked.history[: -1 if kiwi else None]  # the last one is the answer that is revised
-        tasks.append({
-            "id": name, "said": [(utterance.role, texts.add(_shown(utterance.text))) for utterance in said],
-            "question": texts.add(_shown(asked.question)),
-            "answers": {
-                letter: _answer(answers[system][name], seen[system][name], settings[system], kiwi, texts)
-                for letter, system in letters.items()
-            },
-        })  # fmt: skip
+        task = browsed[systems[0]][name]
+        # KIWI's last utterance is the answer to revise, which is shown with each revision.
+        history = task.history[:-1] if kiwi else task.history
+        said = [(utterance.role, texts.add(_full_text(utterance.text))) for utterance in history]
+        question = texts.add(_full_text(task.question))
+        rated_answers_of_task = {
+            letter: _answer(answers[system][name], browsed[system][name], settings[system], kiwi, texts)
+            for letter, system in letters.items()
+        }
+        tasks.append({"id": name, "said": said, "question": question, "answers": rated_answers_of_task})
     scales = KIWI if kiwi else dict.fromkeys(FANC, SCALE)
     asks = "Instruction" if kiwi else "Question"
     digest = write_page(
         page, {"tasks": tasks, "texts": texts.listed, "scales": scales, "pairs": not kiwi, "asks": asks}
     )
-    labels = {name: seen[next(iter(seen))][name].labels.get("answerability", ())[:1] for name in shared}
-    write_json(key_file(page), {
-        "form": _FORM, "page": digest, "systems": systems_of, "points": dict.fromkeys(scales, 1.0),
-        "answerability": {name: label for name, found in labels.items() for label in found},
-        "texts": {run: {name: mine[name].prediction or "" for name in shared} for run, mine in answers.items()},
-    })  # fmt: skip
+    answerability: dict[str, str] = {}
+    first_browsed = next(iter(browsed.values()))
+    for name in shared:
+        labels = first_browsed[name].labels.get("answerability", ())
+        if labels:
+            answerability[name] = labels[0]
+    predictions: dict[str, dict[str, str]] = {}
+    for run_name, of_run in answers.items():
+        predictions[run_name] = {name: of_run[name].prediction or "" for name in shared}
+    key = {
+        "form": _FORM,
+        "page": digest,
+        "systems": systems_of,
+        "points": dict.fromkeys(scales, 1.0),
+        "answerability": answerability,
+        "texts": predictions,
+    }
+    write_json(key_file(page), key)
     return page
 
 
 def write_page(page: Path, content: Mapping[str, Any]) -> str:
-    """Write a rating page; its digest, under which the browser keeps what was rated on it, and on no other."""
+    """Write a rating page; return its digest, under which the browser stores the page's ratings."""
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     data = json.dumps({**content, "page": digest}, ensure_ascii=False).replace("<", "\\u003c")
     data = valid_text(data.replace("\u2028", "\\u2028"))
-    write_atomic(page, Path(__file__).with_name("rating.html").read_text(encoding="utf-8").replace("@DATA@", data))
+    template = Path(__file__).with_name("rating.html").read_text(encoding="utf-8")
+    write_atomic(page, template.replace("@DATA@", data))
     return digest
 
 
-def _seen(run: StoredRun, names: Collection[str]) -> dict[str, Browsed]:
-    """What a reader of the run's samples sees with them: conversation, question, passages."""
-    seen = {entry.id: entry for entry in read_records(run.path / FILE, Browsed) if not entry.repeat}
-    if missing := sum(name not in seen for name in names):
+def _first_answers(run: StoredRun) -> dict[str, Sample]:
+    """Return task id -> finished sample of the first repeat."""
+    by_id: dict[str, Sample] = {}
+    for sample in samples(run.path):
+        if sample.status == "done" and not sample.repeat:
+            by_id[sample.id] = sample
+    return by_id
+
+
+def _read_browsed(run: StoredRun, task_ids: Collection[str]) -> dict[str, Browsed]:
+    """Return task id -> conversation, question and passages."""
+    browsed: dict[str, Browsed] = {}
+    for entry in read_records(run.path / FILE, Browsed):
+        if not entry.repeat:
+            browsed[entry.id] = entry
+    missing = sum(task_id not in browsed for task_id in task_ids)
+    if missing:
         raise RequestError(
-            f"--rate: {str(run.path)!r} does not say what was asked and shown in {missing} of {len(names)} tasks "
+            f"--rate: {str(run.path)!r} does not say what was asked and shown in {missing} of {len(task_ids)} tasks "
             f"({FILE}); evaluate or score it again"
         )
-    return seen
+    return browsed
 
 
-def _answer(sample: Sample, seen: Browsed, setting: str | None, revision: bool, texts: Texts) -> RatedAnswer:
-    given = _given(sample, seen, setting)
-    passages = None if given is None else [texts.add(_passage(passage)) for passage in given]
-    if passages is not None and (more := len(sample.contexts) - len(passages)) > 0:
-        passages.append(texts.add(f"{more} more passages, which {FILE} does not keep"))
-    recorded = _shown(seen.history[-1].text) if revision and seen.history else None
-    previous = recorded if sample.previous is None else sample.previous
+def _answer(sample: Sample, browsed: Browsed, setting: str | None, revision: bool, texts: Texts) -> RatedAnswer:
+    context = _context_of(sample, browsed, setting)
+    passages: list[int] | None = None
+    if context is not None:
+        passages = [texts.add(_passage(passage)) for passage in context]
+        more = len(sample.contexts) - len(passages)
+        if more > 0:
+            passages.append(texts.add(f"{more} more passages, which {FILE} does not keep"))
+    previous = sample.previous
+    if previous is None and revision and browsed.history:
+        previous = _full_text(browsed.history[-1].text)
     return {
         "text": texts.add(sample.prediction or ""),
         "passages": passages,
@@ -165,35 +194,38 @@ def _answer(sample: Sample, seen: Browsed, setting: str | None, revision: bool, 
     }
 
 
-def _given(sample: Sample, seen: Browsed, setting: str | None) -> list[SeenPassage] | None:
-    """The passages that an answer was given; None: they are not known.
+def _context_of(sample: Sample, browsed: Browsed, setting: str | None) -> list[SeenPassage] | None:
+    """Return the passages that the generator was given; None: not known.
 
-    In the setting `reference` they are the task's own. Elsewhere another system may have been shown passages that its
-    file does not name; ours always records a decision.
+    In the setting `reference` they are the passages of the task. In other settings another system may have seen
+    passages that its file does not name; Turnmark itself always records a decision.
     """
     if not sample.contexts and setting == "reference":
-        return list(seen.passages)
+        return list(browsed.passages)
     if not sample.contexts and sample.decision is None:
         return None
-    return [passage for passage in seen.passages if passage.rank is not None]
+    return [passage for passage in browsed.passages if passage.rank is not None]
 
 
 def _passage(passage: SeenPassage) -> str:
     if passage.text is None:
         return f"{passage.title or passage.id}: the text is not known"
-    text = _shown(passage.text)
-    return text if not passage.title or text.startswith(passage.title) else f"{passage.title}\n{text}"
+    text = _full_text(passage.text)
+    if not passage.title or text.startswith(passage.title):
+        return text
+    return f"{passage.title}\n{text}"
 
 
-def _shown(text: Text) -> str:
+def _full_text(text: Text) -> str:
+    """Return a text and, if it was cut, how many characters are missing."""
     return f"{text.text} … ({text.left_out:,} more characters)" if text.left_out else text.text
 
 
-# --- what people said ------------------------------------------------------------------------------------------------
+# --- reading ratings -------------------------------------------------------------------------------------------------
 
 
 class Rated(NamedTuple):
-    """An answer with its ratings: property -> a rating for each person."""
+    """An answer with its ratings: property -> one rating for each person."""
 
     task: str
     system: str
@@ -215,15 +247,23 @@ def is_key(path: Path) -> bool:
 
 def is_ratings(path: Path) -> bool:
     """Whether a file holds the ratings of one person."""
-    row = next((row for _, row in json_lines(path, path.name)), None) if path.suffix == ".jsonl" else None
-    return isinstance(row, dict) and {"rater", "id", "given"} <= row.keys()
+    if path.suffix != ".jsonl":
+        return False
+    first_row = next((row for _, row in json_lines(path, path.name)), None)
+    return isinstance(first_row, dict) and {"rater", "id", "given"} <= first_row.keys()
 
 
 def rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[Rated], list[Problem]]:
-    """The answers of a page with all of their ratings."""
+    """Return the answers of a page with all of their ratings, and the lines that are no ratings of the page.
+
+    Raises:
+        RequestError: no file has a rating of this page.
+    """
     content: dict[str, Any] = json.loads(key.read_bytes())
-    page, labels = content.get("page"), content.get("answerability", {})
-    given: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = {}
+    page = content.get("page")
+    answerability = content.get("answerability", {})
+    # (task, system) -> property -> rater -> ratings
+    ratings_of: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = {}
     problems: list[Problem] = []
     for path in files:
         for number, row in json_lines(path, path.name):
@@ -234,25 +274,31 @@ def rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[Rated], list[P
                 problems.append(Problem(file=path.name, line=number, what="no rating of this page"))
                 continue
             for label, value in row["given"].items():
-                for letter, name, number_given in _read(label, str(value), letters):
-                    system = letters[letter]
-                    mine = given.setdefault((row["id"], system), {}).setdefault(name, {})
-                    mine.setdefault(str(row["rater"]), []).append(number_given)
-    if not given:
+                for letter, name, rating in _read_choice(label, str(value), letters):
+                    by_property = ratings_of.setdefault((row["id"], letters[letter]), {})
+                    by_rater = by_property.setdefault(name, {})
+                    by_rater.setdefault(str(row["rater"]), []).append(rating)
+    if not ratings_of:
         raise RequestError(f"{str(key)!r}: no file of ratings of this page is named with it")
     answers = []
-    for (task, system), ratings in given.items():
-        by_rater = {name: tuple(statistics.mean(v) for v in raters.values()) for name, raters in ratings.items()}
-        answers.append(Rated(canonical_id(task), system, content["texts"][system][task], labels.get(task), by_rater))
+    for (task, system), by_property in ratings_of.items():
+        # A rater compares an answer with several others: its win rate is the mean.
+        means: dict[str, tuple[float, ...]] = {}
+        for name, by_rater in by_property.items():
+            means[name] = tuple(statistics.mean(ratings) for ratings in by_rater.values())
+        text = content["texts"][system][task]
+        answers.append(Rated(canonical_id(task), system, text, answerability.get(task), means))
     return answers, problems
 
 
-def _read(label: str, value: str, letters: Mapping[str, str]) -> list[tuple[str, str, float]]:
-    """Letter, property and number of one choice: `A faithfulness` of `3`, or `AB` of `A`, `B` or `tie`."""
+def _read_choice(label: str, value: str, letters: Mapping[str, str]) -> list[tuple[str, str, float]]:
+    """Return letter, property and number of a choice: `A faithfulness` of `3`, or `AB` of `A`, `B` or `tie`."""
     letter, _, name = label.partition(" ")
     if name:
-        number = _RATINGS.get(value) if value in _RATINGS else float(value) if value.isdecimal() else None
-        return [(letter, name, number)] if letter in letters and number is not None else []
+        rating = _RATINGS.get(value)
+        if rating is None and value.isdecimal():
+            rating = float(value)
+        return [(letter, name, rating)] if letter in letters and rating is not None else []
     first, second = label[:1], label[1:2]
     if first not in letters or second not in letters or value not in (first, second, "tie"):
         return []

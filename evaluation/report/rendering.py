@@ -1,7 +1,7 @@
-"""A document (`turnmark.evaluation.report.overview`) on the terminal, as Markdown, and its tables as CSV and LaTeX.
+"""Render report sections on the terminal and as Markdown, and their tables as CSV and LaTeX.
 
-The terminal works at 80 columns. Every text of the data stays text: no markup, no control characters, and in Markdown
-no Markdown and no HTML.
+The output fits a terminal of 80 columns. Texts of the data are escaped: they cannot add markup, control characters,
+Markdown or HTML.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from turnmark.evaluation.report.tables import Column, Row, Table
 
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
 _NAMES = (16, 10)
-"""Characters that a column of names may demand of a narrow terminal, and where all figures fit then; longer words are
-folded."""
+"""Width limits of a column of names, in characters; longer words are folded. The second limit is tried if the figures
+do not fit next to the first."""
 
 MARKER = "<!-- turnmark report -->"
-"""Last line of a Markdown file of ours."""
+"""Last line of our Markdown files; identifies a file as ours before it is overwritten."""
 
 
 def one_line(text: object, style: str = "") -> Text:
-    """Any value as one line of inert text: no markup, no escape sequences, no control characters."""
+    """Return any value as one line of text without markup, escape sequences or control characters."""
     return Text(inert(text), style=style)
 
 
@@ -45,17 +45,19 @@ def show_run(summary: Summary, run: Path, console: Console, full: bool = True) -
     """Print a summary.
 
     Args:
-        run: the folder it was written to; its predictions say why samples failed, where they are there.
-        full: with the breakdowns, and with every table of the paper rather than the first.
+        run: folder of the run; its predictions, if present, tell why samples failed.
+        full: include the breakdowns and every table of the paper; False: only the first table of the paper.
     """
     show_report(describe_run(summary, run, ON_SCREEN, full), console)
 
 
 def show_report(document: ReportSection, console: Console) -> None:
-    """Print a document."""
+    """Print a section of a report."""
     for line in (*document.warnings, document.title, *document.verdict):
         console.print(one_line(line, "bold"))
-    for line in (*filter(None, [document.specs]), *document.reasons):
+    if document.specs:
+        console.print(one_line(document.specs))
+    for line in document.reasons:
         console.print(one_line(line))
     for table in document.tables:
         draw(table, console)
@@ -66,15 +68,18 @@ def show_report(document: ReportSection, console: Console) -> None:
 
 
 def draw(table: Table, console: Console) -> None:
-    """Print a table, and the lines under it; one that is too wide in several parts, beneath each other."""
+    """Print a table and the lines beneath it; a table that is too wide is split into several."""
     if table.rows:
-        if table.tight:  # the table may be narrower than its title
+        pieces = [table]
+        if table.tight:
+            # Printed apart, since the table may be narrower than its title.
             console.print()
             console.print(one_line(table.title, "bold"))
-        for number, part in enumerate(_parts(table, console.width) if table.tight else [table]):
+            pieces = _split(table, console.width)
+        for number, piece in enumerate(pieces):
             if number:
                 console.print()
-            console.print(_grid(part))
+            console.print(_grid(piece))
     for line in table.lines:
         console.print(one_line(f"  {line}" if table.rows else line))
 
@@ -89,7 +94,7 @@ def _grid(table: Table) -> Grid:
         padding=(0, _gap(table), 0, 0),
     )
     for column, previous in zip(table.columns, (None, *table.columns), strict=False):
-        # What has a name may be folded; figures are never cut in two.
+        # Names may be folded; figures never.
         grid.add_column(
             _head(column, previous) if column.number else one_line(column.name),
             justify="right" if column.number else "left",
@@ -100,91 +105,105 @@ def _grid(table: Table) -> Grid:
         if row.kind == "group" and number:
             grid.add_row() if table.tight else grid.add_section()
         first, *cells = map(one_line, row.cells)
-        # Padded, so that the second line of a long name is as far in as the first.
+        # Padding indents the second line of a folded name, too.
         indented = Padding(first, (0, 0, 0, 2)) if row.kind == "below" else first
         grid.add_row(indented, *cells, style=_STYLES.get(row.kind))
     return grid
 
 
 def _gap(table: Table) -> int:
-    """Spaces between two columns."""
+    """Return the number of spaces between two columns."""
     return 2 if table.tight and not table.narrow else 1
 
 
-def _parts(table: Table, width: int) -> list[Table]:
-    """The table or, where its figures would be cut, several with the same names and as many figures as fit."""
-    names = [index for index, column in enumerate(table.columns) if not column.number]
+def _split(table: Table, width: int) -> list[Table]:
+    """Return the table, or several with the same names and as many figures as fit the width."""
     gap = _gap(table)
-    figures = sum(_figure_width(table, index) + gap for index, column in enumerate(table.columns) if column.number)
-    rooms = [width - sum(_name_width(table, index, limit) + gap for index in names) + gap for limit in _NAMES]
-    if any(figures <= room for room in rooms):
+    name_columns = [index for index, column in enumerate(table.columns) if not column.number]
+    figure_columns = [index for index, column in enumerate(table.columns) if column.number]
+    widths = {index: _figure_width(table, index) + gap for index in figure_columns}
+    rooms: list[int] = []
+    for limit in _NAMES:
+        names_width = sum(_name_width(table, index, limit) + gap for index in name_columns)
+        rooms.append(width - names_width + gap)
+    if any(sum(widths.values()) <= room for room in rooms):
         return [table]
     room = rooms[0]
-    parts: list[list[int]] = [[]]
+    pieces: list[list[int]] = [[]]
     left = room
-    for together in _neighbours(table):
-        needed = [_figure_width(table, index) + gap for index in together]
-        if sum(needed) > left and parts[-1]:
-            parts.append([])
+    for group in _columns_by_heading(table):
+        group_width = sum(widths[index] for index in group)
+        if group_width > left and pieces[-1]:
+            pieces.append([])
             left = room
-        for index, its_width in zip(together, needed, strict=True):
-            if its_width > left and parts[-1]:
-                parts.append([])
+        for index in group:
+            if widths[index] > left and pieces[-1]:
+                pieces.append([])
                 left = room
-            parts[-1].append(index)
-            left -= its_width
-    return [_only(table, names, part) for part in parts]
+            pieces[-1].append(index)
+            left -= widths[index]
+    return [_only(table, name_columns, piece) for piece in pieces]
 
 
-def _neighbours(table: Table) -> Iterator[list[int]]:
-    """The columns of figures; those that share a heading together."""
+def _columns_by_heading(table: Table) -> Iterator[list[int]]:
+    """Yield the indices of the columns of figures; columns under a shared heading in one group."""
     figures = [index for index, column in enumerate(table.columns) if column.number]
-    for over, columns in groupby(figures, key=lambda index: table.columns[index].over):
-        together = list(columns)
-        yield from [together] if over else [[index] for index in together]
+    for heading, columns in groupby(figures, key=lambda index: table.columns[index].over):
+        if heading:
+            yield list(columns)
+        else:
+            for index in columns:
+                yield [index]
 
 
 def _figure_width(table: Table, index: int) -> int:
-    """The width of a column of figures, none of which is cut."""
+    """Return the width of a column of figures, none of which is cut."""
+    head_lines = _head(table.columns[index], None).plain.split("\n")
     cells = [inert(row.cells[index]) for row in table.rows if row.kind != "group"]
-    return max(cell_len(line) for line in (*_head(table.columns[index], None).plain.split("\n"), *cells))
+    return max(map(cell_len, [*head_lines, *cells]))
 
 
 def _name_width(table: Table, index: int, limit: int) -> int:
-    """The least width of a column of names, which may be folded between words and, beyond the limit, within them."""
-    indents = {"below": 2}
-    names = [(table.columns[index].name, 0), *((row.cells[index], indents.get(row.kind, 0)) for row in table.rows)]
-    longest = max(cell_len(word) + indent for name, indent in names for word in inert(name).split() or [""])
+    """Return the minimum width of a column of names, folded between words and, beyond the limit, within them."""
+    longest = _longest_word(table.columns[index].name)
+    for row in table.rows:
+        indent = 2 if row.kind == "below" else 0
+        longest = max(longest, _longest_word(row.cells[index]) + indent)
     return min(limit, longest)
 
 
-def _only(table: Table, names: Sequence[int], figures: Sequence[int]) -> Table:
-    """The table with some of its figures; rows without any of them go, where each row is named."""
-    indices = [*names, *figures]
-    named = all(row.cells[0] for row in table.rows)
-    rows = [
-        replace(row, cells=tuple(row.cells[index] for index in indices))
-        for row in table.rows
-        if not named
-        or row.kind == "group"
-        or any(row.cells[index] not in ("", "-" * (row.kind != "below")) for index in figures)
-    ]
+def _longest_word(text: str) -> int:
+    return max(map(cell_len, inert(text).split()), default=0)
+
+
+def _only(table: Table, name_columns: Sequence[int], figure_columns: Sequence[int]) -> Table:
+    """Return the table with some of its figures; if every row has a name, rows without these figures are dropped."""
+    indices = [*name_columns, *figure_columns]
+    all_named = all(row.cells[0] for row in table.rows)
+    rows: list[Row] = []
+    for row in table.rows:
+        # In a row below another, "-" counts as a figure.
+        blank = ("",) if row.kind == "below" else ("", "-")
+        has_figure = any(row.cells[index] not in blank for index in figure_columns)
+        if has_figure or row.kind == "group" or not all_named:
+            rows.append(replace(row, cells=tuple(row.cells[index] for index in indices)))
     return replace(table, columns=tuple(table.columns[index] for index in indices), rows=tuple(rows))
 
 
 def _head(column: Column, previous: Column | None) -> Text:
-    """A head over figures: what it shares with its neighbours appears once, a variant's mark on a separate line."""
+    """Return the head of a column of figures: a shared heading only once, the variant on a separate line."""
     lines = column.name.replace("[", "\n[", 1).split("\n")
     if column.over:
-        lines = ["" if previous and previous.over == column.over else column.over, *lines]
+        repeats = previous is not None and previous.over == column.over
+        lines.insert(0, "" if repeats else column.over)
     return Text("\n").join(map(one_line, lines))
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
-# Emphasis, code, links, cells, struck-out text, headings, formulas; and what turns a bare address into a link.
+# Marks of emphasis, code, links, cells, struck-out text, headings, formulas, and of addresses that would become links.
 _MARKS = re.compile(r"[\\`*_\[\]|~#$]|(?<=www)\.|:(?=//)")
-# A metric such as recall@5 is neither an address nor somebody's name.
+# `@` can be an e-mail address or mention a user, except in a metric such as recall@5.
 _HTML = re.compile(r"[&<>]|@(?!\d{1,3}(?![\w.]))")
 _HARMLESS = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@<!-- -->"}
 _LIST_MARK = re.compile(r"^(\d{0,9})([-+.)])(?=\s|$)")
@@ -192,8 +211,12 @@ _RULE = re.compile(r"^(?=[-=]+$)")
 
 
 def markdown(documents: Iterable[ReportSection]) -> str:
-    """A file with a section for each document; ends with a line end."""
-    return "\n".join([*(line for document in documents for line in _section(document)), MARKER, ""])
+    """Return the content of a Markdown file with these sections; ends with a newline."""
+    lines: list[str] = []
+    for document in documents:
+        lines += _section(document)
+    lines.append(MARKER)
+    return "\n".join(lines) + "\n"
 
 
 def _section(document: ReportSection) -> Iterator[str]:
@@ -205,17 +228,22 @@ def _section(document: ReportSection) -> Iterator[str]:
     if document.specs:
         yield from (_line(document.specs), "")
     if document.reasons:
-        yield from (*(f"- {_line(reason)}" for reason in document.reasons), "")
+        for reason in document.reasons:
+            yield f"- {_line(reason)}"
+        yield ""
     for table in document.tables:
         yield from table_lines(table)
     if document.notes:
-        yield from ("### Notes", "", *(f"- {_line(note)}" for note in document.notes), "")
+        yield from ("### Notes", "")
+        for note in document.notes:
+            yield f"- {_line(note)}"
+        yield ""
     if document.run is not None:
         yield from (f"Run: {escape_cell(document.run)}", "")
 
 
 def table_lines(table: Table) -> Iterator[str]:
-    """A table as lines of Markdown; none where it holds nothing."""
+    """Yield a table as lines of Markdown; nothing for an empty table."""
     if not table.rows and not table.lines:
         return
     yield from (f"### {escape_cell(table.title)}", "")
@@ -233,7 +261,9 @@ def _cells(row: Row) -> list[str]:
     cells = list(map(escape_cell, row.cells))
     if row.kind in ("group", "ours"):
         return [cell and f"**{cell}**" for cell in cells]
-    return [f"&emsp;{cells[0]}", *cells[1:]] if row.kind == "below" else cells
+    if row.kind == "below":
+        cells[0] = f"&emsp;{cells[0]}"
+    return cells
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -241,13 +271,13 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def escape_cell(text: object) -> str:
-    """Any value as one line of Markdown that reads as the value does, in a cell of a table or within a line."""
+    """Escape any value as one line of Markdown, for a cell of a table or the middle of a line."""
     line = _MARKS.sub(lambda mark: f"\\{mark.group()}", " ".join(inert(text).split()))
     return _HTML.sub(lambda mark: _HARMLESS[mark.group()], line)
 
 
 def _line(text: object) -> str:
-    """`escape_cell`, for the beginning of a line: it begins no list, and is no rule."""
+    """Escape a value for the beginning of a line: like `escape_cell`, and it begins neither a list nor a rule."""
     return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_cell(text)))
 
 
@@ -263,46 +293,57 @@ _SPECIAL = {
 def write_tables(
     documents: Iterable[ReportSection], folder: Path, suffix: str, form: Callable[[Table, str], str]
 ) -> list[Path]:
-    """A file for each table, `NN-title.SUFFIX`, in the order of the report; returns what was written.
+    """Write each table to a file `NN-title.SUFFIX`, numbered in the order of the report; return the paths.
 
     Args:
-        form: a table and the name of its run (empty: it is of several) -> the content of its file.
+        form: makes a file's content from a table and the name of its run (empty: a table of several runs).
     """
     written: list[Path] = []
     tables = [(table, document.name) for document in documents for table in document.tables if table.rows]
     for number, (table, run) in enumerate(tables, 1):
         slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:60].rstrip("-") or "table"
-        written.append(folder / f"{number:02}-{slug}.{suffix}")
-        write_atomic(written[-1], form(table, run))
+        path = folder / f"{number:02}-{slug}.{suffix}"
+        write_atomic(path, form(table, run))
+        written.append(path)
     return written
 
 
 def as_csv(table: Table, run: str = "") -> str:
-    """Heads in the first line, then rows each of which can be read alone: its run, group, name and counts are in it."""
+    """Return a table as CSV: heads in the first line; each row repeats its run, group, name and counts."""
     grouped = any(row.kind == "group" for row in table.rows)
-    counted = any(row.counting for row in table.rows)
-    figures = [index for index, column in enumerate(table.columns) if counted and column.number and column.name != "n"]
+    counted_columns: list[int] = []
+    if any(row.counting for row in table.rows):
+        counted_columns = [index for index, column in enumerate(table.columns) if column.number and column.name != "n"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    counts = [f"{table.columns[index].title} n" for index in figures]
-    writer.writerow([*["run"] * bool(run), *[table.groups] * grouped, *_csv_heads(table), *counts])
-    group, above = "", [""] * len(table.columns)
+    heads = ["run"] if run else []
+    if grouped:
+        heads.append(table.groups)
+    heads += _csv_heads(table)
+    heads += [f"{table.columns[index].title} n" for index in counted_columns]
+    writer.writerow(heads)
+    group = ""
+    above = [""] * len(table.columns)
     for row in table.rows:
         if row.kind == "group":
-            group, above = row.full or row.cells[0], [""] * len(table.columns)
+            group = row.full or row.cells[0]
+            above = [""] * len(table.columns)
         elif not row.counting:
             cells = [row.full or row.cells[0], *row.cells[1:]]
-            # A name that a reader finds in the row above.
-            above = [
-                before if not cell and not column.number else cell
-                for cell, before, column in zip(cells, above, table.columns, strict=True)
-            ]
-            writer.writerow([*[run] * bool(run), *[group] * grouped, *above, *(row.counts[index] for index in figures)])
+            for index, column in enumerate(table.columns):
+                # A blank name repeats the name in the row above.
+                if not cells[index] and not column.number:
+                    cells[index] = above[index]
+            above = cells
+            labels = [run] if run else []
+            if grouped:
+                labels.append(group)
+            writer.writerow([*labels, *cells, *(row.counts[index] for index in counted_columns)])
     return text.getvalue()
 
 
 def _csv_heads(table: Table) -> Iterator[str]:
-    """The heads of the columns; one that several have, with the column before them that it belongs to."""
+    """Yield the heads of the columns; a head that repeats is prefixed with that of the metric before it."""
     titles = [column.title for column in table.columns]
     metric = ""
     for title in titles:
@@ -314,32 +355,37 @@ def _csv_heads(table: Table) -> Iterator[str]:
 
 
 def as_latex(table: Table, run: str = "") -> str:
-    """A `tabular` with booktabs' rules; what is said beneath the table is its caption's second part.
+    """Return a table as a LaTeX `tabular` with booktabs rules; the lines beneath the table are in the caption.
 
     Args:
-        run: the name of its run, which the caption says; empty: it is of several.
+        run: name of the run, for the caption; empty: a table of several runs.
     """
     width = len(table.columns)
-    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join('lr'[c.number] for c in table.columns)}}}"]
+    alignment = "".join("r" if column.number else "l" for column in table.columns)
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{alignment}}}"]
     lines += [r"\toprule", _latex_row(column.title for column in table.columns), r"\midrule"]
     for number, row in enumerate(table.rows):
         if row.kind == "group":
-            lines += [r"\midrule"] * bool(number)
+            if number:
+                lines.append(r"\midrule")
             lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{escape_latex(row.cells[0])}}}}} \\")
         else:
             bold = row.kind == "ours"
             lines.append(_latex_row(row.cells, r"\textbf{%s}" if bold else "%s"))
-    caption = " ".join([f"{table.title} ({run})" if run else table.title, *table.lines])
+    title = f"{table.title} ({run})" if run else table.title
+    caption = " ".join([title, *table.lines])
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(caption)}}}", r"\end{table}", ""]
     return "\n".join(lines)
 
 
 def escape_latex(text: str) -> str:
-    """A text that LaTeX sets as it is."""
+    """Escape a text for LaTeX."""
     return "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
 
 
 def _latex_row(cells: Iterable[str], form: str = "%s") -> str:
     row = " & ".join(form % escape_latex(cell) if cell else "" for cell in cells)
-    # What the rule or row before would take for its argument.
-    return ("{}" if row.startswith(("[", "*")) else "") + row + r" \\"
+    if row.startswith(("[", "*")):
+        # The rule or row before would take the sign for the beginning of its argument.
+        row = "{}" + row
+    return row + r" \\"

@@ -1,4 +1,4 @@
-"""Finished runs as they lie in their folders, for those who show them. Nothing here writes, or repairs."""
+"""Read finished runs from their folders. Nothing here writes or repairs files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from turnmark.evaluation.runs.journal import read_records
 
 Key = tuple[str, int]
 _MOST_REASONS = 8
-_REASON = 80  # characters of a reason that distinguish it if a failure has no type
+_REASON = 80  # maximum characters of a reason in the list of failures
 _MOST_FIELDS = 5
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run that has ended."""
+    """A finished run."""
 
     path: Path
     summary: Summary
@@ -32,7 +32,12 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a folder holds: one run, or those of `eval all` and the reasons why others have no figures."""
+    """The content of a folder: one run, or the runs of `eval all`.
+
+    Attributes:
+        left_out: benchmark -> why `eval all` has no figures of it.
+        several: whether the folder is of `eval all`.
+    """
 
     path: Path
     runs: tuple[StoredRun, ...]
@@ -41,47 +46,59 @@ class Stored:
 
 
 def read_run(path: Path) -> Stored:
-    """The summary, or summaries, of a folder."""
-    named = f"RUN {str(path)!r}"
+    """Read the run, or the runs, of a folder.
+
+    Raises:
+        RequestError: the folder has no readable summary.
+    """
+    run_label = f"RUN {str(path)!r}"
     if not path.is_dir():
-        raise RequestError(f"{named} is {'a file' if path.exists() else 'not there'}; name the folder of a run")
+        raise RequestError(f"{run_label} is {'a file' if path.exists() else 'not there'}; name the folder of a run")
     try:
         content = json.loads((path / "summary.json").read_bytes())
     except FileNotFoundError:
         if (path / "manifest.json").is_file():
-            raise RequestError(f"{named} has not ended: no summary.json; its command, given again, goes on") from None
-        raise RequestError(f"{named} is no run: it has no summary.json") from None
+            raise RequestError(
+                f"{run_label} has not ended: no summary.json; its command, given again, goes on"
+            ) from None
+        raise RequestError(f"{run_label} is no run: it has no summary.json") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise RequestError(f"{named}: summary.json is not JSON ({error}); score or evaluate again") from error
+        raise RequestError(f"{run_label}: summary.json is not JSON ({error}); score or evaluate again") from error
     if isinstance(content, dict) and content and all(isinstance(entry, dict) for entry in content.values()):
         return _several(path, content)
-    return Stored(path=path, runs=(StoredRun(path, _summary(content, f"{named}: summary.json")),))
+    return Stored(path=path, runs=(StoredRun(path, _summary(content, f"{run_label}: summary.json")),))
 
 
 def distinct_names(paths: Sequence[Path], parts: Sequence[int] = ()) -> list[str]:
-    """What to call each path: its name, and as many of the folders above it as tell it from the others.
+    """Name each path by its last component, with as many parent folders as make the names distinct.
 
     Args:
-        parts: how many of each path its name has at least; empty: one.
+        parts: minimum components of each path's name; empty: one for all.
     """
-    whole = [path.resolve().parts for path in paths]
-    taken = [*(parts or [1] * len(paths))]
+    components = [path.resolve().parts for path in paths]
+    counts = list(parts) or [1] * len(paths)
     while True:
-        names = ["/".join(path[-count:]) for path, count in zip(whole, taken, strict=True)]
-        alike = [
+        names = ["/".join(path[-count:]) for path, count in zip(components, counts, strict=True)]
+        paths_of: dict[str, set[tuple[str, ...]]] = {}
+        for name, path in zip(names, components, strict=True):
+            paths_of.setdefault(name, set()).add(path)
+        ambiguous = [
             index
             for index, name in enumerate(names)
-            if any(other == name and whole[place] != whole[index] for place, other in enumerate(names))
-            and taken[index] < len(whole[index])
+            if len(paths_of[name]) > 1 and counts[index] < len(components[index])
         ]
-        if not alike:
+        if not ambiguous:
             return names
-        for index in alike:
-            taken[index] += 1
+        for index in ambiguous:
+            counts[index] += 1
 
 
 def read_one(path: Path) -> StoredRun:
-    """The one run of a folder that has its predictions."""
+    """Read the only run of a folder.
+
+    Raises:
+        RequestError: the folder holds several runs, no finished run, or no predictions.
+    """
     stored = read_run(path)
     if stored.several:
         inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
@@ -92,13 +109,13 @@ def read_one(path: Path) -> StoredRun:
 
 
 def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
-    """The folder of `eval all`, whose summary has an entry for each benchmark."""
+    """Read the folder of `eval all`, whose summary has an entry for each benchmark."""
     where = f"RUN {str(path)!r}: summary.json"
     errors = ErrorCollector()
     runs: list[StoredRun] = []
     left_out: dict[str, str] = {}
     for name, entry in benchmarks.items():
-        # The name becomes a folder, and the file may be anybody's.
+        # The name becomes part of a path, and the file may come from elsewhere.
         if errors.collect(check_name, name, f"{where}: benchmark") is None:
             continue
         if isinstance(entry, dict) and set(entry) == {"skipped"}:
@@ -111,32 +128,35 @@ def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
 
 def _summary(content: Any, where: str) -> Summary:
     try:
-        # Through JSON, as it was written: there a list is what a tuple was.
+        # Through JSON, in which strict validation takes a list for a tuple.
         return Summary.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        raise RequestError([
-            f"{where}, field {'.'.join(map(str, mistake['loc'])) or 'all'}: {mistake['msg']}"
-            for mistake in error.errors()[:_MOST_FIELDS]
-        ]) from error  # fmt: skip
+        messages: list[str] = []
+        for mistake in error.errors()[:_MOST_FIELDS]:
+            field_path = ".".join(map(str, mistake["loc"])) or "all"
+            messages.append(f"{where}, field {field_path}: {mistake['msg']}")
+        raise RequestError(messages) from error
 
 
 # --- predictions and scores ------------------------------------------------------------------------------------------
 
 
 def samples(run: Path) -> Iterator[Sample]:
-    """The samples in the order of the file; other lines are skipped."""
+    """Yield the samples in the order of the file; other lines are skipped."""
     return read_records(run / "predictions.jsonl", Sample)
 
 
 def score_lines(run: Path) -> Iterator[Score]:
-    """The scores in the order of the file; other lines are skipped."""
+    """Yield the scores in the order of the file; other lines are skipped."""
     return read_records(run / "scores.jsonl", Score)
 
 
 def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[Key, dict[str, Score]]:
-    """Sample -> metric -> score, of the samples and metrics named."""
+    """Return sample key -> metric -> score, for these keys and metrics."""
     by_key: dict[Key, dict[str, Score]] = {key: {} for key in keys}
-    for score in score_lines(run) if by_key else ():
+    if not by_key:
+        return by_key
+    for score in score_lines(run):
         key = (score.id, score.repeat)
         if score.metric in metrics and key in by_key:
             by_key[key].setdefault(score.metric, score)
@@ -144,20 +164,27 @@ def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[K
 
 
 def why_not_done(run: Path) -> Iterator[str]:
-    """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`; and what is unreadable."""
-    path, readable = run / "predictions.jsonl", 0
-    why: dict[str, Counter[str]] = {"failed": Counter(), "skipped": Counter()}
+    """Yield why samples failed or were skipped, `failed: timeout (3), bad_reply (1)`, then the unreadable lines."""
+    readable = 0
+    counts: dict[str, Counter[str]] = {"failed": Counter(), "skipped": Counter()}
     for sample in samples(run):
         readable += 1
-        if sample.status != "done":
-            reason = (sample.reason or "no reason is given")[:_REASON]
-            why[sample.status][sample.kind or reason if sample.status == "failed" else reason] += 1
-    for status, reasons in why.items():
-        listed = [f"{reason} ({count})" for reason, count in reasons.most_common(_MOST_REASONS)]
-        others = reasons.total() - sum(count for _, count in reasons.most_common(_MOST_REASONS))
+        if sample.status == "done":
+            continue
+        reason = (sample.reason or "no reason is given")[:_REASON]
+        if sample.status == "failed" and sample.kind:
+            reason = sample.kind
+        counts[sample.status][reason] += 1
+    for status, reasons in counts.items():
+        most_common = reasons.most_common(_MOST_REASONS)
+        listed = [f"{reason} ({count})" for reason, count in most_common]
+        others = reasons.total() - sum(count for _, count in most_common)
+        if others:
+            listed.append(f"others ({others})")
         if listed:
-            yield f"{status}: {', '.join([*listed, *([f'others ({others})'] if others else [])])}"
-    if unreadable := _count_lines(path) - readable:
+            yield f"{status}: {', '.join(listed)}"
+    unreadable = _count_lines(run / "predictions.jsonl") - readable
+    if unreadable:
         yield f"{unreadable} lines of predictions.jsonl cannot be read and are left out"
 
 

@@ -1,6 +1,6 @@
-"""What a report says, as plain tables: the terminal, Markdown and the page each draw the same ones in their own way.
+"""Make the plain tables of a report, which terminal, Markdown and HTML page render.
 
-Cells hold texts as they came; whoever draws them makes them inert.
+Cells hold the texts of the data unescaped; the renderer escapes them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Column:
     name: str
     number: bool = False
     over: str = field(default="", kw_only=True)
-    """A heading that it shares with its neighbours."""
+    """Heading that the column shares with its neighbours."""
 
     @property
     def title(self) -> str:
-        """Its name beneath that heading, on one line."""
+        """Shared heading and name, on one line."""
         return f"{self.over} {self.name}".strip()
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A figure that a page draws as a dot, and its interval; `better`, `worse` and `unsure` are of differences."""
+    """A dot of a page, with its interval; `better`, `worse` and `unsure` are kinds of differences."""
 
     value: float
     interval: tuple[float, float] | None = None
@@ -47,14 +47,14 @@ class Mark:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: `group` names the rows after it, `below` is a part or variant of one above, `ours` is a run's.
-
-    `dim` is one that may not be compared with ours.
+    """A row of a table.
 
     Attributes:
-        full: what the first cell is called where the row stands alone, in a file; empty: as it is.
-        counts: the samples of each cell's figure, where the figures of a row have several; empty: they have not.
-        counting: it shows the counts of rows above it, each of which has its own.
+        kind: `group` names the rows after it; `below` is a part or variant of a row above; `ours` shows our run;
+            `dim` shows published figures that are not comparable with ours.
+        full: text of the first cell in a file, where each row is read alone; empty: the cell itself.
+        counts: number of samples of each cell's figure, if they differ within the row; else empty.
+        counting: True: the row shows the counts of the rows above it.
     """
 
     cells: tuple[str, ...]
@@ -67,54 +67,56 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, and what is said beneath it. One without rows is not drawn; what is said still is."""
+    """A table, and the lines beneath it, which are shown even if the table has no rows."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     lines: tuple[str, ...] = ()
     tight: bool = field(default=False, kw_only=True)
-    """True: many columns, which need all the room that a terminal has."""
+    """True: many columns, which use the full width of a terminal."""
     narrow: bool = field(default=False, kw_only=True)
-    """True: so many that one space has to do between them."""
+    """True: only one space between columns."""
     folded: bool = field(default=False, kw_only=True)
-    """True: a page shows it when a reader asks for it."""
+    """True: a page shows the table only on a reader's click."""
     groups: str = field(default="", kw_only=True)
-    """What its rows of the kind `group` name, such as `dimension`."""
+    """What the rows of kind `group` name, such as `dimension`."""
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
 def warnings(summary: Summary) -> tuple[str, ...]:
-    """What a report says before its figures: what those of demo data are worth, that a judge grades itself."""
+    """Return the lines before a report's figures: the data is a demo, a judge grades itself."""
     demo = summary.notes[:1] if summary.data.demo else ()
     return tuple(dict.fromkeys((*demo, *summary.warnings)))
 
 
 def notes(summary: Summary) -> tuple[str, ...]:
-    """All that is noted, apart from `warnings`."""
+    """Return all notes that are not in `warnings`."""
     first = warnings(summary)
     return tuple(note for note in summary.notes if note not in first)
 
 
 def data_name(summary: Summary) -> str:
-    """What the run was made on."""
+    """Return the name of the run's data."""
     return "demo data" if summary.data.demo else summary.data.name
 
 
 def headline(summary: Summary) -> str:
-    """One line: what was run on what, how many samples, and what became of them."""
+    """Return one line with benchmark, task, data and the number of samples, failed and skipped ones."""
     singular, plural = ("query", "queries") if summary.task == "retrieval" else ("sample", "samples")
     counts = [f"{summary.n} {singular if summary.n == 1 else plural}"]
-    counts += [f"{summary.failed} failed"] if summary.failed else []
-    counts += [f"{summary.skipped} skipped"] if summary.skipped else []
+    if summary.failed:
+        counts.append(f"{summary.failed} failed")
+    if summary.skipped:
+        counts.append(f"{summary.skipped} skipped")
     setting = f" ({summary.setting})" if summary.setting else ""
     return f"{summary.benchmark} {summary.task}{setting} on {data_name(summary)}: {', '.join(counts)}"
 
 
 def specs(summary: Summary) -> str:
-    """What was measured: `retriever hybrid | query assistant`; empty where nothing is known."""
+    """Return the specs of a run, `retriever hybrid | query assistant`; may be empty."""
     return " | ".join(f"{role} {spec}" for role, spec in summary.specs.items() if spec)
 
 
@@ -122,19 +124,19 @@ def specs(summary: Summary) -> str:
 
 
 def dot_of(metric: MetricSummary | None) -> Mark | None:
-    """The dot of a mean; None without a mean, or if values are not fractions."""
+    """Return the dot of a mean; None without a mean, or if values are not fractions."""
     if metric is None or metric.mean is None or not metric.shown.fraction:
         return None
     return Mark(metric.mean, None if metric.clusters == 1 else metric.ci95)
 
 
 def mean_text(metric: MetricSummary | None) -> str:
-    """The mean of a metric."""
+    """Format the mean of a metric."""
     return metric.shown.text(metric.mean) if metric else "-"
 
 
 def interval_text(metric: MetricSummary | None) -> str:
-    """The 95% interval of a metric; one conversation has no interval."""
+    """Format the 95% interval of a metric; a single conversation has no interval."""
     if metric is None or metric.ci95 is None:
         return "-"
     if metric.clusters == 1:
@@ -143,7 +145,7 @@ def interval_text(metric: MetricSummary | None) -> str:
 
 
 def describe_repeats(metric: MetricSummary) -> str:
-    """The figure of each repeat and their spread, in words; empty if tasks were answered once."""
+    """Return the figure of each repeat and their spread, in words; empty if tasks were answered once."""
     if metric.spread is None:
         return ""
     figures = ", ".join(metric.shown.text(value) for value in metric.repeats)
@@ -151,14 +153,18 @@ def describe_repeats(metric: MetricSummary) -> str:
 
 
 def chosen(metrics: Metrics, limit: int) -> list[str]:
-    """The headline metrics, at most so many, by their rank; those without a value last.
+    """Return the headline metrics by rank, at most `limit`; those without a value last.
 
-    A variant (`judge_score[embedded]`) is chosen only if the metric itself was not measured.
+    A variant (`judge_score[embedded]`) is included only if the metric itself was not measured.
     """
-    ranks = {name: metric.shown.headline for name, metric in metrics.items() if not _is_variant(name, metrics)}
-    ranked = sorted((rank, name) for name, rank in ranks.items() if rank is not None)
-    listed = [name for _, name in ranked] or [name for name in metrics if "[" not in name] or list(metrics)
-    return sorted(listed, key=lambda name: metrics[name].n == 0)[:limit]
+    ranked: list[tuple[float, str]] = []
+    for name, metric in metrics.items():
+        if metric.shown.headline is not None and not _is_variant(name, metrics):
+            ranked.append((metric.shown.headline, name))
+    names = [name for _, name in sorted(ranked)]
+    if not names:
+        names = [name for name in metrics if "[" not in name] or list(metrics)
+    return sorted(names, key=lambda name: metrics[name].n == 0)[:limit]
 
 
 def _is_variant(name: str, metrics: Metrics) -> bool:
@@ -167,14 +173,14 @@ def _is_variant(name: str, metrics: Metrics) -> bool:
 
 
 def untagged(name: str) -> str:
-    """A metric's name without its brackets: `rl_f.idk` of `rl_f[embedded].idk[embedded]`."""
+    """Remove the brackets from a metric's name: `rl_f[embedded].idk[embedded]` becomes `rl_f.idk`."""
     return _TAGS.sub("", name)
 
 
 def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:
-    """(name, label, below) of every metric, variants right under the metric that they are variants of.
+    """Return (name, label, below) of every metric, each variant right after its metric.
 
-    `rouge_l.word[lead]` becomes `[lead] baseline` under `rouge_l.word`; a variant without it keeps its full name.
+    `rouge_l.word[lead]` becomes `[lead] baseline` below `rouge_l.word`; without that metric it keeps its full name.
     """
     names = list(names)
     rows: list[tuple[str, str, bool]] = []
@@ -184,9 +190,11 @@ def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:
             continue
         rows.append((name, name, False))
         for variant in names:
-            if variant != name and variant.startswith(f"{name}["):
+            if variant.startswith(f"{name}["):
                 label = variant.removeprefix(name)
-                rows.append((variant, label + (" baseline" if label.endswith(_BASELINES) else ""), True))
+                if label.endswith(_BASELINES):
+                    label += " baseline"
+                rows.append((variant, label, True))
     return rows
 
 
@@ -194,64 +202,85 @@ def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:
 
 
 def means(summary: Summary) -> Table:
-    """Every metric with its interval and its counts."""
+    """Return a table of every metric with its mean, interval and counts."""
     heads = ["mean", "95% interval", "n", "failed", "n/a"]
     repeated = any(metric.repeats for metric in summary.metrics.values())
-    columns = (Column("metric"), *(Column(name, True) for name in (*heads, *["sd of repeats"] * repeated)))
+    if repeated:
+        heads.append("sd of repeats")
+    columns = (Column("metric"), *(Column(name, True) for name in heads))
     rows = []
     for name, label, below in arranged(summary.metrics):
         metric = summary.metrics[name]
-        counts = (str(metric.n), str(metric.failed), str(metric.not_applicable))
-        spread = [metric.shown.text(metric.spread)] * repeated
-        cells = (label, mean_text(metric), interval_text(metric), *counts, *spread)
-        rows.append(Row(cells, "below" if below else "plain", dot_of(metric), full=name))
+        cells = [label, mean_text(metric), interval_text(metric)]
+        cells += [str(metric.n), str(metric.failed), str(metric.not_applicable)]
+        if repeated:
+            cells.append(metric.shown.text(metric.spread))
+        rows.append(Row(tuple(cells), "below" if below else "plain", dot_of(metric), full=name))
     return Table("Means", columns, tuple(rows))
 
 
 def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
-    """The metrics named, with their intervals, by every dimension and value; marked where it is one metric."""
-    parts = [metrics for values in summary.breakdowns.values() for metrics in values.values()]
-    counts = [[metrics[name].n if name in metrics else 0 for name in names] for metrics in parts]
+    """Return a table of some metrics with their intervals, by every dimension and value; a single metric has dots."""
+    counts = [
+        [metrics[name].n if name in metrics else 0 for name in names]
+        for values in summary.breakdowns.values()
+        for metrics in values.values()
+    ]
     apart = differ(counts)
     columns = list(broken_down(names, apart))
     rows: list[Row] = []
     for dimension, values in summary.breakdowns.items() if names else ():
         rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
-            found = [metrics.get(name) for name in names]
-            figures = [(mean_text(metric), interval_text(metric)) for metric in found]
-            cells = with_counts(figures, [metric.n if metric else 0 for metric in found], apart)
-            rows.append(Row((value, *cells), "below", dot_of(found[0]) if len(names) == 1 else None))
+            measured = [metrics.get(name) for name in names]
+            figures = [(mean_text(metric), interval_text(metric)) for metric in measured]
+            cells = with_counts(figures, [metric.n if metric else 0 for metric in measured], apart)
+            rows.append(Row((value, *cells), "below", dot_of(measured[0]) if len(names) == 1 else None))
     return Table("By what is asked", tuple(columns), tuple(rows), groups="dimension")
 
 
 def differ(counts: Iterable[Sequence[int]]) -> bool:
-    """Whether some row's figures are over different numbers of samples; 0: there is no figure."""
+    """Whether the figures of some row are over different numbers of samples; 0: the row lacks the figure."""
     return any(len(set(row) - {0}) > 1 for row in counts)
 
 
 def broken_down(names: Sequence[str], apart: bool) -> Iterator[Column]:
-    """The columns of a table of breakdowns: one count for all metrics or, where they differ, one for each."""
+    """Yield the columns of a table of breakdowns.
+
+    Args:
+        apart: a column of counts for each metric; False: one for all.
+    """
     yield Column("")
-    yield from [] if apart else [Column("n", True)]
+    if not apart:
+        yield Column("n", True)
     for name in names:
-        yield from (Column(name, True), Column("95% interval", True), *[Column("n", True)] * apart)
+        yield Column(name, True)
+        yield Column("95% interval", True)
+        if apart:
+            yield Column("n", True)
 
 
 def with_counts(figures: Sequence[tuple[str, ...]], counts: Sequence[int], apart: bool) -> Iterator[str]:
-    """The cells of such a row, behind its name."""
-    yield from [] if apart else [str(max(counts, default=0))]
+    """Yield the cells of a row of breakdowns, after its name; columns as in `broken_down`."""
+    if not apart:
+        yield str(max(counts, default=0))
     for cells, count in zip(figures, counts, strict=True):
-        yield from (*cells, *[str(count)] * apart)
+        yield from cells
+        if apart:
+            yield str(count)
 
 
 def judges(summary: Summary) -> Table:
-    """Who judged each metric, and how the judges agree."""
-    heads = ("mean", "n", "failed", "metric's n")
+    """Return a table of the judges of each metric, and their agreement."""
     columns = (
-        *map(Column, ("metric", "judge")),
-        *(Column(name, True) for name in heads),
-        *map(Column, ("rule", "agreement")),
+        Column("metric"),
+        Column("judge"),
+        Column("mean", True),
+        Column("n", True),
+        Column("failed", True),
+        Column("metric's n", True),
+        Column("rule"),
+        Column("agreement"),
     )
     rows: list[Row] = []
     for name, panel in summary.judging.items():
@@ -264,24 +293,36 @@ def judges(summary: Summary) -> Table:
                 str(panel.failed.get(judge, 0)),
                 str(metric.n if metric else 0),
             )
-            once = ("", "") if index else (panel.rule, alpha)
-            said = (with_snapshots(judge, panel.answered), shown.text(panel.means.get(judge)))
-            rows.append(Row((name, *said, *counts, *once)))
+            # Rule and agreement of the panel only in its first row.
+            panel_cells = ("", "") if index else (panel.rule, alpha)
+            judge_cells = (with_snapshots(judge, panel.answered), shown.text(panel.means.get(judge)))
+            rows.append(Row((name, *judge_cells, *counts, *panel_cells)))
     return Table("Judges", columns, tuple(rows))
 
 
 def usage(summary: Summary) -> Table:
-    """Calls, tokens and cost of every role, and the seconds beneath."""
-    columns = (Column("role"), *(Column(n, True) for n in ("calls", "prompt tokens", "completion tokens", "cost")))
-    rows = tuple(Row((role, *_spent(spent))) for role, spent in summary.usage.items())
+    """Return a table of calls, tokens and cost of every role; beneath it the seconds."""
+    columns = (
+        Column("role"),
+        Column("calls", True),
+        Column("prompt tokens", True),
+        Column("completion tokens", True),
+        Column("cost", True),
+    )
+    rows = tuple(Row((role, *_usage_cells(spent))) for role, spent in summary.usage.items())
+    lines: list[str] = []
     unpriced = [role for role, spent in summary.usage.items() if spent.get("cost") is None]
-    lines = [f"no price is known for: {', '.join(unpriced)}"] if unpriced else []
-    seconds = ", ".join(f"{part} {value:.1f}" for part, value in summary.seconds.items())
-    lines += [f"seconds: {seconds}"] if seconds else []
+    if unpriced:
+        lines.append(f"no price is known for: {', '.join(unpriced)}")
+    seconds = [f"{phase} {value:.1f}" for phase, value in summary.seconds.items()]
+    if seconds:
+        lines.append(f"seconds: {', '.join(seconds)}")
     return Table("Used", columns, rows, tuple(lines))
 
 
-def _spent(spent: Mapping[str, float | None]) -> tuple[str, ...]:
-    counts = (spent.get(key) for key in ("calls", "prompt_tokens", "completion_tokens"))
+def _usage_cells(spent: Mapping[str, float | None]) -> Iterator[str]:
+    for key in ("calls", "prompt_tokens", "completion_tokens"):
+        count = spent.get(key)
+        yield "-" if count is None else f"{count:,.0f}"
     cost = spent.get("cost")
-    return (*("-" if count is None else f"{count:,.0f}" for count in counts), "-" if cost is None else f"{cost:.4f}")
+    yield "-" if cost is None else f"{cost:.4f}"

@@ -10,7 +10,7 @@ from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.report.browse import FILE, Browsed, Utterance, SeenPassage, clip_text
+from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, Utterance, clip_text
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.runs.journal import json_line
 
