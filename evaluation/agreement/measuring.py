@@ -1,10 +1,10 @@
-"""The figures of agreement: means by system, raters among themselves, correlations, verdicts against labels."""
+"""Measure agreement: means by system, raters among themselves, correlations, verdicts against labels."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -22,18 +22,18 @@ from turnmark.evaluation.scores.summary import no_interval
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]
 REFERENCE = "reference"
-"""The system of the reference answers, which are what reference-based metrics compare with."""
+"""Name of the system whose answers are the references, with which reference-based metrics compare."""
 
 
 class Estimate(Record):
     """A figure and its 95% interval over conversations."""
 
     value: float
-    ci95: tuple[float, float] | None = Field(description="None: of one conversation")
+    ci95: tuple[float, float] | None = Field(description="None: a single conversation")
 
 
 class SystemMeans(Record):
-    """One system over a subset of its answers."""
+    """Mean ratings and scores of one system over a subset of its answers."""
 
     system: str
     subset: Subset
@@ -44,20 +44,22 @@ class SystemMeans(Record):
 
 
 class Annotators(Record):
-    """How far three raters agree (MTRAG appendix E)."""
+    """Agreement of three raters (MTRAG appendix E)."""
 
     n: int = Field(description="answers with three ratings")
     fewer: int = Field(description="rated answers with another number of ratings; left out")
-    point: float = Field(description="the step of the scale")
-    absolute: float = Field(description="share on which all three are equal")
-    two_equal: float = Field(description="share on which two at least are equal")
-    agreeing: float = Field(description="share on which they are, or two are and the third is one point off")
-    alpha: float | None = Field(description="Krippendorff's, interval; over all ratings")
-    alpha_ci95: tuple[float, float] | None = Field(description="bootstrap over conversations; None: of one, no alpha")
+    point: float = Field(description="step of the rating scale")
+    absolute: float = Field(description="share of answers with three equal ratings")
+    two_equal: float = Field(description="share of answers with at least two equal ratings")
+    agreeing: float = Field(description="share with three equal ratings, or two equal and the third one point off")
+    alpha: float | None = Field(description="Krippendorff's alpha, interval level, over all ratings")
+    alpha_ci95: tuple[float, float] | None = Field(
+        description="bootstrap over conversations; None: a single conversation, or no alpha"
+    )
 
 
 class Correlated(Record):
-    """A metric against the reference scores: Spearman."""
+    """Spearman's correlation of a metric with the reference scores."""
 
     metric: str
     against: str
@@ -66,11 +68,11 @@ class Correlated(Record):
     n: int
     conversations: int
     plain: Estimate | None = Field(description="None if one of the two does not vary")
-    weighted: Estimate | None = Field(description="each row weighs one over how often its reference score occurs")
+    weighted: Estimate | None = Field(description="each row's weight is 1 / frequency of its reference score")
 
 
 class Agreement(Record):
-    """What `turnmark agreement` prints."""
+    """The result of `turnmark agreement`."""
 
     sources: tuple[str, ...]
     people: bool = Field(description="whether the reference scores are those of people")
@@ -87,11 +89,16 @@ class Agreement(Record):
 
 
 def measure_agreement(paths: Sequence[Path]) -> Agreement:
-    """Work out everything that these files and runs allow."""
+    """Measure everything that these files and runs allow.
+
+    Raises:
+        RequestError: they contain nothing to compare.
+    """
     rows = gather(paths)
     answers = rows.answers
     conversations = len({answer.conversation for answer in answers})
-    one = [no_interval("mtrag")] if conversations == 1 else []
+    notes = [no_interval("mtrag")] if conversations == 1 else []
+    notes += [*_few_raters(rows), *problem_notes(rows.problems), *rows.notes]
     result = Agreement(
         sources=tuple(rows.sources),
         people=rows.people,
@@ -104,7 +111,7 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
         annotators=dict(_annotators(rows)),
         correlations=tuple(_correlations(rows)),
         verdicts=tuple(judge_verdicts(rows)),
-        notes=(*one, *_few_raters(rows), *problem_notes(rows.problems), *rows.notes),
+        notes=tuple(notes),
     )
     if not (result.properties or result.correlations or result.verdicts):
         raise RequestError(
@@ -114,18 +121,25 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     return result
 
 
-def _within(subset: Subset) -> Callable[[Answer], bool]:
-    labels = {"answerable": ("ANSWERABLE",), "answerable and partial": ("ANSWERABLE", "PARTIAL")}.get(subset)
-    return lambda answer: labels is None or answer.answerability in labels
+_LABELS: Mapping[Subset, tuple[str, ...]] = {
+    "answerable": ("ANSWERABLE",),
+    "answerable and partial": ("ANSWERABLE", "PARTIAL"),
+}
+
+
+def _is_in(subset: Subset, answer: Answer) -> bool:
+    return subset == "all" or answer.answerability in _LABELS[subset]
 
 
 def _subsets(answers: Iterable[Answer]) -> list[Subset]:
-    """Those that are not the same as one before."""
+    """Return the subsets that are not empty, each only if it differs from the ones before it."""
     names: list[Subset] = ["all", "answerable and partial", "answerable"]
-    counts = {name: sum(map(_within(name), answers)) for name in names}
-    return [
-        name for index, name in enumerate(names) if counts[name] and counts[name] not in list(counts.values())[:index]
-    ]
+    by_count: dict[int, Subset] = {}
+    for name in names:
+        count = sum(_is_in(name, answer) for answer in answers)
+        if count:
+            by_count.setdefault(count, name)
+    return list(by_count.values())
 
 
 # --- means -----------------------------------------------------------------------------------------------------------
@@ -134,33 +148,40 @@ def _subsets(answers: Iterable[Answer]) -> list[Subset]:
 def _means(rows: Rows) -> Iterator[SystemMeans]:
     for subset in _subsets(rows.answers):
         for system in dict.fromkeys(answer.system for answer in rows.answers):
-            mine = [answer for answer in rows.answers if answer.system == system and _within(subset)(answer)]
-            if not mine:
+            answers = [answer for answer in rows.answers if answer.system == system and _is_in(subset, answer)]
+            if not answers:
                 continue
             yield SystemMeans(
                 system=system,
                 subset=subset,
-                n=len(mine),
-                conversations=len({answer.conversation for answer in mine}),
-                people=_estimate_all({name: _mean(mine, "reference", name) for name in rows.properties}),
-                metrics=_estimate_all({name: _mean(mine, "scores", name) for name in rows.metrics}),
+                n=len(answers),
+                conversations=len({answer.conversation for answer in answers}),
+                people=_estimate_all({name: _mean(answers, "reference", name) for name in rows.properties}),
+                metrics=_estimate_all({name: _mean(answers, "scores", name) for name in rows.metrics}),
             )
 
 
 def _estimate_all(figures: Mapping[str, ClusterFigure | None]) -> dict[str, Estimate]:
-    known = {name: figure for name, figure in figures.items() if figure is not None}
-    bounds = intervals(list(known.values()), SEED, RESAMPLES)
-    return {name: Estimate(value=known[name].value, ci95=bound) for name, bound in zip(known, bounds, strict=True)}
+    """Return the figures with their intervals; names without a figure are dropped."""
+    present = {name: figure for name, figure in figures.items() if figure is not None}
+    bounds = intervals(list(present.values()), SEED, RESAMPLES)
+    return {name: Estimate(value=present[name].value, ci95=bound) for name, bound in zip(present, bounds, strict=True)}
 
 
-def _mean(answers: Sequence[Answer], kind: str, name: str) -> ClusterFigure | None:
+def _mean(answers: Sequence[Answer], kind: Literal["reference", "scores"], name: str) -> ClusterFigure | None:
+    """Return the mean of a reference score or a metric; None if no answer has it."""
     import numpy as np
 
-    rated = [answer for answer in answers if name in getattr(answer, kind)]
-    if not rated:
+    measured: list[Answer] = []
+    values: list[float] = []
+    for answer in answers:
+        by_name = answer.reference if kind == "reference" else answer.scores
+        if name in by_name:
+            measured.append(answer)
+            values.append(by_name[name])
+    if not measured:
         return None
-    values = np.array([getattr(answer, kind)[name] for answer in rated])
-    return mean_figure(values, number_conversations(rated), np.ones(len(rated)))
+    return mean_figure(np.array(values), number_conversations(measured), np.ones(len(measured)))
 
 
 # --- raters ----------------------------------------------------------------------------------------------------------
@@ -180,8 +201,9 @@ def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
         if not three:
             continue
         point = rows.points.get(name) or _step(rated)
-        alpha = _estimate_all({"alpha": alpha_figure(rated, "interval", number_conversations(answers))}).get("alpha")
-        agreed = Annotators(
+        figure = alpha_figure(rated, "interval", number_conversations(answers))
+        alpha = _estimate_all({"alpha": figure}).get("alpha")
+        agreement = Annotators(
             n=len(three),
             fewer=len(rated) - len(three),
             point=point,
@@ -191,7 +213,7 @@ def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
             alpha=alpha.value if alpha else None,
             alpha_ci95=alpha.ci95 if alpha else None,
         )
-        yield name, agreed
+        yield name, agreement
 
 
 def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool:
@@ -204,7 +226,7 @@ def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool:
 
 
 def _step(rated: Iterable[Sequence[float]]) -> float:
-    """The smallest distance of two ratings that were given, if no scale says what a point is."""
+    """Return the smallest distance between two ratings, which is the step if the scale is not known."""
     values = sorted({value for ratings in rated for value in ratings})
     return min((high - low for low, high in pairwise(values)), default=1.0)
 
@@ -213,7 +235,7 @@ def _step(rated: Iterable[Sequence[float]]) -> float:
 
 
 def _correlations(rows: Rows) -> Iterator[Correlated]:
-    """Win rates as in Table 7, over all systems; the other properties as in figure 4, without the references."""
+    """Yield correlations: win rates over all systems (Table 7), other properties without the references (figure 4)."""
     with_reference = any(answer.system == REFERENCE for answer in rows.answers)
     without_reference = [answer for answer in rows.answers if answer.system != REFERENCE]
     systems: Systems = "without the reference" if with_reference else "all"
@@ -232,23 +254,27 @@ def _correlated(
 ) -> Iterator[Correlated]:
     import numpy as np
 
-    both = [
+    paired = [
         answer
         for answer in answers
-        if metric in answer.scores and against in answer.reference and _within(subset)(answer)
+        if metric in answer.scores and against in answer.reference and _is_in(subset, answer)
     ]
-    if len(both) < 2:
+    if len(paired) < 2:
         return
-    scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in both]).T
-    clusters = number_conversations(both)
-    sides = {"plain": False, "weighted": True}
-    estimates = _estimate_all({name: correlation_figure(scores, people, clusters, on) for name, on in sides.items()})
+    scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in paired]).T
+    clusters = number_conversations(paired)
+    figures = {
+        "plain": correlation_figure(scores, people, clusters, balanced=False),
+        "weighted": correlation_figure(scores, people, clusters, balanced=True),
+    }
+    estimates = _estimate_all(figures)
     yield Correlated(
         metric=metric,
         against=against,
         subset=subset,
         systems=systems,
-        n=len(both),
-        conversations=len({answer.conversation for answer in both}),
-        **{name: estimates.get(name) for name in sides},
+        n=len(paired),
+        conversations=len({answer.conversation for answer in paired}),
+        plain=estimates.get("plain"),
+        weighted=estimates.get("weighted"),
     )

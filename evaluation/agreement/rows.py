@@ -1,7 +1,7 @@
-"""The answers of `agreement`, with the ratings and scores of people, another judge, or a run of ours.
+"""Gather the answers of `agreement`, with ratings of people and scores of another judge or of our runs.
 
-A rating is of an answer, not of a task: a run's scores join the row of the same task only where the run's answer is the
-text that was rated.
+A rating is of an answer, not of a task: a run's scores are added to a rated answer only if the run's answer to the task
+is the same text.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from turnmark.evaluation.report.stored import StoredRun, distinct_names, read_on
 from turnmark.evaluation.scores.summary import Facts, read_facts
 
 FANC_MEAN = "FANC"
-"""The harmonic mean of the four, answer by answer, of the medians of the raters."""
+"""Harmonic mean of an answer's four `FANC` ratings, each the median of the raters."""
 _BASELINES = ("[lead]", "[-lead]", "[always-unknown]")
-_PARTS = ("unknown.", "clarify.", "hidden.")  # what a sample adds to a ratio is no score of it
+_PARTS = ("unknown.", "clarify.", "hidden.")  # ratios of counts, which do not score a single sample
 LARGEST = 1e100
-"""A score beyond it, NaN included, is not a score."""
+"""Maximum absolute value of a score; larger numbers and NaN are rejected."""
 LEFT_OUT = "_idk"
-"""Ends the names of an official file's conditioned scores, which are 0 if the paper's rule gives 1."""
+"""Suffix of the conditioned scores of an official file, which are 0 where the paper's rule gives 1."""
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Answer:
     """An answer with its ratings and scores.
 
     Attributes:
-        ratings: property -> a rating for each person.
-        reference: what the scores are held against: the medians of the raters, or another judge's scores.
+        ratings: property -> one rating for each person.
+        reference: property -> reference score: the median of the raters, or another judge's score.
         scores: metric -> value.
     """
 
@@ -55,20 +55,20 @@ class Answer:
 
     @property
     def conversation(self) -> str:
-        """What is resampled as one."""
+        """The conversation, which is the cluster of the bootstrap."""
         return conversation_of(self.task)
 
 
 @dataclass
 class Rows:
-    """All rows of a request.
+    """All answers of a request.
 
     Attributes:
-        people: whether the reference scores are those of people.
+        people: whether the reference scores are ratings of people.
         properties: names of the reference scores, in the order of the tables.
-        metrics: names of the scores that are held against them.
+        metrics: names of the scores that are compared with them.
         points: property -> step of its scale.
-        systems: system -> its name in words.
+        systems: system -> displayed name.
     """
 
     sources: list[str] = field(default_factory=list)
@@ -83,8 +83,13 @@ class Rows:
 
 
 def gather(paths: Sequence[Path]) -> Rows:
-    """Read files first, then join the runs to them; without files, runs are the rows."""
-    errors, rows = ErrorCollector(), Rows()
+    """Read the files, then add the runs' scores to their answers; without files, the runs' answers are the rows.
+
+    Raises:
+        RequestError: a source cannot be read or used, or there is no answer.
+    """
+    errors = ErrorCollector()
+    rows = Rows()
     paths = list(dict.fromkeys(paths))
     names = dict(zip(paths, distinct_names(paths), strict=True))
     files = [path for path in paths if path.is_file()]
@@ -98,14 +103,17 @@ def gather(paths: Sequence[Path]) -> Rows:
     for path in files:
         if not (is_key(path) or is_ratings(path)):
             errors.collect(_add_file, path, names[path], rows)
-    twice = [key for key, n in Counter((answer.task, answer.system) for answer in rows.answers).items() if n > 1]
-    if twice:
-        errors.add(f"{len(twice)} answers are in several files (the first: {twice[0][0]!r}); name one of the files")
+    occurrences = Counter((answer.task, answer.system) for answer in rows.answers)
+    duplicates = [key for key, count in occurrences.items() if count > 1]
+    if duplicates:
+        first_task, _ = duplicates[0]
+        errors.add(f"{len(duplicates)} answers are in several files (the first: {first_task!r}); name one of the files")
     runs = {names[path]: errors.collect(read_one, path) for path in paths if path not in files}
     errors.raise_all()
+    add_run = _add_scores if files else _add_run_answers
     for name, run in runs.items():
         assert run is not None, "errors.raise_all() raised otherwise"
-        errors.collect(_join if files else _alone, run, name, rows)
+        errors.collect(add_run, run, name, rows)
     errors.raise_all()
     rows.metrics = list(dict.fromkeys(name for answer in rows.answers for name in answer.scores))
     if not rows.answers:
@@ -117,24 +125,25 @@ def gather(paths: Sequence[Path]) -> Rows:
 
 
 def _add_pages(files: Sequence[Path], rows: Rows) -> None:
-    """Take in the ratings of pages of `report --rate`."""
-    ratings = [path for path in files if is_ratings(path)]
+    """Add the ratings of pages of `report --rate`."""
+    rating_files = [path for path in files if is_ratings(path)]
     for key in filter(is_key, files):
-        rated, problems = rated_answers(key, ratings)
-        answers = [
-            _rate(Answer(one.task, one.system, one.text, answerability=one.answerability), one.ratings) for one in rated
-        ]
+        rated_list, problems = rated_answers(key, rating_files)
+        answers: list[Answer] = []
+        for rated in rated_list:
+            answer = Answer(rated.task, rated.system, rated.text, answerability=rated.answerability)
+            answers.append(_rate(answer, rated.ratings))
         rows.people = True
         rows.problems += problems
         _add_properties(rows, [name for answer in answers for name in answer.reference])
         rows.points |= dict.fromkeys((*FANC, "rating"), 1.0) | {"win-rate": 50.0}
         rows.systems |= {answer.system: answer.system for answer in answers}
         rows.answers += answers
-        rows.sources += [key.name, *(path.name for path in ratings)]
+        rows.sources += [key.name, *(path.name for path in rating_files)]
 
 
 def _rate(answer: Answer, ratings: Mapping[str, Sequence[float]]) -> Answer:
-    """The answer with its ratings, their medians, and the harmonic mean of the four."""
+    """Set an answer's ratings, their medians, and the harmonic mean of the four; return the answer."""
     answer.ratings = {name: tuple(values) for name, values in ratings.items()}
     answer.reference = {name: float(statistics.median(values)) for name, values in ratings.items()}
     if all(name in answer.reference for name in FANC):
@@ -147,7 +156,7 @@ def _add_properties(rows: Rows, names: Sequence[str]) -> None:
 
 
 def _add_file(path: Path, name: str, rows: Rows) -> None:
-    """Tell the two forms apart by how the file begins: one JSON object, or lines with a task id each."""
+    """Add a file of ratings (one JSON object) or of official predictions (`.jsonl`)."""
     if path.suffix == ".jsonl":
         _add_lines(path, name, rows)
     else:
@@ -160,21 +169,28 @@ def _add_evaluation(content: Evaluation, rows: Rows) -> None:
     rows.problems += content.problems
     rows.points |= content.points
     rows.systems |= content.models
-    fanc = [*FANC, FANC_MEAN] if all(name in content.people for name in FANC) else FANC
-    _add_properties(rows, [name for name in ("win-rate", *fanc) if name in (*content.people, FANC_MEAN)])
+    ordered = [name for name in ("win-rate", *FANC) if name in content.people]
+    if all(name in content.people for name in FANC):
+        ordered.append(FANC_MEAN)
+    _add_properties(rows, ordered)
     _add_properties(rows, content.people)
-    answers = []
     for rated in content.answers:
-        task, system = canonical_id(rated.task), rated.model
-        label = content.tasks[rated.task].answerability
-        answer = Answer(task, system, rated.response, answerability=label, scores=dict(rated.scores))
-        ratings = {name: [*values.values()] for name, values in rated.ratings.items() if name in content.people}
-        answers.append(_rate(answer, ratings))
-    rows.answers += answers
+        answer = Answer(
+            canonical_id(rated.task),
+            rated.model,
+            rated.response,
+            answerability=content.tasks[rated.task].answerability,
+            scores=dict(rated.scores),
+        )
+        ratings: dict[str, list[float]] = {}
+        for name, by_person in rated.ratings.items():
+            if name in content.people:
+                ratings[name] = list(by_person.values())
+        rows.answers.append(_rate(answer, ratings))
 
 
 def _add_lines(path: Path, name: str, rows: Rows) -> None:
-    """An official prediction file with another judge's scores under `metrics`; its system is called as the file."""
+    """Add an official prediction file with another judge's scores under `metrics`; the file name is the system's."""
     system = name.removesuffix(path.suffix)
     rows.systems[system] = system
     answers: list[Answer] = []
@@ -183,13 +199,14 @@ def _add_lines(path: Path, name: str, rows: Rows) -> None:
             rows.problems.append(row)
             continue
         try:
-            answer, left_out = _line(row, system)
+            answer, without_number = _read_row(row, system)
         except ValueError as error:
             rows.problems.append(Problem(file=name, line=number, what=str(error)))
             continue
-        rows.problems += [Problem(file=name, line=number, what=f"metrics.{metric} is no number") for metric in left_out]
+        for metric in without_number:
+            rows.problems.append(Problem(file=name, line=number, what=f"metrics.{metric} is no number"))
         answers.append(answer)
-        _add_properties(rows, [*answer.reference])
+        _add_properties(rows, list(answer.reference))
     if not answers:
         raise RequestError(
             f"{str(path)!r} has no line with an answer and scores: `task_id`, `predictions` and `metrics` were expected"
@@ -201,81 +218,97 @@ def _normalise(text: str) -> str:
     return " ".join(strip_citations(text).split())
 
 
-def _line(row: Row, system: str) -> tuple[Answer, list[str]]:
-    """A row, and its metrics that have no number."""
+def _read_row(row: Row, system: str) -> tuple[Answer, list[str]]:
+    """Return the answer of a row, and the names of its metrics without a number."""
     metrics = row.get("metrics")
     if not isinstance(metrics, dict):
         raise ValueError("'metrics' is missing, or no object")
     predictions = objects(row, "predictions")
     if not predictions:
         raise ValueError("'predictions' is empty")
-    raw_label = row.get("Answerability", row.get("answerability"))
-    label = raw_label[0] if isinstance(raw_label, list) and raw_label else raw_label
-    values = {name: _value(value) for name, value in metrics.items() if not name.endswith(LEFT_OUT)}
+    label = row.get("Answerability", row.get("answerability"))
+    if isinstance(label, list) and label:
+        label = label[0]
+    reference: dict[str, float] = {}
+    without_number: list[str] = []
+    for name, raw_value in metrics.items():
+        if name.endswith(LEFT_OUT):
+            continue
+        value = _number(raw_value)
+        if value is None:
+            without_number.append(name)
+        else:
+            reference[name] = value
     answer = Answer(
         task=canonical_id(non_blank(row, "task_id")),
         system=system,
         text=string(predictions[0], "text"),
         answerability=label if isinstance(label, str) else None,
-        reference={name: value for name, value in values.items() if value is not None},
+        reference=reference,
     )
-    return answer, [name for name, value in values.items() if value is None]
+    return answer, without_number
 
 
-def _value(value: Any) -> float | None:
-    first = value[0] if isinstance(value, list) and value else value
-    number = isinstance(first, int | float) and not isinstance(first, bool) and abs(first) <= LARGEST
-    return float(first) if number else None
+def _number(value: Any) -> float | None:
+    """Return a number, or the first one of a list; None for anything else and beyond `LARGEST`."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) <= LARGEST else None
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def sample_metrics(summary: Summary) -> list[str]:
-    """The metrics of a run that say something of a single answer: no baselines, no parts of a ratio."""
+    """Return the metrics of a run that score a single answer: no baselines, no ratios of counts."""
     return [name for name in summary.metrics if not name.endswith(_BASELINES) and not name.startswith(_PARTS)]
 
 
-def _measured(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
-    """The samples that are done, of the first repeat, and their scores."""
+def _scored_samples(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
+    """Yield the finished samples of the first repeat, with their scores."""
     finished = [sample for sample in samples(run.path) if sample.status == "done" and not sample.repeat]
     scores_of = scores(run.path, [sample.key for sample in finished], sample_metrics(run.summary))
     for sample in finished:
         yield sample, {name: score.value for name, score in scores_of[sample.key].items() if score.value is not None}
 
 
-def _join(run: StoredRun, name: str, into: Rows) -> None:
-    """Add a run's scores to the rows whose very answer it scored; with the run's name if a score is there already."""
-    rated: dict[str, list[Answer]] = {}
-    for answer in into.answers:
-        rated.setdefault(answer.task, []).append(answer)
+def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
+    """Add a run's scores to the answers that it scored; a metric that is already there gets the run's name."""
+    answers_of: dict[str, list[Answer]] = {}
+    for answer in rows.answers:
+        answers_of.setdefault(answer.task, []).append(answer)
     matches: dict[str, list[tuple[Answer, dict[str, float]]]] = {}
     tasks = 0
-    for sample, values in _measured(run):
-        rows = rated.get(sample.id, [])
-        tasks += bool(rows)
-        for row in rows:
-            if sample.prediction is not None and _normalise(row.text) == _normalise(sample.prediction):
-                matches.setdefault(row.system, []).append((row, values))
+    for sample, values in _scored_samples(run):
+        answers = answers_of.get(sample.id, [])
+        if answers:
+            tasks += 1
+        for answer in answers:
+            if sample.prediction is not None and _normalise(answer.text) == _normalise(sample.prediction):
+                matches.setdefault(answer.system, []).append((answer, values))
     if not matches:
         raise RequestError(
             f"RUN {str(run.path)!r}: none of its answers is one that the file rates ({tasks} tasks in common); ratings "
             "are of answers, so the run has to be of the same ones (turnmark score)"
         )
-    # A run is of one system, though two of them may now and then say the same.
+    # A run is of one system, but two systems sometimes give the same answer: the one with the most matches.
     system = max(matches, key=lambda match: len(matches[match]))
-    joined = matches[system]
-    scored = {metric for row, _ in joined for metric in row.scores}
-    for row, values in joined:
-        row.scores |= {f"{key} ({name})" if key in scored else key: value for key, value in values.items()}
-    into.sources.append(name)
-    into.notes.append(f"{name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
+    matched = matches[system]
+    existing = {metric for answer, _ in matched for metric in answer.scores}
+    for answer, values in matched:
+        for metric, value in values.items():
+            score_name = f"{metric} ({name})" if metric in existing else metric
+            answer.scores[score_name] = value
+    rows.sources.append(name)
+    rows.notes.append(f"{name}: its answers are those of {system} to {len(matched)} of {tasks} tasks in common")
 
 
-def _alone(run: StoredRun, name: str, rows: Rows) -> None:
+def _add_run_answers(run: StoredRun, name: str, rows: Rows) -> None:
     facts_of: Mapping[str, Facts] = read_facts(run.path) or {}
-    for sample, values in _measured(run):
-        labels = facts_of[sample.id].labels.get("answerability", ()) if sample.id in facts_of else ()
+    for sample, values in _scored_samples(run):
+        facts = facts_of.get(sample.id)
+        labels = facts.labels.get("answerability", ()) if facts is not None else ()
         answer = Answer(
             task=sample.id,
             system=name,

@@ -1,4 +1,4 @@
-"""Agreement as tables: those of MTRAG's section 7 with the printed figures next to them."""
+"""Make the tables of agreement: those of MTRAG's section 7, with the printed figures next to ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from turnmark.evaluation.agreement.measuring import Agreement, Estimate, Subset
+from turnmark.evaluation.agreement.measuring import Agreement, Estimate, Subset, Systems
 from turnmark.evaluation.report.overview import ReportSection
 from turnmark.evaluation.report.tables import Column, Row, Table
 from turnmark.evaluation.scores.summary import name_clusters
@@ -18,56 +18,57 @@ _SHORT = {
 }  # fmt: skip
 _FIRST = ("rl_f", "rb_llm", "rb_agg")
 _ROOM = 56
-"""Characters that columns of metrics may take, next to a name and a count, on a terminal of 80."""
+"""Maximum width of the columns of metrics, in characters, next to a name and a count on a terminal of 80."""
 _LABELS = "accuracy, kappa (Cohen's) and the means of TPR and FPR are over all labels; the lines below are of one label"
 
 
 @cache
 def printed_figures() -> dict[str, Any]:
-    """What MTRAG prints of its human evaluation, and what is known of how it was computed (`printed.json`)."""
+    """Read the figures that MTRAG prints of its human evaluation, with notes on their computation (`printed.json`)."""
     printed: dict[str, Any] = json.loads((Path(__file__).parent / "printed.json").read_text(encoding="utf-8"))
     return printed
 
 
 def describe_agreement(agreement: Agreement) -> ReportSection:
-    """Agreement as a document."""
-    raters = "rated by people" if agreement.people else "scored by another judge" if agreement.properties else "of runs"
-    systems = f"{len(agreement.systems)} system" + "s" * (len(agreement.systems) > 1)
+    """Return agreement as a section of a report."""
+    raters = "of runs"
+    if agreement.people:
+        raters = "rated by people"
+    elif agreement.properties:
+        raters = "scored by another judge"
+    plural = "s" if len(agreement.systems) > 1 else ""
+    systems = f"{len(agreement.systems)} system{plural}"
     conversations = f"{agreement.conversations} {name_clusters('mtrag', agreement.conversations)}"
-    # Ratings that look like those that the paper reports.
-    printed = {*printed_figures()["table_6"]} <= {*agreement.systems} and {*printed_figures()["agreement"]} <= {
-        *agreement.properties
-    }
+    # The file has the systems and properties of the paper's figures.
+    has_printed_systems = set(printed_figures()["table_6"]) <= set(agreement.systems)
+    printed = has_printed_systems and set(printed_figures()["agreement"]) <= set(agreement.properties)
     notes = [*agreement.notes]
     if any(item.judge.startswith("preference") for item in agreement.verdicts):
         notes.append(printed_figures()["preference"])
+    if printed:
+        notes += printed_figures()["notes"]
+    subsets = dict.fromkeys(item.subset for item in agreement.correlations)
+    correlations = [_correlations(agreement, subset, printed) for subset in subsets]
     return ReportSection(
         f"agreement: {agreement.n} answers of {systems} in {conversations}, {raters}",
-        (
-            _means(agreement, printed),
-            _annotators(agreement, printed),
-            *(
-                _correlations(agreement, subset, printed)
-                for subset in dict.fromkeys(item.subset for item in agreement.correlations)
-            ),
-            _verdicts(agreement),
-        ),
-        (*notes, *(printed_figures()["notes"] if printed else ())),
+        (_means(agreement, printed), _annotators(agreement, printed), *correlations, _verdicts(agreement)),
+        tuple(notes),
     )
 
 
 def _means(agreement: Agreement, printed: bool) -> Table:
-    """Like Table 6: a row for each system, a group for each subset."""
+    """Return a table like Table 6: a group for each subset, a row for each system."""
     metrics = _fitting(agreement.metrics, _ROOM + 4 - 6 * len(agreement.properties))
     names = (*agreement.properties, *metrics)
     heads = ("n", *(_SHORT.get(name, name) for name in names))
     rows: list[Row] = []
     for subset in dict.fromkeys(item.subset for item in agreement.means):
         rows.append(Row((subset, *[""] * len(heads)), "group"))
-        for item in (item for item in agreement.means if item.subset == subset):
-            figures = item.people | item.metrics
-            cells = [_mean(figures.get(name)) for name in names]
-            rows.append(Row((agreement.systems.get(item.system, item.system), str(item.n), *cells), "below"))
+        for item in agreement.means:
+            if item.subset == subset:
+                figures = item.people | item.metrics
+                cells = [_mean(figures.get(name)) for name in names]
+                rows.append(Row((agreement.systems.get(item.system, item.system), str(item.n), *cells), "below"))
     lines = ["Ratings: means of the raters' medians; FANC: of the harmonic mean of the four, answer by answer."]
     if printed:
         tasks = str(printed_figures()["tasks"])
@@ -81,35 +82,46 @@ def _means(agreement: Agreement, printed: bool) -> Table:
 
 
 def _say_equal_columns(agreement: Agreement) -> str:
-    """Which columns of Table 6 the answerable tasks of this file give, to the printed digit and for every system."""
+    """Return a line that names the columns of Table 6 that this file reproduces over its answerable tasks.
+
+    A column is reproduced if the figures of all systems agree to the printed digit.
+    """
     table = printed_figures()["table_6"]
     ours = {item.system: item.people | item.metrics for item in agreement.means if item.subset == "answerable"}
     columns = dict.fromkeys(name for values in table.values() for name in values)
-    equal = [
-        _SHORT.get(name, name)
-        for name in columns
-        if all(
-            name in ours.get(system, {})
-            and round(ours[system][name].value, 2 if values[name] < 1 else 1) == values[name]
-            for system, values in table.items()
-        )
-    ]
+    equal: list[str] = []
+    for name in columns:
+        if all(_rounds_to(ours.get(system, {}).get(name), values[name]) for system, values in table.items()):
+            equal.append(_SHORT.get(name, name))
     listed = ", ".join(equal) or "none"
     return f"Of the {len(columns)} printed columns these come out over the answerable tasks here: {listed}."
 
 
+def _rounds_to(item: Estimate | None, printed: float) -> bool:
+    """Whether a figure, in the digits of the paper, is the printed one."""
+    if item is None:
+        return False
+    digits = 2 if printed < 1 else 1
+    return round(item.value, digits) == printed
+
+
 def _annotators(agreement: Agreement, printed: bool) -> Table:
-    """How far three raters agree, property by property."""
-    heads = ["answers", "not three", "a point", "three", "two", "agree", "alpha", *["printed"] * printed]
+    """Return a table of the agreement of three raters, with a row for each property."""
+    heads = ["answers", "not three", "a point", "three", "two", "agree", "alpha"]
+    if printed:
+        heads.append("printed")
     rows = []
     for name, item in agreement.annotators.items():
-        theirs = printed_figures()["agreement"].get(name)
         cells = [str(item.n), str(item.fewer), f"{item.point:g}", f"{item.absolute:.3f}"]
-        cells += [f"{item.two_equal:.3f}", f"{item.agreeing:.3f}"]
-        cells += [_optional(item.alpha), *([_optional(theirs)] if printed else [])]
+        cells += [f"{item.two_equal:.3f}", f"{item.agreeing:.3f}", _optional(item.alpha)]
+        if printed:
+            cells.append(_optional(printed_figures()["agreement"].get(name)))
         rows.append(Row((name, *cells)))
         if item.alpha_ci95 is not None:
-            rows.append(Row(("95% interval", *[""] * 6, _bounds(item.alpha_ci95), *[""] * printed), "below"))
+            interval_cells = [""] * 6 + [_bounds(item.alpha_ci95)]
+            if printed:
+                interval_cells.append("")
+            rows.append(Row(("95% interval", *interval_cells), "below"))
     legend = (
         "three, two: so many ratings are equal; agree: three, or two and the third one point off (MTRAG "
         "appendix E); alpha: Krippendorff's, interval",
@@ -119,30 +131,44 @@ def _annotators(agreement: Agreement, printed: bool) -> Table:
 
 
 def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
-    """Every correlation of a subset with its interval; next to figure 4 and Table 7 what they print."""
-    figures = printed_figures()["correlations"] if printed else {}
-    heads = ("n", "Spearman", "95% interval", "weighted", "95% interval", *["printed"] * printed)
+    """Return a table of every correlation of a subset, with the printed ones of figure 4 and Table 7 if asked for."""
+    heads = ["n", "Spearman", "95% interval", "weighted", "95% interval"]
+    if printed:
+        heads.append("printed")
     rows: list[Row] = []
-    mine = [item for item in agreement.correlations if item.subset == subset]
-    for name, systems in dict.fromkeys((item.against, item.systems) for item in mine):
+    of_subset = [item for item in agreement.correlations if item.subset == subset]
+    for name, systems in dict.fromkeys((item.against, item.systems) for item in of_subset):
         label = name if systems == "all" else f"{name}, {systems}"
         rows.append(Row((label, *[""] * len(heads)), "group"))
-        table_7 = name == "win-rate"
-        fits = (subset, systems) == (("all", "all") if table_7 else ("answerable and partial", "without the reference"))
-        theirs = figures.get(name, {}) if fits else {}
-        for item in mine:
+        printed_values = _printed_correlations(name, subset, systems) if printed else {}
+        for item in of_subset:
             if (item.against, item.systems) == (name, systems):
-                sides = [cell for side in (item.plain, item.weighted) for cell in (_rho(side), _interval(side))]
-                ours = (item.metric, str(item.n), *sides)
-                rows.append(Row((*ours, *[_printed(theirs.get(item.metric))] * printed), "below"))
-        lacking = [metric for metric in theirs if metric not in agreement.metrics]
-        rows += [Row((metric, *["-"] * 5, _printed(theirs[metric])), "below") for metric in lacking]
+                cells = [str(item.n)]
+                cells += [_rho(item.plain), _interval(item.plain)]
+                cells += [_rho(item.weighted), _interval(item.weighted)]
+                if printed:
+                    cells.append(_printed(printed_values.get(item.metric)))
+                rows.append(Row((item.metric, *cells), "below"))
+        for metric, value in printed_values.items():
+            if metric not in agreement.metrics:
+                rows.append(Row((metric, *["-"] * 5, _printed(value)), "below"))
     columns = (Column("metric"), *(Column(head, True) for head in heads))
     return Table(f"Spearman over {subset} tasks", columns, tuple(rows), tight=True, narrow=printed)
 
 
+def _printed_correlations(name: str, subset: Subset, systems: Systems) -> dict[str, float]:
+    """Return metric -> printed correlation: Table 7 for win rates, figure 4 for the others; empty: not printed."""
+    printed_for = ("answerable and partial", "without the reference")
+    if name == "win-rate":
+        printed_for = ("all", "all")
+    if (subset, systems) != printed_for:
+        return {}
+    correlations: dict[str, float] = printed_figures()["correlations"].get(name, {})
+    return correlations
+
+
 def _verdicts(agreement: Agreement) -> Table:
-    """Judges against labels, and each label under its judge."""
+    """Return a table of judges against labels, with a row for each label beneath its judge."""
     heads = ("n", "accuracy", "kappa", "precision", "TPR", "FPR", "F1")
     rows: list[Row] = []
     for item in agreement.verdicts:
@@ -151,9 +177,9 @@ def _verdicts(agreement: Agreement) -> Table:
         label = f"{item.judge} against {item.against}{system}"
         rows.append(Row((label, str(item.n), *map(_optional, figures))))
         if item.ci95:
-            names = ("accuracy", "kappa", "", "mean_tpr", "mean_fpr", "macro_f1")
-            bounds = (_bounds(item.ci95.get(name)) if name else "" for name in names)
-            rows.append(Row(("95% interval", "", *bounds), "below"))
+            accuracy_and_kappa = [_bounds(item.ci95.get(name)) for name in ("accuracy", "kappa")]
+            mean_rates = [_bounds(item.ci95.get(name)) for name in ("mean_tpr", "mean_fpr", "macro_f1")]
+            rows.append(Row(("95% interval", "", *accuracy_and_kappa, "", *mean_rates), "below"))
         for name, of_label in item.labels.items():
             rates = map(_optional, (of_label.precision, of_label.recall, of_label.fpr, of_label.f1))
             rows.append(Row((name, str(of_label.support), "-", "-", *rates), "below"))
@@ -168,7 +194,7 @@ def _verdicts(agreement: Agreement) -> Table:
 
 
 def _fitting(metrics: Sequence[str], room: int) -> list[str]:
-    """The metrics whose columns have room, judges and the like first; one at least. Others are in the tables below."""
+    """Return the metrics whose columns fit the width, those in `_FIRST` first; at least one metric."""
     names = dict.fromkeys((*(name for name in _FIRST if name in metrics), *metrics))
     chosen_names: list[str] = []
     for name in names:
@@ -179,31 +205,38 @@ def _fitting(metrics: Sequence[str], room: int) -> list[str]:
 
 
 def _mean(item: Estimate | None) -> str:
-    return "-" if item is None else f"{item.value:.1f}" if abs(item.value) >= 10 else f"{item.value:.2f}"
+    if item is None:
+        return "-"
+    return f"{item.value:.1f}" if abs(item.value) >= 10 else f"{item.value:.2f}"
 
 
 def _printed(value: float | None) -> str:
-    """With as many digits as the paper gives."""
-    return "" if value is None else f"{value:.2f}" if value < 1 else f"{value:.1f}"
+    """Format a printed figure with the paper's digits; empty for None."""
+    if value is None:
+        return ""
+    return f"{value:.2f}" if value < 1 else f"{value:.1f}"
 
 
 def _rho(item: Estimate | None) -> str:
-    return "-" if item is None else _two(item.value)
+    return "-" if item is None else _two_digits(item.value)
 
 
 def _interval(item: Estimate | None) -> str:
     if item is None:
         return "-"
-    return "no interval" if item.ci95 is None else " to ".join(map(_two, item.ci95))
+    return "no interval" if item.ci95 is None else " to ".join(map(_two_digits, item.ci95))
 
 
 def _bounds(interval: tuple[float, float] | None) -> str:
-    return "-" if interval is None else "-".join(map(_two, interval)).replace("0.", ".")
+    if interval is None:
+        return "-"
+    return "-".join(map(_two_digits, interval)).replace("0.", ".")
 
 
-def _two(value: float) -> str:
+def _two_digits(value: float) -> str:
+    """Format a value with two digits; zero has no sign."""
     text = f"{value:.2f}"
-    return text.removeprefix("-") if not text.strip("-0.") else text
+    return text if text.strip("-0.") else text.removeprefix("-")
 
 
 def _optional(value: float | None) -> str:

@@ -1,7 +1,7 @@
-"""Judges' verdicts against known labels: does a reply say that it does not know, and should it; which of two is better.
+"""Compare judges' verdicts with known labels: "I don't know" with answerability, preferences with those of people.
 
-The latter after Compound-QA (section 5): three people say of an answer and the reference which is better, or that
-neither is; the label that two of them give is the judge's truth, as for a classifier of three classes.
+Preferences follow Compound-QA (section 5): three people say whether an answer or the reference is better, or neither.
+The label that at least two of them give is the true label, as for a classifier of three classes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.scores.stats import intervals, number_clusters, table_figure
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.scores.stats import Floats, Ints
+    from turnmark.evaluation.scores.stats import ClusterFigure, Floats, Ints
 
 _IDK = {0.0: "no", 0.5: "partial", 1.0: "yes"}
 PREFERENCE = "preference"
-"""The property that people rate, and the metric that a judge gives: the answer is better 1, equal .5, worse 0."""
+"""Name of the property that people rate, and of the metric of a judge: the answer is better 1, equal .5, worse 0."""
 _BETTER = {1.0: "A > B", 0.5: "A = B", 0.0: "B > A"}
 
 
 class OneLabel(Record):
-    """A judge on one label."""
+    """The rates of a judge on one label."""
 
     support: int
     precision: float | None
@@ -39,11 +39,11 @@ class OneLabel(Record):
 
 
 class Verdicts(Record):
-    """A judge's labels against known ones."""
+    """Agreement of a judge's labels with the true ones."""
 
     judge: str
     against: str
-    system: str = Field(description="`all`, or one")
+    system: str = Field(description="name of a system, or `all`")
     n: int
     accuracy: float
     kappa: float | None
@@ -51,61 +51,78 @@ class Verdicts(Record):
     mean_tpr: float | None
     mean_fpr: float | None
     ci95: dict[str, tuple[float, float]] = Field(
-        default_factory=dict, description="each of these five -> bootstrap over conversations; none of one conversation"
+        default_factory=dict,
+        description="each of the five figures above -> bootstrap over conversations; empty for a single conversation",
     )
     labels: dict[str, OneLabel]
 
 
 SEED, RESAMPLES = 0, 1000
 _MEANS = {"mean_tpr": "recall", "mean_fpr": "fpr", "macro_f1": "f1"}
-"""Figures that are means over the labels that have the rate. Source of mean TPR and FPR: Compound-QA, section 5."""
+"""Figure -> rate that it averages, over the labels that have the rate. Source of mean TPR and FPR: Compound-QA,
+section 5."""
 _FIGURES = ("accuracy", "kappa", *_MEANS)
 _Pair = tuple[str, str, Answer]
-"""The true label, the judge's, and of which answer."""
+"""True label, judge's label and the answer."""
 
 
 def number_conversations(answers: Sequence[Answer]) -> Ints:
-    """A number for the conversation of each answer, by its name."""
+    """Return the number of each answer's conversation; conversations are numbered in the order of their names."""
     import numpy as np
 
     return np.unique([answer.conversation for answer in answers], return_inverse=True)[1]
 
 
 def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
-    """Every IDK judge against answerability, and against the IDK verdicts of the file; judges of pairs against people.
+    """Yield the agreement of IDK judges with answerability and with the file's IDK verdicts, and of preferences.
 
-    Over all systems and each.
+    Over all systems together, and over each system.
     """
-    systems = list(dict.fromkeys(answer.system for answer in rows.answers))
-    groups = {
-        system: [answer for answer in rows.answers if system in ("all", answer.system)]
-        for system in (("all", *systems) if len(systems) > 1 else systems)
-    }
-    for judge in (name for name in rows.metrics if _base(name) == PREFERENCE):
-        for system, mine in groups.items():
-            yield from _counted(_preferences(mine, judge), judge, f"{PREFERENCE} (two of three people)", system)
+    by_system: dict[str, list[Answer]] = {}
+    for answer in rows.answers:
+        by_system.setdefault(answer.system, []).append(answer)
+    groups = by_system
+    if len(by_system) > 1:
+        groups = {"all": rows.answers, **by_system}
+    for judge in rows.metrics:
+        if _base(judge) == PREFERENCE:
+            for system, answers in groups.items():
+                pairs = _preferences(answers, judge)
+                yield from _agreement_of(pairs, judge, f"{PREFERENCE} (two of three people)", system)
     for judge in _idk_judges(rows):
-        for system, mine in groups.items():
-            yield from _against_answerability(mine, judge, system)
-            yield from _against_another(mine, judge, system)
+        for system, answers in groups.items():
+            yield from _against_answerability(answers, judge, system)
+            yield from _against_file(answers, judge, system)
 
 
 def _idk_judges(rows: Rows) -> list[str]:
     names = [name for name in rows.metrics if _base(name) in ("idk", "idk_rate", "conditional_idk")]
-    return [*names, *(name for name in rows.properties if name == "idk_eval")]
+    if "idk_eval" in rows.properties:
+        names.append("idk_eval")
+    return names
 
 
 def _preferences(answers: Sequence[Answer], judge: str) -> list[_Pair]:
-    """The label that most people and at least two give, and the judge's; without one, an answer counts nowhere."""
+    """Return the pairs of the answers that have a true label and a label of the judge."""
     pairs = []
     for answer in answers:
-        counts = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
+        truth = _majority_preference(answer)
         label = _BETTER.get(answer.scores.get(judge, -1.0))
-        if not counts or label is None or counts[0][1] < 2 or (len(counts) > 1 and counts[0][1] == counts[1][1]):
-            continue
-        if (truth := _BETTER.get(counts[0][0])) is not None:
+        if truth is not None and label is not None:
             pairs.append((truth, label, answer))
     return pairs
+
+
+def _majority_preference(answer: Answer) -> str | None:
+    """Return the label that most people give, at least two of them; None without such a label."""
+    counts = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
+    if not counts:
+        return None
+    rating, most = counts[0]
+    is_tie = len(counts) > 1 and counts[1][1] == most
+    if most < 2 or is_tie:
+        return None
+    return _BETTER.get(rating)
 
 
 def _base(metric: str) -> str:
@@ -113,94 +130,100 @@ def _base(metric: str) -> str:
 
 
 def _label(answer: Answer, judge: str) -> str | None:
-    """What a judge says of an answer: yes, partial or no, it does not know; None if it says nothing."""
+    """Return a judge's label of an answer, whether it says "I don't know": yes, partial or no; None without one."""
     value = answer.scores.get(judge, answer.reference.get(judge))
     if value is None:
         return None
     if _base(judge) == "conditional_idk":
-        # 1 if the reply does what the task calls for, whichever that is.
+        # 1 if the reply says "I don't know" for an unanswerable task, or answers an answerable one.
         unknown = unknown_label(answer.answerability)
-        return None if unknown is None else "yes" if (value == 1) == unknown else "no"
+        if unknown is None:
+            return None
+        return "yes" if (value == 1) == unknown else "no"
     return _IDK.get(value)
 
 
 def _against_answerability(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
-    """Does a reply say that it does not know if the task is UNANSWERABLE, and only then?"""
-    pairs = [
-        (unknown, label == "yes", answer)
-        for answer in answers
-        if (unknown := unknown_label(answer.answerability)) is not None and (label := _label(answer, judge)) is not None
-    ]
-    names = {True: "unknown", False: "answer"}
-    if any(unknown for unknown, *_ in pairs):
-        yield from _counted([(names[a], names[b], answer) for a, b, answer in pairs], judge, "answerability", system)
+    """Compare a judge with answerability: a reply should say "I don't know" if the task is UNANSWERABLE, only then."""
+    pairs: list[_Pair] = []
+    for answer in answers:
+        unknown = unknown_label(answer.answerability)
+        label = _label(answer, judge)
+        if unknown is not None and label is not None:
+            pairs.append(("unknown" if unknown else "answer", "unknown" if label == "yes" else "answer", answer))
+    if any(truth == "unknown" for truth, _, _ in pairs):
+        yield from _agreement_of(pairs, judge, "answerability", system)
 
 
-def _against_another(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
-    """A judge against the IDK verdicts of the file; in two labels if it knows no `partial`."""
+def _against_file(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
+    """Compare a judge with the IDK verdicts of the file: by two labels, and by three if it knows `partial`."""
     if judge == "idk_eval":
         return
-    pairs = [
-        (truth, label, answer)
-        for answer in answers
-        if "idk_eval" in answer.reference
-        and (truth := _label(answer, "idk_eval")) is not None
-        and (label := _label(answer, judge)) is not None
-    ]
-    two = [
-        ("yes" if truth == "yes" else "not yes", "yes" if label == "yes" else "not yes", answer)
-        for truth, label, answer in pairs
-    ]
-    yield from _counted(two, judge, "idk_eval (yes or not)", system)
+    pairs: list[_Pair] = []
+    for answer in answers:
+        if "idk_eval" in answer.reference:
+            truth = _label(answer, "idk_eval")
+            label = _label(answer, judge)
+            if truth is not None and label is not None:
+                pairs.append((truth, label, answer))
+    two_labels: list[_Pair] = []
+    for truth, label, answer in pairs:
+        two_labels.append(("yes" if truth == "yes" else "not yes", "yes" if label == "yes" else "not yes", answer))
+    yield from _agreement_of(two_labels, judge, "idk_eval (yes or not)", system)
     if _base(judge) == "idk":
-        yield from _counted(pairs, judge, "idk_eval", system)
+        yield from _agreement_of(pairs, judge, "idk_eval", system)
 
 
-def _counted(pairs: Sequence[_Pair], judge: str, against: str, system: str) -> Iterator[Verdicts]:
+def _agreement_of(pairs: Sequence[_Pair], judge: str, against: str, system: str) -> Iterator[Verdicts]:
     if not pairs:
         return
     truth, judged, answers = zip(*pairs, strict=True)
     names, tables = confusion_tables(truth, judged, number_conversations(answers))
-    known = {name: table_figure(tables, partial(table_figures, name=name)) for name in _FIGURES}
-    figures = {name: figure for name, figure in known.items() if figure is not None}
+    figures: dict[str, ClusterFigure] = {}
+    for name in _FIGURES:
+        figure = table_figure(tables, partial(table_figures, name=name))
+        if figure is not None:
+            figures[name] = figure
     bounds = dict(zip(figures, intervals(list(figures.values()), SEED, RESAMPLES), strict=True))
     total = tables.sum(axis=0, keepdims=True)
-    rates = {
-        rate: [float(value) if math.isfinite(value) else None for value in values[0]]
-        for rate, values in label_rates(total).items()
-    }
+    rates = label_rates(total)
+    labels: dict[str, OneLabel] = {}
+    for index, name in enumerate(names):
+        rates_of_label = {rate: _finite(values[0, index]) for rate, values in rates.items()}
+        labels[name] = OneLabel(support=int(total[0, index].sum()), **rates_of_label)
     yield Verdicts(
         judge=judge,
         against=against,
         system=system,
         n=len(pairs),
         ci95={name: interval for name, interval in bounds.items() if interval is not None},
-        labels={
-            name: OneLabel(
-                support=int(total[0, index].sum()), **{rate: values[index] for rate, values in rates.items()}
-            )
-            for index, name in enumerate(names)
-        },
+        labels=labels,
         **{name: figures[name].value if name in figures else None for name in _FIGURES},
     )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 # --- tables of labels, one for each draw of conversations -------------------------------------------------------------
 
 
 def confusion_tables(truth: Sequence[str], judged: Sequence[str], clusters: Ints) -> tuple[list[str], Floats]:
-    """The labels, and how often each true one has each judged one, in each cluster: (clusters, true, judged)."""
+    """Return the sorted labels and their confusion table in each cluster, (clusters, true labels, judged labels)."""
     import numpy as np
 
     names = sorted({*truth, *judged})
     number, count = number_clusters(clusters)
     tables = np.zeros((count, len(names), len(names)))
-    np.add.at(tables, (number, np.array([*map(names.index, truth)]), np.array([*map(names.index, judged)])), 1)
+    true_indices = np.array([names.index(label) for label in truth])
+    judged_indices = np.array([names.index(label) for label in judged])
+    np.add.at(tables, (number, true_indices, judged_indices), 1)
     return names, tables
 
 
 def label_rates(tables: Floats) -> dict[str, Floats]:
-    """Precision, recall (TPR), FPR and F1 of each label in each table, NaN without a denominator: (tables, labels)."""
+    """Return precision, recall (TPR), FPR and F1, (tables, labels); NaN without a denominator."""
     import numpy as np
 
     hits = np.diagonal(tables, axis1=1, axis2=2)
@@ -215,7 +238,7 @@ def label_rates(tables: Floats) -> dict[str, Floats]:
 
 
 def table_figures(tables: Floats, name: str) -> Floats:
-    """One of `_FIGURES` of each table; NaN: it has none, as kappa where both sides use one label throughout."""
+    """Return one of `_FIGURES` for each table; NaN if undefined, as kappa if both sides use only one label."""
     import numpy as np
 
     if name in _MEANS:

@@ -1,7 +1,8 @@
-"""Finished runs compared with the first of them: all that the tables, the page and `--json` show.
+"""Compare finished runs with the first of them, for the tables, the page and `--json`.
 
-Everything is over the same samples: those that are scored in every run. If a metric is a ratio of counts that a
-system's own behaviour decides (the precision of its "I don't know"), these are the samples that failed in no run.
+All figures are over the same samples: those that are scored in every run. A metric that is a ratio of counts, such as
+the precision of "I don't know", is over the samples that failed in no run, since each system's answers decide which
+samples it counts.
 """
 
 from __future__ import annotations
@@ -33,42 +34,47 @@ if TYPE_CHECKING:
     from turnmark.evaluation.scores.stats import Bools, Difference, Floats, Ints
 
 SEED = 0
-"""Of all draws: the same two runs give the same figures, whichever comes first and whatever else is compared."""
+"""Random seed of all draws: two runs give the same figures in any order and next to any other runs."""
 LEVEL = 0.05
+"""Significance level."""
 _BASELINES = ("[lead]", "[always-unknown]")
 _RATIOS = frozenset(("precision", "recall", "f1"))
 MOST_CHANGED = 5
-"""Samples shown in each direction, for each run."""
+"""Maximum samples shown in each direction, for each run."""
 
 
 class Change(Record):
-    """A run against the first, in one metric."""
+    """The change of one metric from the first run to another."""
 
-    run: str = Field(description="its letter")
-    difference: float = Field(description="its mean minus that of the first")
-    ci95: tuple[float, float] | None = Field(description="bootstrap, both runs by the same draws; None: of one cluster")
+    run: str = Field(description="letter of the other run")
+    difference: float = Field(description="mean of this run minus mean of the first run")
+    ci95: tuple[float, float] | None = Field(
+        description="bootstrap interval, the same draws for both runs; None: a single cluster"
+    )
     p: float = Field(description="two-sided permutation test over clusters")
-    p_holm: float | None = Field(description="corrected over all tests of the headline; None in a breakdown")
+    p_holm: float | None = Field(description="p corrected over all tests of the headline; None in a breakdown")
 
 
 class MetricComparison(Figured):
-    """A metric over a set of samples."""
+    """A metric over a set of samples, in all runs."""
 
     n: int = Field(description="samples that count in every run")
     clusters: int
-    left_out: int = Field(description="samples that failed in a run, or have a figure in some of the runs alone")
-    means: tuple[float | None, ...] = Field(description="of each run, over these samples")
+    left_out: int = Field(description="samples that failed in a run, or are measured in only some of the runs")
+    means: tuple[float | None, ...] = Field(description="mean of each run over these samples")
     changes: tuple[Change, ...] = Field(description="of each run but the first; empty if nothing can be compared")
     why: str | None = Field(default=None, description="why there are no changes")
 
 
 class _Paired(NamedTuple):
-    """A metric of all runs over all samples. What a sample adds to a mean does not grow with its repeats.
+    """A metric of all runs over all samples. Each sample counts once, by the mean of its repeats.
 
     Attributes:
-        counts: whether a sample counts in every run; of `known`, whether it was measured in one at least.
-        sums: of value * weight, (runs, samples); as `weights`.
-        why: why it is not the same metric in all runs, if it is not.
+        counts: (samples,), whether a sample counts in every run.
+        known: (samples,), whether a sample was measured in at least one run.
+        sums: (runs, samples), value * weight.
+        weights: (runs, samples).
+        why: why the metric is not the same in all runs; None: it is the same.
     """
 
     counts: Bools
@@ -79,11 +85,11 @@ class _Paired(NamedTuple):
 
 
 class Side(Record):
-    """A run that takes part."""
+    """One of the compared runs."""
 
     letter: str
     name: str
-    run: str = Field(description="its folder")
+    run: str = Field(description="folder of the run")
     setting: str | None
     specs: dict[str, str]
     n: int
@@ -92,51 +98,59 @@ class Side(Record):
 
 
 class ChangedSample(Figured):
-    """A sample that one run does much better, or worse, than the first."""
+    """A sample on which a run scores much better or worse than the first run."""
 
     id: str
     run: str
     metric: str
-    values: tuple[float, float] = Field(description="of the first run, and of this one; means over repeats")
+    values: tuple[float, float] = Field(description="of the first run and of this one; means over repeats")
     difference: float
     domain: str | None = None
     query: str | None = None
-    answers: tuple[str | None, str | None] = Field(description="of the first run, and of this one; of the first repeat")
+    answers: tuple[str | None, str | None] = Field(description="of the first run and of this one, in the first repeat")
 
 
 class RunComparison(Record):
-    """What `turnmark compare` prints."""
+    """The result of `turnmark compare`."""
 
     benchmark: str
     task: str
     data: DataUsed
     runs: tuple[Side, ...]
-    comparable: bool = Field(description="False: `why` says what else differs, apart from the systems")
+    comparable: bool = Field(description="False: something other than the systems differs, see `why`")
     why: tuple[Reason, ...]
     differs: dict[str, list[str]] = Field(description="field of the manifest -> its value in each run")
     n: int = Field(description="samples that all runs have and tried")
     clusters: int
     metrics: dict[str, MetricComparison]
     breakdowns: dict[str, dict[str, dict[str, MetricComparison]]]
-    lead: tuple[str, ...] = Field(description="the metrics that represent all, the most telling first")
+    lead: tuple[str, ...] = Field(description="headline metrics, the most important first")
     changed: tuple[ChangedSample, ...]
     judges: tuple[JudgePair, ...] = Field(default=(), description="each two judges of a metric")
-    warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
+    warnings: tuple[str, ...] = Field(description="lines before the figures, each with the letter of its run")
     notes: tuple[str, ...]
 
 
 def compare_runs(paths: Sequence[Path]) -> RunComparison:
-    """Compare finished runs with the first of them."""
+    """Compare finished runs with the first of them.
+
+    Raises:
+        RequestError: a folder is no finished run, or the runs have nothing in common to compare.
+    """
     runs = load_runs(paths)
     first = runs[0]
     shared = [name for name in first.domains if all(name in run.domains for run in runs)]
-    facts = merge_facts(runs, [name for name in shared if not any(name in run.skipped for run in runs)])
+    tried = [name for name in shared if not any(name in run.skipped for run in runs)]
+    facts = merge_facts(runs, tried)
     figures = Figures(runs, facts)
     metrics = figures.compare(figures.headline, corrected=True)
     lead = _choose_lead(first, metrics)
     reasons = tuple(find_reasons(runs))
-    clusters = len({known.cluster for known in facts.values()})
-    one_cluster = [no_interval(first.manifest.benchmark)] if clusters == 1 else []
+    clusters = len({sample_facts.cluster for sample_facts in facts.values()})
+    notes = list(_notes(runs, len(shared) - len(facts), lead))
+    if clusters == 1:
+        notes.insert(0, no_interval(first.manifest.benchmark))
+    in_headline = [name for name in facts if facts[name].headline]
     return RunComparison(
         benchmark=first.manifest.benchmark,
         task=first.manifest.task,
@@ -150,10 +164,10 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
         metrics=metrics,
         breakdowns=figures.break_down(),
         lead=lead,
-        changed=_find_changed(runs, [name for name in facts if facts[name].headline], lead),
+        changed=_find_changed(runs, in_headline, lead),
         judges=compare_judges(runs, list(facts)),
         warnings=tuple(_warnings(runs)),
-        notes=(*one_cluster, *_notes(runs, len(shared) - len(facts), lead)),
+        notes=tuple(notes),
     )
 
 
@@ -172,18 +186,19 @@ def _describe(run: ComparedRun) -> Side:
 
 
 def _choose_lead(first: ComparedRun, metrics: Mapping[str, MetricComparison]) -> tuple[str, ...]:
-    """The metrics that have differences, as a report of the first run would choose them."""
+    """Return the headline metrics that have differences, chosen as in a report of the first run."""
     changed = {name: first.summary.metrics[name] for name in metrics if metrics[name].changes}
-    return tuple(tables.chosen(changed, len(changed))) if changed else ()
+    return tuple(tables.chosen(changed, len(changed)))
 
 
 def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequence[str]) -> tuple[ChangedSample, ...]:
-    """By the leading metric: what each run gained most over the first one, then what it lost most."""
+    """Return for each run the samples that gained most over the first run in the leading metric, then the losses."""
     import pandas as pd
 
     if not lead:
         return ()
-    metric, first = lead[0], runs[0]
+    metric = lead[0]
+    first = runs[0]
     values = pd.DataFrame({run.letter: run.values(metric) for run in runs}).reindex(sorted(ids))
     changed: list[ChangedSample] = []
     for run in runs[1:]:
@@ -191,17 +206,24 @@ def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequenc
         gained = change[change > 0].sort_values(ascending=False, kind="stable")[:MOST_CHANGED]
         lost = change[change < 0].sort_values(kind="stable")[:MOST_CHANGED]
         names = [*gained.index, *lost.index]
-        before, after = (_read_samples(side, names) for side in (first, run))
+        before = _read_samples(first, names)
+        after = _read_samples(run, names)
         for name in names:
-            old, new = float(values.at[name, first.letter]), float(values.at[name, run.letter])
+            old = float(values.at[name, first.letter])
+            new = float(values.at[name, run.letter])
             changed.append(
                 ChangedSample(
-                    id=name, run=run.letter, metric=metric, values=(old, new), difference=new - old,
-                    domain=before[name].domain, query=before[name].query or after[name].query,
+                    id=name,
+                    run=run.letter,
+                    metric=metric,
+                    values=(old, new),
+                    difference=new - old,
+                    domain=before[name].domain,
+                    query=before[name].query or after[name].query,
                     answers=(_answer(before[name]), _answer(after[name])),
                     shown=first.summary.metrics[metric].shown,
                 )
-            )  # fmt: skip
+            )
     return tuple(changed)
 
 
@@ -214,13 +236,15 @@ def _read_samples(run: ComparedRun, names: Sequence[str]) -> dict[str, Sample]:
 
 
 def _answer(sample: Sample) -> str | None:
-    """What a sample says; of one that only searched, what it found."""
+    """Return the answer of a sample; without one, the ids of the first retrieved passages."""
+    if sample.prediction is not None:
+        return sample.prediction
     documents = ", ".join(ref.document_id for ref in sample.contexts[:5])
-    return sample.prediction if sample.prediction is not None else f"found: {documents}" if documents else None
+    return f"found: {documents}" if documents else None
 
 
 def _warnings(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """That the data are the demo's, once, and what else a run's own report says first."""
+    """Yield the note on demo data once, then the warnings of each run's report."""
     for run in runs:
         demo = run.summary.notes[:1] if run.summary.data.demo else ()
         if run is runs[0]:
@@ -234,8 +258,9 @@ def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> It
         yield f"{skipped} samples were not tried in some run and are left out"
     for run in runs[1:]:
         for side, other_run in ((first, run), (run, first)):
-            if alone := len(side.domains.keys() - other_run.domains.keys()):
-                yield f"{alone} samples of {side.letter} are not in {other_run.letter} and are left out"
+            only_here = len(side.domains.keys() - other_run.domains.keys())
+            if only_here:
+                yield f"{only_here} samples of {side.letter} are not in {other_run.letter} and are left out"
         if run.manifest.repeat != first.manifest.repeat:
             times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
             yield f"repeats of a task: {times}; a sample counts once, by its mean"
@@ -246,9 +271,16 @@ def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> It
             )
     for run in runs:
         for name in lead[:1]:
-            if spread := tables.describe_repeats(run.summary.metrics[name]):
+            spread = tables.describe_repeats(run.summary.metrics[name])
+            if spread:
                 yield f"{run.letter}: {name} {spread}"
-    for name in dict.fromkeys(name for run in runs for name, metric in run.summary.metrics.items() if metric.n):
+    yield from _metric_notes(runs)
+
+
+def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
+    """Yield a note for each metric that not all runs have, or not for single samples."""
+    measured = [name for run in runs for name, metric in run.summary.metrics.items() if metric.n]
+    for name in dict.fromkeys(measured):
         letters = [run.letter for run in runs if name in run.by]
         if not letters:
             figures = ", ".join(f"{run.letter} {tables.mean_text(run.summary.metrics.get(name))}" for run in runs)
@@ -258,49 +290,67 @@ def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> It
 
 
 class Figures:
-    """Computes the figures of runs over the samples that have facts."""
+    """Computes the figures of runs over the samples that have facts.
+
+    Args:
+        facts: sample id -> cluster, labels and whether the sample is in the headline.
+    """
 
     def __init__(self, runs: Sequence[ComparedRun], facts: Mapping[str, Facts]) -> None:
         import numpy as np
 
-        # In the order of their clusters' names, so that no run's order matters.
+        # Sorted by cluster name, so that the order of the runs does not matter.
         self._ids = sorted(facts, key=lambda name: (facts[name].cluster, name))
-        self._runs, self._facts = runs, [facts[name] for name in self._ids]
-        self._clusters: Ints = np.unique([known.cluster for known in self._facts], return_inverse=True)[1]
-        names = [name for name in runs[0].metrics() if not name.endswith(_BASELINES)]
-        self._metrics = {
-            name: self._pair(name)
-            for name in names
-            if all(name in run.by and name in run.summary.metrics for run in runs)
-        }
-        self.headline: Bools = np.array([known.headline for known in self._facts], dtype=bool)
+        self._runs = runs
+        self._facts = [facts[name] for name in self._ids]
+        cluster_names = [sample_facts.cluster for sample_facts in self._facts]
+        self._clusters: Ints = np.unique(cluster_names, return_inverse=True)[1]
+        self._metrics: dict[str, _Paired] = {}
+        for name in runs[0].metrics():
+            in_all_runs = all(name in run.by and name in run.summary.metrics for run in runs)
+            if in_all_runs and not name.endswith(_BASELINES):
+                self._metrics[name] = self._pair(name)
+        self.headline: Bools = np.array([sample_facts.headline for sample_facts in self._facts], dtype=bool)
 
     def _pair(self, metric: str) -> _Paired:
         import numpy as np
 
         is_ratio = metric.partition("[")[0].rpartition(".")[2] in _RATIOS
-        cells = [run.cells.loc[metric].reindex(self._ids, fill_value=0) for run in self._runs]
-        divisors = [side["counted"] if is_ratio else side["weight"] for side in cells]
-        counts = np.logical_and.reduce([side["counted" if is_ratio else "scored"] > 0 for side in cells])
+        counted_as = "counted" if is_ratio else "scored"
+        divided_by = "counted" if is_ratio else "weight"
+        counts, known, sums, weights = [], [], [], []
+        for run in self._runs:
+            cells = run.cells.loc[metric].reindex(self._ids, fill_value=0)
+            divisor = cells[divided_by].where(cells[divided_by] > 0, 1)
+            counts.append(cells[counted_as] > 0)
+            known.append(cells["scored"] + cells["failed"] > 0)
+            sums.append(cells["total"] / divisor)
+            weights.append(cells["weight"] / divisor)
         return _Paired(
-            counts=counts,
-            known=np.logical_or.reduce([side["scored"] + side["failed"] > 0 for side in cells]),
-            sums=np.array([side["total"] / by.where(by > 0, 1) for side, by in zip(cells, divisors, strict=True)]),
-            weights=np.array([side["weight"] / by.where(by > 0, 1) for side, by in zip(cells, divisors, strict=True)]),
+            counts=np.logical_and.reduce(counts),
+            known=np.logical_or.reduce(known),
+            sums=np.array(sums),
+            weights=np.array(weights),
             why=metric_reason(self._runs, metric),
         )
 
     def compare(self, chosen: Bools, corrected: bool = False) -> dict[str, MetricComparison]:
-        """Every metric over the chosen samples; p corrected over all of these tests, if that is asked."""
+        """Compare every metric over the chosen samples.
+
+        Args:
+            chosen: (samples,).
+            corrected: correct the p for the number of tests (Holm).
+        """
         from turnmark.evaluation.scores.stats import holm, intervals, permutation_tests
 
-        pairs = [
-            (metric, run.letter, difference)
-            for metric, paired in self._metrics.items()
-            if paired.why is None
-            for index, run in enumerate(self._runs[1:], 1)
-            if (difference := self._subtract(paired, chosen, index)) is not None
-        ]
+        pairs: list[tuple[str, str, Difference]] = []
+        for metric, paired in self._metrics.items():
+            if paired.why is not None:
+                continue
+            for index, run in enumerate(self._runs[1:], 1):
+                run_difference = self._subtract(paired, chosen, index)
+                if run_difference is not None:
+                    pairs.append((metric, run.letter, run_difference))
         differences = [difference for _, _, difference in pairs]
         tests = permutation_tests(differences, SEED)
         adjusted: Sequence[float | None] = holm(tests) if corrected else [None] * len(tests)
@@ -315,25 +365,28 @@ class Figures:
         paired = self._metrics[metric]
         counted = chosen & paired.counts
         n = int(counted.sum())
-        nothing = "a run has no figure over these samples" if n else "no sample has a figure in every run"
+        why = paired.why
+        if why is None and not changes:
+            why = "a run has no figure over these samples" if n else "no sample has a figure in every run"
         return MetricComparison(
             n=n,
             clusters=len(set(self._clusters[counted].tolist())),
             left_out=int((chosen & ~paired.counts & paired.known).sum()),
             means=tuple(self._means(paired, chosen)),
             changes=changes,
-            why=paired.why or (None if changes else nothing),
+            why=why,
             shown=self._runs[0].summary.metrics[metric].shown,
         )
 
     def _means(self, paired: _Paired, chosen: Bools) -> list[float | None]:
-        """The mean of each run."""
+        """Return the mean of each run."""
         counted = chosen & paired.counts
-        sums, weights = (side[:, counted].sum(axis=1).tolist() for side in (paired.sums, paired.weights))
+        sums = paired.sums[:, counted].sum(axis=1).tolist()
+        weights = paired.weights[:, counted].sum(axis=1).tolist()
         return [total / weight if weight else None for total, weight in zip(sums, weights, strict=True)]
 
     def _subtract(self, paired: _Paired, chosen: Bools, run: int) -> Difference | None:
-        """A run minus the first."""
+        """Return a run minus the first run; None if one of them has no figure over the chosen samples."""
         from turnmark.evaluation.scores.stats import difference_figure
 
         counted = chosen & paired.counts
@@ -341,21 +394,20 @@ class Figures:
         return difference_figure(sums[0], weights[0], sums[run], weights[run], self._clusters[counted])
 
     def break_down(self) -> dict[str, dict[str, dict[str, MetricComparison]]]:
-        """Dimension -> value -> metrics; values sorted.
+        """Return dimension -> value -> metrics; values sorted.
 
-        A value is over its samples of the headline; one that no sample of the headline has (CONVERSATIONAL) over all,
-        as in the summary of a run.
+        A value is over its samples in the headline or, if it has none there (CONVERSATIONAL), over all of them, as in
+        the summary of a run.
         """
         import numpy as np
 
-        dimensions = dict.fromkeys(dimension for known in self._facts for dimension in known.labels)
-        broken_down: dict[str, dict[str, dict[str, MetricComparison]]] = {}
+        dimensions = dict.fromkeys(dimension for sample_facts in self._facts for dimension in sample_facts.labels)
+        breakdowns: dict[str, dict[str, dict[str, MetricComparison]]] = {}
         for dimension in dimensions:
-            mine = [known.labels.get(dimension, ()) for known in self._facts]
-            parts: dict[str, dict[str, MetricComparison]] = {}
-            for value in sorted({value for values in mine for value in values}):
-                chosen: Bools = np.array([value in values for values in mine])
+            values_of = [sample_facts.labels.get(dimension, ()) for sample_facts in self._facts]
+            breakdowns[dimension] = {}
+            for value in sorted(set[str]().union(*values_of)):
+                chosen: Bools = np.array([value in values for values in values_of])
                 in_headline = chosen & self.headline
-                parts[value] = self.compare(in_headline if in_headline.any() else chosen)
-            broken_down[dimension] = parts
-        return broken_down
+                breakdowns[dimension][value] = self.compare(in_headline if in_headline.any() else chosen)
+        return breakdowns

@@ -1,7 +1,7 @@
-"""The judges of compared runs: do two of them rank the systems alike, and the replies?
+"""Compare the judges of several runs: whether two judges rank the systems, and the replies, alike.
 
-InsCoQA's Table 4 asks this of two judges: their figures differ, and whether the order of the systems does is what
-matters. Every judge that a run was ever scored with takes part, since `judgements.jsonl` keeps the verdicts of each.
+InsCoQA's Table 4 does this for two judges, since their figures differ and only the order of the systems matters. Every
+judge that a run was ever scored with is included, since `judgements.jsonl` keeps all verdicts.
 """
 
 from __future__ import annotations
@@ -32,41 +32,46 @@ class JudgePair(Record):
 
     metric: str
     judges: tuple[str, str]
-    systems: int = Field(description="systems of which both judged a reply")
+    systems: int = Field(description="systems of which both judges judged replies")
     rank_systems: float | None = Field(
-        description="Spearman over the systems' means of the replies that both judged; None: nothing that varies"
+        description="Spearman over the systems' means of the replies that both judged; None: no variation"
     )
     replies: int = Field(description="replies that both judged, over all systems")
-    rank_replies: float | None = Field(description="Spearman over these; None: nothing that varies")
+    rank_replies: float | None = Field(description="Spearman over these replies; None: no variation")
 
 
 def compare_judges(runs: Sequence[ComparedRun], ids: Collection[str]) -> tuple[JudgePair, ...]:
-    """Each pair of judges of a metric, over the samples of these ids. Of one reply a judge's last verdict counts."""
+    """Compare each pair of judges of a metric over the samples with these ids, by each judge's last verdict."""
     import pandas as pd
 
-    rows = [row for run in runs if (run.path / FILE).is_file() for row in _read_verdicts(run)]
+    rows: list[tuple[object, ...]] = []
+    for run in runs:
+        if (run.path / FILE).is_file():
+            rows += _read_verdicts(run)
     table = pd.DataFrame(rows, columns=["metric", "judge", *_REPLY, "value"])
     table = table[table["id"].isin(ids)].drop_duplicates(["metric", "judge", *_REPLY], keep="last")
-    return tuple(
-        _compare_pair(verdicts, metric, pair)
-        for metric, verdicts in table.groupby("metric", sort=False)
-        for pair in combinations(sorted(verdicts["judge"].unique()), 2)
-    )
+    pairs: list[JudgePair] = []
+    for metric, verdicts in table.groupby("metric", sort=False):
+        for judges in combinations(sorted(verdicts["judge"].unique()), 2):
+            pairs.append(_compare_pair(verdicts, metric, judges))
+    return tuple(pairs)
 
 
 def _read_verdicts(run: ComparedRun) -> Iterator[tuple[object, ...]]:
-    # Runs with the same replies are one system, whoever judged them.
+    """Yield metric, judge, system, id, repeat and value of each verdict of a run."""
+    # Runs with the same replies are one system, whichever judges they have.
     replies = sorted(
         sample.model_dump_json(include={"id", "repeat", "status", "prediction", "procedure"})
         for sample in samples(run.path)
     )
     system = hashlib.sha256("\n".join(replies).encode()).hexdigest()
     for judgement in read_records(run.path / FILE, Judgement):
-        if judgement.status == "scored":
-            for measure, value in ((judgement.measure, judgement.value), *judgement.also.items()):
-                if value is not None:
-                    metric = measure.partition("[")[0]
-                    yield metric, judgement.judge, system, judgement.id, judgement.repeat, value
+        if judgement.status != "scored":
+            continue
+        for measure, value in ((judgement.measure, judgement.value), *judgement.also.items()):
+            if value is not None:
+                metric = measure.partition("[")[0]
+                yield metric, judgement.judge, system, judgement.id, judgement.repeat, value
 
 
 def _compare_pair(verdicts: Any, metric: str, judges: tuple[str, str]) -> JudgePair:
@@ -88,17 +93,23 @@ def _spearman(sides: Any) -> float | None:
 
 
 def judge_tables(pairs: Sequence[JudgePair]) -> Iterator[Table]:
-    """One table; none if no metric has two judges."""
-    heads = (("metric", False), ("judges", False), ("systems", True), ("rank", True), ("replies", True), ("rank", True))
-    rows = [
-        Row((
-            pair.metric, " and ".join(pair.judges), str(pair.systems), _rank(pair.rank_systems), str(pair.replies),
-            _rank(pair.rank_replies),
-        ))
-        for pair in pairs
-    ]  # fmt: skip
-    if rows:
-        yield Table("How alike two judges rank them", tuple(Column(*head) for head in heads), tuple(rows), (_RANKS,))
+    """Yield one table; nothing if no metric has two judges."""
+    if not pairs:
+        return
+    columns = (
+        Column("metric"),
+        Column("judges"),
+        Column("systems", True),
+        Column("rank", True),
+        Column("replies", True),
+        Column("rank", True),
+    )
+    rows: list[Row] = []
+    for pair in pairs:
+        by_systems = (str(pair.systems), _rank(pair.rank_systems))
+        by_replies = (str(pair.replies), _rank(pair.rank_replies))
+        rows.append(Row((pair.metric, " and ".join(pair.judges), *by_systems, *by_replies)))
+    yield Table("How alike two judges rank them", columns, tuple(rows), (_RANKS,))
 
 
 def _rank(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Runs as they are compared: every score by metric and sample, what is known of the samples, and what else differs."""
+"""Load runs for a comparison: scores by metric and sample, facts of the samples, and differences between manifests."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pydantic import ValidationError
 
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
-from turnmark.evaluation.records import RunManifest, Summary
+from turnmark.evaluation.records import RunManifest, Score, Summary
 from turnmark.evaluation.report.stored import distinct_names, read_one, samples, score_lines
 from turnmark.evaluation.report.tables import data_name
 from turnmark.evaluation.scores.summary import FACTS, Facts, read_facts
 
 _SUBSET = ("limit", "sample", "only", "counterfactual")
 _ASPECTS = frozenset(("benchmark", "task", "data", "setting", "domains", "corpora", "repeat", "seed", *_SUBSET))
-"""Fields of a manifest that are no part of the system."""
-_SHORT = 12  # characters of a checksum that identify it
+"""Fields of a manifest that do not belong to the system."""
+_SHORT = 12  # characters shown of a checksum
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +28,13 @@ class ComparedRun:
     """A finished run with all its scores.
 
     Attributes:
-        letter: its name in tables: A for the first.
-        cells: a row for each metric and task id, over the repeats: `total` (the sum of weight * value), `weight`, and
-            how many lines are `scored`, `counted` (scored or not applicable) and `failed`.
-        by: metric -> what measured it, each once.
+        letter: label of the run in tables: A for the first.
+        cells: a row for each metric and task id, summed over the repeats: `total` (weight * value), `weight`, and the
+            number of lines that are `scored`, `counted` (scored or not applicable) and `failed`.
+        by: metric -> instruments that measured it, sorted.
         domains: task id -> domain, in the order of the predictions.
         skipped: task ids of which no repeat was tried.
-        facts: None if the run does not have them.
+        facts: task id -> facts; None if the run has no readable file of facts.
     """
 
     letter: str
@@ -49,12 +49,12 @@ class ComparedRun:
     facts: Mapping[str, Facts] | None
 
     def metrics(self, scored: bool = False) -> list[str]:
-        """The metrics of its samples in the order of the file; only those with a score, if that is asked."""
+        """Return the metrics of the run's samples in the order of the file; `scored`: only those with a score."""
         cells = self.cells[self.cells["scored"] > 0] if scored else self.cells
         return list(cells.index.unique("metric"))
 
     def values(self, metric: str) -> Any:
-        """Task id -> mean over the repeats that were scored."""
+        """Return task id -> mean over the scored repeats."""
         cells = self.cells.loc[metric]
         return cells["total"] / cells["weight"].where(cells["weight"] > 0)
 
@@ -68,18 +68,23 @@ class Reason(Record):
 
 
 def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
-    """The runs of these folders, named A, B, C and so on; what cannot be compared at all is refused."""
+    """Load the runs of these folders, labelled A, B, C and so on.
+
+    Raises:
+        RequestError: a folder is no finished run, or the runs cannot be compared.
+    """
     errors = ErrorCollector()
     if len(paths) < 2:
         errors.add("RUN: one run alone has nothing to be compared with; name two or more")
     if len({os.path.realpath(path) for path in paths}) < len(paths):
         errors.add("RUN: a run is named twice; it is not compared with itself")
-    loaded = [
-        errors.collect(_load, path, name, chr(ord("A") + index))
-        for index, (path, name) in enumerate(zip(paths, distinct_names(paths), strict=True))
-    ]
+    runs: list[ComparedRun] = []
+    for index, (path, name) in enumerate(zip(paths, distinct_names(paths), strict=True)):
+        letter = chr(ord("A") + index)
+        run = errors.collect(_load, path, name, letter)
+        if run is not None:
+            runs.append(run)
     errors.raise_all()
-    runs = [run for run in loaded if run is not None]
     _check_comparable(runs)
     return runs
 
@@ -90,20 +95,12 @@ def _load(path: Path, name: str, letter: str) -> ComparedRun:
     stored = read_one(path)
     try:
         manifest = RunManifest.model_validate_json((path / "manifest.json").read_bytes())
-        lines = [
-            (
-                score.metric, score.id, score.by, (score.value or 0.0) * score.weight,
-                score.weight * (score.status == "scored"), score.status == "scored", score.status != "failed",
-                score.status == "failed",
-            )
-            for score in score_lines(path)
-        ]  # fmt: skip
+        lines = list(map(_score_row, score_lines(path)))
     except (OSError, ValidationError) as error:
         raise RequestError(f"RUN {str(path)!r}: manifest.json cannot be read; score or evaluate again") from error
     if not lines:
         raise RequestError(f"RUN {str(path)!r} has no scores in scores.jsonl; score or evaluate again")
-    columns = ["metric", "id", "by", "total", "weight", "scored", "counted", "failed"]
-    scores = pd.DataFrame(lines, columns=columns)
+    scores = pd.DataFrame(lines, columns=_SCORE_COLUMNS)
     domains, tried = dict[str, str | None](), set[str]()
     for sample in samples(path):
         domains[sample.id] = sample.domain
@@ -121,6 +118,17 @@ def _load(path: Path, name: str, letter: str) -> ComparedRun:
         skipped=frozenset(domains.keys() - tried),
         facts=read_facts(path),
     )
+
+
+_SCORE_COLUMNS = ["metric", "id", "by", "total", "weight", "scored", "counted", "failed"]
+
+
+def _score_row(score: Score) -> tuple[object, ...]:
+    """Return the `_SCORE_COLUMNS` of a score."""
+    scored = score.status == "scored"
+    failed = score.status == "failed"
+    total = (score.value or 0.0) * score.weight
+    return score.metric, score.id, score.by, total, score.weight * scored, scored, not failed, failed
 
 
 def _check_comparable(runs: Sequence[ComparedRun]) -> None:
@@ -143,93 +151,117 @@ def _kind(run: ComparedRun) -> tuple[str, str, str]:
 
 
 def merge_facts(runs: Sequence[ComparedRun], ids: Sequence[str]) -> dict[str, Facts]:
-    """What is known of the samples, each from the first run that has it."""
-    merged = {name: facts for run in reversed(runs) for name, facts in (run.facts or {}).items()}
+    """Return the facts of the samples with these ids, each from the first run that has them.
+
+    Raises:
+        RequestError: no run has the facts of some sample.
+    """
+    merged: dict[str, Facts] = {}
+    for run in reversed(runs):
+        merged.update(run.facts or {})
     if all(name in merged for name in ids):
         return {name: merged[name] for name in ids}
-    raise RequestError(
-        [
-            f"RUN {str(run.path)!r} does not say which samples belong together ({FACTS}); "
-            f"score it again: turnmark score {run.manifest.benchmark} --predictions {run.path}"
-            for run in runs
-            if not all(name in (run.facts or {}) for name in ids)
-        ]
-    )
+    messages: list[str] = []
+    for run in runs:
+        if not all(name in (run.facts or {}) for name in ids):
+            messages.append(
+                f"RUN {str(run.path)!r} does not say which samples belong together ({FACTS}); "
+                f"score it again: turnmark score {run.manifest.benchmark} --predictions {run.path}"
+            )
+    raise RequestError(messages)
 
 
-# --- what runs differ in ---------------------------------------------------------------------------------------------
+# --- differences between runs ----------------------------------------------------------------------------------------
 
 
 def find_reasons(runs: Sequence[ComparedRun]) -> Iterator[Reason]:
-    """Why the others are not comparable with the first, as runs; `metric_reason` has those of single metrics."""
+    """Yield why runs are not comparable with the first one; for single metrics see `metric_reason`."""
     first, *other_runs = runs
     for run in other_runs:
-        here, there = f"in {first.letter}", f"in {run.letter}"
-        mine, theirs = _aspects(first, run), _aspects(run, first)
-        differing = {
-            aspect: f"{text or 'none'} {here}, {theirs[aspect] or 'none'} {there}"
-            for aspect, text in mine.items()
-            if text != theirs[aspect]
-        }
-        alone = len(first.domains.keys() ^ run.domains.keys())
-        if alone and not {"domains", "subset"} & differing.keys():
-            differing["subset"] = f"{alone} samples are in one of {first.letter} and {run.letter} alone"
+        first_aspects = _aspects(first, run)
+        run_aspects = _aspects(run, first)
+        differing: dict[str, str] = {}
+        for aspect, text in first_aspects.items():
+            run_text = run_aspects[aspect]
+            if text != run_text:
+                differing[aspect] = f"{text or 'none'} in {first.letter}, {run_text or 'none'} in {run.letter}"
+        only_in_one = len(first.domains.keys() ^ run.domains.keys())
+        if only_in_one and not {"domains", "subset"} & differing.keys():
+            differing["subset"] = f"{only_in_one} samples are in one of {first.letter} and {run.letter} alone"
         for aspect, difference in differing.items():
             yield Reason(aspect=aspect, run=run.letter, why=f"{aspect}: {difference}")
 
 
 def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
-    """What of a run has to be the same in another, in words."""
+    """Return aspect -> description, of all aspects that have to be the same in a run and another one."""
     manifest = run.manifest
-    subset = [f"{name} {_show(value)}" for name in _SUBSET if (value := getattr(manifest, name))]
-    corpora = {name: manifest.corpora[name] for name in sorted(manifest.corpora.keys() & other.manifest.corpora.keys())}
+    data = ""
+    if manifest.data.fingerprint != other.manifest.data.fingerprint:
+        data = f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_SHORT]})"
+    subset: list[str] = []
+    for field_name in _SUBSET:
+        value = getattr(manifest, field_name)
+        if value:
+            subset.append(f"{field_name} {_show(value)}")
+    if manifest.sample:
+        subset.append(f"seed {manifest.seed}")
+    documents: list[str] = []
+    for name in sorted(manifest.corpora.keys() & other.manifest.corpora.keys()):
+        corpus = manifest.corpora[name]
+        documents.append(f"{name} {corpus.passages:,} passages ({corpus.sha256[:_SHORT]})")
     judges = {name: _show(value) for name, value in _flatten(run).items() if _is_of_judge(name)}
-    judges |= {
-        metric: ", ".join(panel.judges)
-        for metric, panel in run.summary.judging.items()
-        if metric in other.summary.judging
-    }
-    same_files = manifest.data.fingerprint == other.manifest.data.fingerprint  # whatever their folder is called
+    for metric, panel in run.summary.judging.items():
+        if metric in other.summary.judging:
+            judges[metric] = ", ".join(panel.judges)
     return {
-        "data": "" if same_files else f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_SHORT]})",
+        "data": data,
         "setting": manifest.setting or "",
         "domains": ", ".join(sorted(manifest.domains)),
-        "subset": ", ".join([*subset, *([f"seed {manifest.seed}"] if manifest.sample else [])]),
-        "documents": "; ".join(
-            f"{name} {corpus.passages:,} passages ({corpus.sha256[:_SHORT]})" for name, corpus in corpora.items()
-        ),
+        "subset": ", ".join(subset),
+        "documents": "; ".join(documents),
         "judge": "; ".join(f"{name} {text}" for name, text in judges.items()),
     }
 
 
 def metric_reason(runs: Sequence[ComparedRun], metric: str) -> str | None:
-    """Why a metric of these runs is not the same metric, if it is not: something else measured it."""
+    """Return why a metric is not the same in these runs, because the instruments differ; None: it is the same."""
     first, *other_runs = runs
     instruments = first.by.get(metric, ())
-    differences = [
-        f"measured by {', '.join(instruments)} in {first.letter}, by {', '.join(theirs)} in {run.letter}"
-        for run in other_runs
-        if (theirs := run.by.get(metric, ())) != instruments
-    ]
+    differences: list[str] = []
+    for run in other_runs:
+        run_instruments = run.by.get(metric, ())
+        if run_instruments != instruments:
+            differences.append(
+                f"measured by {', '.join(instruments)} in {first.letter}, "
+                f"by {', '.join(run_instruments)} in {run.letter}"
+            )
     return f"metric: {'; '.join(differences)}" if differences else None
 
 
 def list_differences(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
-    """In what the systems differ: `specs.generator` -> its value in each run; `-` if a run has none."""
+    """Return the fields in which the systems differ: `specs.generator` -> its value in each run, `-` for none."""
     manifests = [_flatten(run) for run in runs]
     names = dict.fromkeys(name for fields in manifests for name in fields)
-    values = {name: [_show(fields.get(name)) for fields in manifests] for name in names}
-    return {name: shown for name, shown in values.items() if len({*shown}) > 1 and not _is_of_judge(name)}
+    differences: dict[str, list[str]] = {}
+    for name in names:
+        values = [_show(fields.get(name)) for fields in manifests]
+        if len(set(values)) > 1 and not _is_of_judge(name):
+            differences[name] = values
+    return differences
 
 
 def _flatten(run: ComparedRun) -> dict[str, object]:
-    """What of a manifest is the system's: `specs.query`, `prompts.answer`."""
+    """Return the fields of a manifest that belong to the system, nested ones as `specs.query`, `prompts.answer`."""
     fields: dict[str, object] = {}
     for name, value in run.manifest.identity.items():
-        if name not in _ASPECTS:
-            nested = isinstance(value, dict)
-            fields |= {f"{name}.{key}": inner for key, inner in value.items()} if nested else {name: value}
-    for name in ("index", "generator", "retriever", "embedder", "steps", "prompts"):  # the specs and hashes say it
+        if name in _ASPECTS:
+            continue
+        if isinstance(value, dict):
+            fields |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            fields[name] = value
+    # The specs and the hashes of the prompts have these.
+    for name in ("index", "generator", "retriever", "embedder", "steps", "prompts"):
         fields.pop(f"assistant.{name}", None)
     return fields
 
@@ -239,7 +271,7 @@ def _is_of_judge(name: str) -> bool:
 
 
 def _show(value: object) -> str:
-    """A value of a manifest; of a checksum its beginning."""
+    """Format a value of a manifest; a checksum is shortened."""
     if isinstance(value, tuple | list):
         return f"{len(value)} ids" if value else "-"
     text = "-" if value is None or value == "" else str(value)

@@ -1,1 +1,1 @@
-"""Metrics: pure functions from what was found or written, and what was expected, to numbers."""
+"""Metrics: pure functions that compare retrieved passages or answers with what was expected."""

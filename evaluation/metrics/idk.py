@@ -1,19 +1,19 @@
-"""Whether an English reply says "I don't know", from its wording alone; and what such a verdict does to other metrics.
+"""Judge by the wording whether an English reply says "I don't know", and condition other metrics on the verdict.
 
 Every sentence is one of four kinds: it says that something is missing (`lack`), advises or offers (`aside`), says what
-the passages or the conversation are about (`about`), or claims something. A reply without a sentence that says that
-something is missing is `no`. One that opens with such a sentence and claims next to nothing else is `yes`. All others
-are `partial`. docs/measured.md has how often that is what a language model says. Replies of our own turn, whose
-citations lose much where an answer is misread, are read more cautiously: `turnmark.assistant.steps.marks`.
+the passages or the conversation are about (`about`), or claims something. A reply without a `lack` is `no`. A reply
+that opens with a `lack` and claims next to nothing else is `yes`. All others are `partial`. docs/measured.md has the
+agreement with a language model. For replies of our own turn, where a misread answer loses its citations, a more
+cautious rule is in `turnmark.assistant.steps.marks`.
 
-MTRAG section 6.3.3: a metric is worth nothing, or all, if a reply says "I don't know" or should have said it.
+MTRAG section 6.3.3: the verdict sets a metric to 0 or 1 if a reply says "I don't know" or should have said it.
 
                                 the reply says: no, partial     yes
     ANSWERABLE, PARTIAL                   the metric                 0
     UNANSWERABLE                             0                       1
 
 MTRAG-UN adds a row (section 3.1 of its paper, and the official script): an UNDERSPECIFIED task is 1 if the reply asks
-back and 0 if not. With it a metric ends in `.idk_underspecified`; without it such a task does not count.
+back and 0 if not. Metrics with this row end in `.idk_underspecified`; without it such a task does not count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Idk = Literal["yes", "partial", "no"]
 
 IDK_VALUES: Mapping[str, float] = {"yes": 1.0, "partial": 0.5, "no": 0.0}
 MOST_CLAIMED = 10
-"""Words that a `yes` may claim, as calibrated (`python -m tests.benchmarks.judging idk`)."""
+"""Maximum words of claims in a `yes`, calibrated with `python -m tests.benchmarks.judging idk`."""
 
 _NOT = "(?:(?:do|does|did|is|are|was|were|could|can) not|(?:do|does|did|is|are|was|were|could|ca)n't|cannot)"
 _MATERIAL = (
@@ -89,7 +89,7 @@ _ASIDES = (
     "(?:would|will) be (?:needed|required|necessary)",
 )
 _ABOUTS = (
-    # Not "While the document discusses …": what is set against the lack is something to offer.
+    # Not "While the document discusses …": a contrast with the lack offers something, and counts as a claim.
     rf"^{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
     "(?:discuss|mention|contain|address|describe|focus|cover|provide|define|relate|include|talk|refer|only)",
     r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
@@ -103,7 +103,7 @@ _HOWEVER = re.compile(r"\b(?:but|however|although|though|yet)\b|;")
 
 
 def kind_of(sentence: str) -> Kind:
-    """What a sentence does; the first kind that fits. What somebody is quoted as saying is claimed."""
+    """Return the kind of a sentence, the first that fits. A quotation is a claim."""
     text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
     if text.startswith(('"', "“")):
         return "claim"
@@ -111,20 +111,22 @@ def kind_of(sentence: str) -> Kind:
 
 
 def _cites_a_claim(sentence: str, kind: Kind) -> bool:
-    """Whether a sentence claims something of the sources: what it sets against a lack counts."""
-    turn = _HOWEVER.search(sentence.lower()) if kind == "lack" else None
-    return bool(cited_numbers(sentence[turn.end() :])) if turn else kind != "lack" and bool(cited_numbers(sentence))
+    """Whether a sentence has a citation mark on a claim; in a `lack`, only after a word such as "however"."""
+    if kind != "lack":
+        return bool(cited_numbers(sentence))
+    contrast = _HOWEVER.search(sentence.lower())
+    return contrast is not None and bool(cited_numbers(sentence[contrast.end() :]))
 
 
 @dataclass(frozen=True)
 class Wording:
-    """What the verdict looks at.
+    """Counts of a reply's sentences, on which the verdict is based.
 
     Attributes:
-        opens: the first sentence says that something is missing.
-        lacks: how many sentences say so.
-        claimed: words of the sentences that claim something.
-        cites: a claim has a citation mark.
+        opens: whether the first sentence is a `lack`.
+        lacks: number of sentences that are a `lack`.
+        claimed: number of words in the sentences that are a `claim`.
+        cites: whether a claim has a citation mark.
     """
 
     opens: bool
@@ -133,7 +135,7 @@ class Wording:
     cites: bool
 
     def verdict(self, claimed_limit: float = MOST_CLAIMED) -> Idk:
-        """The label, if a `yes` may claim so many words."""
+        """Return the label; a `yes` has claims of at most `claimed_limit` words."""
         if not self.lacks:
             return "no"
         return "yes" if self.opens and not self.cites and self.claimed <= claimed_limit else "partial"
@@ -141,49 +143,50 @@ class Wording:
 
 @lru_cache(maxsize=1024)
 def wording(reply: str) -> Wording:
-    """Count the sentences of a reply by what they do. Kept, since several metrics ask it of one reply."""
-    parts = [reply[start:end] for start, end in sentences(reply)]
-    parts = [part for part in parts if words(strip_citations(part))]
-    kinds = [kind_of(part) for part in parts]
+    """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
+    texts = [reply[start:end] for start, end in sentences(reply)]
+    texts = [text for text in texts if words(strip_citations(text))]
+    kinds = [kind_of(text) for text in texts]
+    claims = [text for text, kind in zip(texts, kinds, strict=True) if kind == "claim"]
     return Wording(
         opens=bool(kinds) and kinds[0] == "lack",
         lacks=kinds.count("lack"),
-        claimed=sum(len(words(part)) for part, kind in zip(parts, kinds, strict=True) if kind == "claim"),
-        cites=any(map(_cites_a_claim, parts, kinds)),
+        claimed=sum(len(words(claim)) for claim in claims),
+        cites=any(map(_cites_a_claim, texts, kinds)),
     )
 
 
 def says_idk(reply: str) -> Idk:
-    """Whether a reply says that it does not know: of all that was asked (`yes`), of a part (`partial`), or not (`no`).
+    """Judge whether a reply says "I don't know" to the whole question (`yes`), to a part (`partial`) or not (`no`).
 
-    Whether it is right to say so does not matter. The question is not looked at.
+    The question is not read, and the verdict does not depend on whether the reply is right.
     """
     return wording(reply).verdict()
 
 
-# --- what the verdict does to other metrics ---------------------------------------------------------------------------
+# --- conditioning of other metrics on the verdict ---------------------------------------------------------------------
 
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f")
-"""The metrics that the paper conditions, each in whatever variant (`rb_alg[…]`)."""
+"""The metrics that the paper conditions, in all variants (`rb_alg[…]`)."""
 IDK, MARK, ACCURACY = "idk", ".idk", "answerability_accuracy"
 ASKS_BACK, UNDERSPECIFIED = "clarification", f"{MARK}_underspecified"
-"""The metric whose verdict decides underspecified tasks, and what ends the names of scores with these tasks."""
+"""The metric whose verdict decides underspecified tasks, and the suffix of scores that include these tasks."""
 VERDICTS = (IDK, f"{IDK}[embedded]")
-"""Metrics whose verdict others are conditioned on. What comes of the second one ends in `[embedded]` too."""
+"""Metrics whose verdict others are conditioned on. Scores conditioned on the second one end in `[embedded]` too."""
 
 
 def mark_of(verdict: str) -> str:
-    """What ends the names of scores conditioned on one of `VERDICTS`."""
+    """Return the suffix of scores conditioned on one of `VERDICTS`."""
     return MARK + verdict.removeprefix(IDK)
 
 
 def accuracy_of(verdict: str) -> str:
-    """The metric that says how often one of `VERDICTS` is what the task calls for."""
+    """Return the metric of how often one of `VERDICTS` agrees with the task's answerability."""
     return ACCURACY + verdict.removeprefix(IDK)
 
 
 def is_conditioned(metric: str) -> bool:
-    """Whether a metric has a conditioned figure, in whatever variant it is; one that is conditioned has none."""
+    """Whether a metric, in any variant, has a conditioned figure; a conditioned metric itself has none."""
     return metric.partition("[")[0] in CONDITIONED and not metric.endswith((*map(mark_of, VERDICTS), UNDERSPECIFIED))
 
 
@@ -196,17 +199,17 @@ def conditioned(
     no_verdict: str = "",
     silent: bool = False,
 ) -> Score:
-    """A score after conditioning, under the metric's name with `.idk` or `.idk[embedded]`.
+    """Condition a score on the verdict, under the metric's name with `.idk` or `.idk[embedded]`.
 
-    It has failed where the verdict or the metric has. If the label and the verdict alone decide, the metric may be not
-    applicable (no claims, no passages), unless its judge gave no value in the whole run: a mean over the replies that
-    the verdict decides would be a figure of the verdict, under the metric's name.
+    The conditioned score fails if the verdict or the metric failed. If label and verdict alone decide the value, the
+    metric may be not applicable (no claims, no passages), unless its judge gave no value in the whole run: then the
+    mean would be a figure of the verdict under the metric's name.
 
     Args:
         idk: `yes`, `partial` or `no`; None: there is no verdict.
-        judge: whose verdict it is.
-        verdict: which of `VERDICTS` it is.
-        no_verdict: why it is missing.
+        judge: name of the judge that gave the verdict.
+        verdict: one of `VERDICTS`.
+        no_verdict: why the verdict is missing.
         silent: the metric's judge failed and gave no value to any reply of the run.
     """
     name = score.metric + mark_of(verdict)
@@ -231,14 +234,14 @@ def conditioned(
 
 
 def silence(metric: str) -> str:
-    """Why a conditioned score has failed though label and verdict decide it."""
+    """Return the reason of a conditioned score that failed though label and verdict decide it."""
     return f"{metric} failed on every reply of the run that has it"
 
 
 def with_underspecified(
     scores: Sequence[Score], answerability: str | None, verdict: Score, silent: Collection[str] = ()
 ) -> list[Score]:
-    """The scores of one sample that count underspecified tasks too, for those conditioned on `idk`.
+    """Return for each score of a sample conditioned on `idk` one that counts underspecified tasks, too.
 
     Args:
         verdict: the sample's score of `ASKS_BACK`, which decides an underspecified task.
@@ -258,24 +261,27 @@ def with_underspecified(
 
 
 def unjudged(scores: Sequence[Score], judge: str, verdict: str, about: dict[str, Any]) -> list[Score]:
-    """The lines that a verdict would bring, for a sample that nobody could judge.
+    """Return the accuracy and conditioned scores of a sample without a verdict.
 
     Args:
-        about: id, repeat, status and reason of the sample's other lines.
+        about: id, repeat, status and reason of these scores.
     """
-    marked = [{"metric": score.metric + mark_of(verdict), "by": f"{score.by}; {judge}"} for score in scores
-              if is_conditioned(score.metric)]  # fmt: skip
-    return [Score(**about, **fields) for fields in [{"metric": accuracy_of(verdict), "by": judge}, *marked]]
+    unjudged_scores = [Score(**about, metric=accuracy_of(verdict), by=judge)]
+    for score in scores:
+        if is_conditioned(score.metric):
+            metric = score.metric + mark_of(verdict)
+            unjudged_scores.append(Score(**about, metric=metric, by=f"{score.by}; {judge}"))
+    return unjudged_scores
 
 
 def accuracy(
     answerability: str | None, idk: str | None, failed: str, judge: str, verdict: str, about: dict[str, Any]
 ) -> Score:
-    """Whether a reply says "I don't know" if and only if it should, by a verdict.
+    """Score by a verdict whether a reply says "I don't know" if and only if it should.
 
     Args:
         idk: `yes`, `partial` or `no`; None: there is no verdict.
-        failed: why it is missing; empty if it does not apply.
+        failed: why the verdict is missing; empty if it is not applicable.
         about: id and repeat of the sample.
     """
     about = about | {"metric": accuracy_of(verdict), "by": judge}
@@ -288,7 +294,7 @@ def accuracy(
     return Score(status="not_applicable", reason="no label says whether the task can be answered", **about)
 
 
-# --- which tasks call for "I don't know", or for a question back: `unknown.*`, `clarify.*` ------------------------
+# --- tasks that call for "I don't know", or for a question back: `unknown.*`, `clarify.*` -------------------------
 
 _UNKNOWN_LABELS = {"ANSWERABLE": False, "PARTIAL": False, "UNANSWERABLE": True}
 _CLARIFY_LABELS = {**dict.fromkeys(_UNKNOWN_LABELS, False), "UNDERSPECIFIED": True}
@@ -297,8 +303,8 @@ _CLARIFY_LABELS = {**dict.fromkeys(_UNKNOWN_LABELS, False), "UNDERSPECIFIED": Tr
 def unknown_label(answerability: str | None) -> bool | None:
     """Whether a task calls for "I don't know": True for UNANSWERABLE, False for ANSWERABLE and PARTIAL.
 
-    None where the task stays out of `unknown.*`: UNDERSPECIFIED, CONVERSATIONAL, no label. Source: MTRAG section 3.1
-    for the labels; who counts is the contract's.
+    None if the task does not count in `unknown.*`: UNDERSPECIFIED, CONVERSATIONAL, no label. The labels are from MTRAG
+    section 3.1; which of them count is our choice.
     """
     return _UNKNOWN_LABELS.get(answerability or "")
 
@@ -306,18 +312,19 @@ def unknown_label(answerability: str | None) -> bool | None:
 def clarify_label(answerability: str | None) -> bool | None:
     """Whether a task calls for a question back: True for UNDERSPECIFIED, False for the others.
 
-    None where the task stays out of `clarify.*`: CONVERSATIONAL, no label.
+    None if the task does not count in `clarify.*`: CONVERSATIONAL, no label.
     """
     return _CLARIFY_LABELS.get(answerability or "")
 
 
 def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, ...]]:
-    """What one sample adds to "precision", "recall" and "f1": values whose mean over all samples is that figure.
+    """Return a sample's values of "precision", "recall" and "f1", whose means over all samples are these figures.
 
-    Precision is a mean over what was predicted, recall over what is positive, and F1 over both of these lists (a true
-    positive is in both, and counts twice). A sample that adds nothing is not applicable to that figure. So all three
-    have intervals by the same bootstrap of clusters as any other mean.
+    Precision is a mean over predicted samples, recall over positive ones, and F1 over both lists (a true positive is in
+    both and counts twice). To a figure without a value the sample is not applicable. So all three get intervals from
+    the same bootstrap of clusters as any other mean.
     """
     hit = float(positive and predicted)
-    precision, recall = (hit,) * predicted, (hit,) * positive
-    return {"precision": precision, "recall": recall, "f1": precision + recall}
+    precision = (hit,) if predicted else ()
+    recall = (hit,) if positive else ()
+    return {"precision": precision, "recall": recall, "f1": (*precision, *recall)}

@@ -1,17 +1,17 @@
-"""How much of an answer is shared with its reference, its passages and its conversation, without a judge.
+"""Measure the overlap of an answer with its reference, its passages and its conversation, without a judge.
 
-One rule for what is empty, in all of them: without anything to compare with (a reference or passages without a
-token) the metric has nothing to measure and is None, a score that is not applicable. Where there is, an answer without
-a token scores 0, because the system failed; that is also what rouge-score and instruct-qa do. No value is ever NaN.
+All metrics treat empty texts alike. Without a token in the reference or in the passages, the metric is None, a score
+that is not applicable. Otherwise an answer without a token scores 0, because the system failed; rouge-score and
+instruct-qa do the same. No value is ever NaN.
 
 Answers are taken as they come: the caller strips citation marks (`turnmark.corpora.text.strip_citations`) before
 scoring.
 
-What a revision changed is measured in words too (KIWI, table 6, appendix A.3, for one turn). The paper names the
-columns (`# words` of source and target, `Len ratio`, `Edit distance`, `Edit ratio`) and defines none. Its rows leave
-one reading: for "Condense", 388 words become 234 at an edit distance of 213, a length ratio of .64 and an edit ratio of
-.55; 213 / 388 = .55, while 213 / 234 = .91. So both ratios divide by the source, turn by turn, and the table has means
-over turns. The distance is Levenshtein's over words: an insertion, a deletion and a substitution cost 1 each.
+Revisions are measured in words (KIWI, table 6, appendix A.3, for one turn). The paper names the columns (`# words` of
+source and target, `Len ratio`, `Edit distance`, `Edit ratio`) without definitions. Its rows allow only one reading: for
+"Condense", 388 words become 234 at an edit distance of 213, a length ratio of .64 and an edit ratio of .55; 213 / 388 =
+.55, while 213 / 234 = .91. So both ratios divide by the words of the source, turn by turn, and the table has means over
+turns. The distance is Levenshtein's over words: an insertion, a deletion and a substitution cost 1 each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OTHERS_TO_SPACE = bytes(byte if byte in _LETTERS else 0x20 for byte in range(25
 
 
 def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> float | None:
-    """F1 of the longest common subsequence of two sequences, 0..1; None where `reference` is empty.
+    """Return the F1 of the longest common subsequence of two sequences, 0..1; None if `reference` is empty.
 
     With L its length, m of the reference and n of the answer: R = L / m, P = L / n, F1 = 2 L / (n + m).
 
@@ -47,14 +47,14 @@ def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> float | 
 
 
 def _rouge_tokens(text: str) -> list[bytes]:
-    # As rouge-score: lower case, then [a-z0-9]+. Bytes, since a regex would take three times as long as all the rest.
+    # As rouge-score: lower case, then [a-z0-9]+. Bytes, since a regex would take most of the metric's time.
     return text.lower().encode("ascii", "replace").translate(_OTHERS_TO_SPACE).split()
 
 
 def rouge_l_word(answer: str, reference: str) -> float | None:
     """`rouge_l.word`: F_lcs over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
 
-    None where the reference has no such token (rouge-score says 0). Symmetric where both have one.
+    None if the reference has no such token (rouge-score says 0). Symmetric if both texts have one.
 
     Source: google rouge-score's rougeL F1, which is the `RougeL` of MTRAG (section 6.3.1) and "word-level ROUGE-L" of
     InsCoQA (section 5.2). A text in another script has no tokens here: see `rouge_l_unicode`.
@@ -65,7 +65,7 @@ def rouge_l_word(answer: str, reference: str) -> float | None:
 def rouge_l_unicode(answer: str, reference: str) -> float | None:
     """`rouge_l.word[unicode]`: as `rouge_l.word`, over `turnmark.corpora.text.words`, which knows every script. 0..1.
 
-    None where the reference has no word. Not the published metric: "don't" and "1,250.5" are one token, not two.
+    None if the reference has no word. Not the published metric: "don't" and "1,250.5" are one token, not two.
     """
     return lcs_f(words(answer), words(reference))
 
@@ -73,7 +73,7 @@ def rouge_l_unicode(answer: str, reference: str) -> float | None:
 def rouge_l_char(answer: str, reference: str) -> float | None:
     """`rouge_l.char`: F_lcs over characters (code points) unchanged: case, punctuation and spaces count. 0..1.
 
-    None where the reference is the empty string.
+    None if the reference is the empty string.
 
     Source: InsCoQA section 5.2 ("takes into account word forms, grammar, and punctuation"), whose beta is 1.
     """
@@ -83,7 +83,7 @@ def rouge_l_char(answer: str, reference: str) -> float | None:
 def token_recall(answer: str, reference: str) -> float | None:
     """`token_recall`: tokens shared with the reference / tokens of the reference. 0..1.
 
-    Tokens after SQuAD's normalisation; a token is shared as often as both have it (multisets). None where the
+    Tokens after SQuAD's normalisation; a token is shared as often as both texts have it (multisets). None if the
     reference has no token left.
 
     Source: Adlakha et al. 2024 ("Recall"); MTRAG section 6.3.1 uses its form over BERT vectors.
@@ -99,7 +99,7 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
     other: counts add up, so the answer may say a word as often as the passages say it together. That is how
     instruct-qa, the reference implementation, does it. A passage given twice counts twice.
 
-    None where no passage has a token, with history as without, so that both variants are about the same samples.
+    None if no passage has a token, with and without history, so that both variants are over the same samples.
 
     Source: Adlakha et al. 2024 ("K-Precision"); MTRAG section 6.3.1 uses its form over BERT vectors. `[+history]` is
     ours: words repeated from the conversation do not count against an answer. It is not instruct-qa's K-Precision++,
@@ -118,31 +118,31 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
 
 def answer_words(answer: str) -> float:
-    """`answer_words`: how many words (`turnmark.corpora.text.words`) the answer has; 0 or more, always measured.
+    """`answer_words`: number of words (`turnmark.corpora.text.words`) of the answer; always measured.
 
-    A Han or kana character is a separate word, a free-standing mark ("--", ".") is not a word.
+    Each Han or kana character is a word; punctuation by itself ("--", ".") is not.
     """
     return float(len(words(answer)))
 
 
 def edit_words(text: str) -> list[str]:
-    """The words an edit can touch: `text.split()`, but every Han or kana character by itself."""
+    """Split a text into the words that an edit can change: at white space, and around each Han or kana character."""
     return re.findall(rf"[{CJK}]|[^\s{CJK}]+", text)
 
 
 def length_ratio(revised: str, previous: str) -> float | None:
     """`length_ratio`: words of the revised answer / words of the previous one. 0 or more; 1 is the same length.
 
-    None where the previous answer has no word. Source: KIWI table 6, "Len ratio".
+    None if the previous answer has no word. Source: KIWI table 6, "Len ratio".
     """
     word_count = len(edit_words(previous))
     return len(edit_words(revised)) / word_count if word_count else None
 
 
 def edit_distance(revised: str, previous: str) -> float:
-    """`edit_distance`: the fewest words to insert, delete or replace to get from one to the other. Symmetric.
+    """`edit_distance`: minimum number of words to insert, delete or replace to turn one answer into the other.
 
-    A number of words, from the difference of the lengths to the longer length; always measured, 0 for two empty
+    Symmetric; between the difference of the lengths and the longer length, in words. Always measured, 0 for two empty
     answers. Source: KIWI table 6, "Edit distance".
     """
     from rapidfuzz.distance import Levenshtein
@@ -151,16 +151,16 @@ def edit_distance(revised: str, previous: str) -> float:
 
 
 def edit_ratio(revised: str, previous: str) -> float | None:
-    """`edit_ratio`: `edit_distance` / words of the previous answer. 0 or more; above 1 where much was added.
+    """`edit_ratio`: `edit_distance` / words of the previous answer. 0 or more; above 1 if much was added.
 
-    None where the previous answer has no word. Source: KIWI table 6, "Edit ratio".
+    None if the previous answer has no word. Source: KIWI table 6, "Edit ratio".
     """
     word_count = len(edit_words(previous))
     return edit_distance(revised, previous) / word_count if word_count else None
 
 
 def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
-    """What `turnmark chat` measures of a turn: name, value and a remark."""
+    """Measure a turn of `turnmark chat`; return name, value and a remark of each metric."""
     reply = exchange.reply
     answer = strip_citations(reply.answer).strip()
     texts = [citation.text for citation in reply.citations]

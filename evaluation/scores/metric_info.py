@@ -1,6 +1,7 @@
-"""How readers are shown a metric: digits, direction, range, rank. A metric's own record holds it (`Metric.shown`).
+"""The display style of a metric: digits, direction, range, rank. Each metric's record has one (`Metric.shown`).
 
-A scored run writes it next to each figure (`summary.json`), so that reports and comparisons know no metric by name.
+A scored run writes the style next to each figure (`summary.json`), so that reports and comparisons need no list of
+metrics.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from turnmark.core.record import Record
 
 
 class MetricStyle(Record):
-    """How a metric is shown; without anything said, as a fraction of which more is better."""
+    """The display style of a metric; by default of a fraction of which higher values are better."""
 
-    digits: tuple[int, int] = Field(default=(4, 3), description="after the point: of a mean, of an interval's bounds")
+    digits: tuple[int, int] = Field(
+        default=(4, 3), description="digits after the point: of a mean, and of an interval's bounds"
+    )
     direction: Literal["higher", "lower"] | None = Field(default="higher", description="which values are better")
     fraction: bool = Field(default=True, description="whether values lie between 0 and 1")
     headline: int | None = Field(
@@ -24,11 +27,11 @@ class MetricStyle(Record):
     )
 
     def text(self, value: float | None) -> str:
-        """A value in its digits."""
+        """Format a value; `-` for None."""
         return "-" if value is None else f"{value:.{self.digits[0]}f}"
 
     def bound(self, value: float) -> str:
-        """A bound of an interval in its digits."""
+        """Format a bound of an interval."""
         return f"{value:.{self.digits[1]}f}"
 
 
@@ -36,7 +39,7 @@ PLAIN = MetricStyle()
 
 
 class Figured(Record):
-    """A record of figures of one metric; JSON leaves out what is as everywhere."""
+    """A record with figures of one metric; its JSON leaves out the default style."""
 
     omitted: ClassVar[tuple[str, ...]] = ()
     """Further fields that JSON leaves out if all of them are empty."""
@@ -44,25 +47,30 @@ class Figured(Record):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        empty = () if any(getattr(self, name) for name in self.omitted) else self.omitted
-        fields = {name: value for name, value in handler(self).items() if name not in ("shown", *empty)}
-        said = self.shown.model_dump(mode="json", exclude_defaults=True)
-        return {**fields, "shown": said} if said else fields
+        fields: dict[str, Any] = handler(self)
+        fields.pop("shown", None)
+        if not any(getattr(self, name) for name in self.omitted):
+            for name in self.omitted:
+                fields.pop(name, None)
+        style = self.shown.model_dump(mode="json", exclude_defaults=True)
+        if style:
+            fields["shown"] = style
+        return fields
 
 
 How = MetricStyle | Mapping[str, MetricStyle]
-"""How all metrics of a record are shown, or each by its name."""
+"""The style of all metrics of a record, or metric -> style."""
 
 
 def by_name(names: Sequence[str], how: How) -> dict[str, MetricStyle]:
-    """Metric -> how it is shown, of those of which something is said."""
+    """Return metric -> style, for styles other than the default."""
     if how == PLAIN:
         return {}
     return dict.fromkeys(names, how) if isinstance(how, MetricStyle) else dict(how)
 
 
 def shown_as(name: str, known: Mapping[str, MetricStyle]) -> MetricStyle:
-    """How a metric is shown: as its record says, or that of the metric before the bracket (`judge_score[1 of 4]`)."""
+    """Return the style of a metric, or that of the metric before the bracket (`judge_score[1 of 4]`), without rank."""
     if name in known:
         return known[name]
     return known.get(name.partition("[")[0], PLAIN).model_copy(update={"headline": None})

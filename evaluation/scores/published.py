@@ -1,10 +1,9 @@
-"""What has been published, as facts (`published.json`), and whether a figure of ours may be set against it.
+"""Read published figures (`published.json`), and decide whether a figure of ours is comparable with them.
 
-A published figure is comparable only where data, domains, subset, number of samples, setting, judge and the metric's
-variant all agree and, where something was searched, the documents and the query mode too. What the source does not say
-agrees with nothing, and neither do data that are not known to be the published ones. Everything else is shown with the
-differences in words. A row is comparable where all metrics that both have are; `differs_by_metric` says it for each
-figure alone.
+A published figure is comparable only if data, domains, subset, number of samples, setting, judge and the metric's
+variant all agree and, for retrieval, also the documents and the query mode. An aspect that the source does not state
+never agrees; neither does data that is not known to be the published one. Other figures are shown with the differences
+in words. A row is comparable if all shared metrics are; `differs_by_metric` has the differences of each figure.
 """
 
 from __future__ import annotations
@@ -25,71 +24,71 @@ from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Publ
 Extent = Literal["full", "partial", "other", "unknown"]
 
 RERUN = "rerun, TREC runs over the full corpora"
-"""The source of figures that no paper printed: recorded runs of known systems, scored by Turnmark."""
+"""Source of figures that no paper printed: recorded runs of known systems, scored by Turnmark."""
 
 
 class Instrument(Record):
-    """What a published metric was measured with."""
+    """The library or definition, and the judges, behind a published metric."""
 
     by: str = Field(description="the metric's variant: a library, a definition")
-    judges: tuple[str, ...] = Field(default=(), description="models, or `human`; empty: no judge takes part")
-    same: tuple[str, ...] = Field(default=(), description="what of ours, as in a score's `by`, computes the same")
+    judges: tuple[str, ...] = Field(default=(), description="models, or `human`; empty: not judged")
+    same: tuple[str, ...] = Field(default=(), description="our instruments (a score's `by`) that compute the same")
 
 
 class Fact(Record):
-    """One published row, as printed, in the units of our metrics."""
+    """A published row, as printed, in the units of our metrics."""
 
     system: str
     benchmark: str
     task: str
     also: tuple[str, ...] = Field(default=(), description="further tasks of ours that measure the same")
     setting: str | None = None
-    settings: tuple[str, ...] = Field(default=(), description="further settings of ours that give the same material")
-    query: str | None = Field(default=None, description="query mode; None: nothing was searched")
-    corpus: Literal["full"] | None = Field(default=None, description="what was searched of the corpora, if anything")
-    domains: tuple[str, ...] = Field(default=(), description="empty: all, or the benchmark has none")
-    subset: str = Field(description="which samples of these domains, in words")
+    settings: tuple[str, ...] = Field(default=(), description="further settings of ours that give the same passages")
+    query: str | None = Field(default=None, description="query mode; None: no retrieval")
+    corpus: Literal["full"] | None = Field(default=None, description="extent of the searched corpora; None: no search")
+    domains: tuple[str, ...] = Field(default=(), description="empty: all domains, or the benchmark has none")
+    subset: str = Field(description="description of the samples within these domains")
     part: Mapping[str, str] = Field(
         default_factory=dict,
-        description="dimension -> value, the subset as our breakdowns would have it; empty: all samples",
+        description="dimension -> value: the subset in terms of our breakdowns; empty: all samples",
     )
-    n: int | None = Field(default=None, description="None: the source does not say")
+    n: int | None = Field(default=None, description="number of samples; None: the source does not say")
     metrics: dict[str, float]
-    instruments: Mapping[str, Instrument] = Field(description="metric -> what measured it")
-    source: str = Field(description="paper, table and section; the texts at hand have no page numbers")
+    instruments: Mapping[str, Instrument] = Field(description="metric -> instrument that measured it")
+    source: str = Field(description="paper, table and section, without page numbers")
     note: str | None = None
     model: str | None = Field(
-        default=None, description="identifier of the model that the paper names; None: it names none, or not which"
+        default=None, description="identifier of the model in the paper; None: no model, or not identified"
     )
     always: Mapping[str, str] = Field(
-        default_factory=dict, description="aspect -> what of it differs from every run that can be made here, in words"
+        default_factory=dict, description="aspect -> difference from every run of Turnmark, in words"
     )
 
 
 class Ran(Record):
-    """What of a run decides whether a published row may be compared with it."""
+    """The properties of a run that decide whether a published row is comparable with it."""
 
     benchmark: str
     task: str
     setting: str | None = None
     query: str | None = Field(
-        description="query mode; None: nothing was searched, or a file of another system is silent"
+        description="query mode; None: no retrieval, or a file of another system that does not say"
     )
     domains: tuple[str, ...] = Field(description="empty: the benchmark has none")
     corpora: Mapping[str, Extent] = Field(
-        default_factory=dict, description="domain -> how much of its published corpus was searched"
+        default_factory=dict, description="domain -> searched extent of its published corpus"
     )
     passages: Mapping[str, str] = Field(default_factory=dict, description="domain -> `N of M passages`")
-    variants: Mapping[str, str] = Field(description="metric -> what measured it, as in a score's `by`")
+    variants: Mapping[str, str] = Field(description="metric -> instrument that measured it, a score's `by`")
     judges: tuple[str, ...] = Field(default=(), description="specs of the judges, or `human`")
     judged: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="judged measure -> its judges, where not all judges are asked for all"
+        default_factory=dict, description="judged measure -> its judges; a measure not listed: all judges"
     )
     answered: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="judge that is an alias -> the dated snapshots that answered"
+        default_factory=dict, description="alias of a judge -> the dated snapshots that answered"
     )
-    asked_as_paper: bool = Field(default=False, description="what is measured was asked by the paper's own prompts")
-    demo: bool = Field(default=False, description="the split that ships with Turnmark: nothing is comparable")
+    asked_as_paper: bool = Field(default=False, description="whether the paper's prompts were used")
+    demo: bool = Field(default=False, description="True: the demo split, with which nothing is comparable")
     doubts: Mapping[str, str] = Field(
         default_factory=dict,
         description="part of the data (domain, split; empty: all) -> why it is not known to be the published one",
@@ -100,31 +99,36 @@ class Ran(Record):
 
 @lru_cache(maxsize=1)
 def facts() -> tuple[Fact, ...]:
-    """Every published row that Turnmark knows, in the order of the file.
+    """Return every published row, in the order of the file.
 
-    The file gives the instruments once for each benchmark and metric; a row's own `judges` replace them. So it does
-    with what of a benchmark's rows differs from every run.
+    The file has the instruments, and the differences from every run (`always`), once for each benchmark; a row may
+    replace their judges and add differences.
     """
     content = json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
-    return TypeAdapter(tuple[Fact, ...]).validate_python([_whole(row, content) for row in content["facts"]])
+    return TypeAdapter(tuple[Fact, ...]).validate_python([_complete_row(row, content) for row in content["facts"]])
 
 
-def _whole(row: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    judges = {"judges": row["judges"]} if "judges" in row else {}
+def _complete_row(row: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the file with the instruments and differences of its benchmark."""
+    complete = dict(row)
+    judges = {"judges": complete.pop("judges")} if "judges" in row else {}
     instruments = content["instruments"][row["benchmark"]]
-    always = {**content["always"].get(row["benchmark"], {}), **row.get("always", {})}
-    used = {metric: {**instruments[metric], **judges} for metric in row["metrics"]}
-    return {**{key: value for key, value in row.items() if key != "judges"}, "instruments": used, "always": always}
+    complete["instruments"] = {metric: {**instruments[metric], **judges} for metric in row["metrics"]}
+    complete["always"] = {**content["always"].get(row["benchmark"], {}), **row.get("always", {})}
+    return complete
 
 
 def find_rows(ran: Ran, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
-    """The published rows for what ran: those of its benchmark and task, the ones of its setting first.
+    """Return the published rows of the run's benchmark and task, those of its setting first.
 
-    Rows over a single domain that did not run are left out, and so are those over a part of a breakdown that has
-    other parts here.
+    Rows over a single domain that is not in the run are left out, and so are rows over a value of a breakdown that has
+    only other values in the run.
     """
-    relevant = [fact for fact in (facts() if published_facts is None else published_facts) if _relevant(fact, ran)]
-    return tuple(_row(fact, ran) for fact in sorted(relevant, key=lambda fact: not _same_setting(fact, ran)))
+    if published_facts is None:
+        published_facts = facts()
+    relevant = [fact for fact in published_facts if _relevant(fact, ran)]
+    relevant.sort(key=lambda fact: not _same_setting(fact, ran))
+    return tuple(_row(fact, ran) for fact in relevant)
 
 
 def _relevant(fact: Fact, ran: Ran) -> bool:
@@ -138,7 +142,15 @@ def _relevant(fact: Fact, ran: Ran) -> bool:
 def _row(fact: Fact, ran: Ran) -> PublishedRow:
     part_name, ours = _slice(fact, ran)
     differences = dict(_differences(fact, ran, part_name, ours))
-    judges = {metric: ", ".join(instrument.judges) for metric, instrument in fact.instruments.items()}
+    judges: dict[str, str] = {}
+    for metric, instrument in fact.instruments.items():
+        if instrument.judges:
+            judges[metric] = ", ".join(instrument.judges)
+    variants = {metric: instrument.by for metric, instrument in fact.instruments.items()}
+    differs_by_metric: dict[str, tuple[str, ...]] = {}
+    for metric in fact.metrics:
+        metric_differences = _differences(_only(fact, metric), ran, part_name, ours)
+        differs_by_metric[metric] = tuple(dict(metric_differences))
     return PublishedRow(
         system=fact.system,
         metrics=fact.metrics,
@@ -148,27 +160,25 @@ def _row(fact: Fact, ran: Ran) -> PublishedRow:
         domains=fact.domains,
         setting=fact.setting,
         query=fact.query,
-        judge=_in_words({metric: names for metric, names in judges.items() if names}, len(fact.metrics)),
-        variant=_in_words({metric: tool.by for metric, tool in fact.instruments.items()}, len(fact.metrics)),
+        judge=_in_words(judges, len(fact.metrics)),
+        variant=_in_words(variants, len(fact.metrics)),
         note=fact.note,
         model=fact.model,
         comparable=not differences,
         differs=tuple(differences),
         why="; ".join(differences.values()) or None,
-        differs_by_metric={
-            metric: tuple(dict(_differences(_only(fact, metric), ran, part_name, ours))) for metric in fact.metrics
-        },
+        differs_by_metric=differs_by_metric,
         slice=part_name,
     )
 
 
 def _only(fact: Fact, metric: str) -> Fact:
-    """The row with one of its metrics."""
+    """Return the row with only one of its metrics."""
     return fact.model_copy(update={"metrics": {metric: fact.metrics[metric]}})
 
 
 def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
-    """`metrics: text` for each text, or the text alone where it holds for all metrics; None if there is nothing."""
+    """Return `metrics: text` for each text; only the text if it is the same for all metrics; None without texts."""
     texts: dict[str, list[str]] = {}
     for metric, text in by_metric.items():
         texts.setdefault(text, []).append(metric)
@@ -186,14 +196,14 @@ def _same_domains(fact: Fact, ran: Ran) -> bool:
 
 
 def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
-    """Our figures for the same samples: the name of the slice and its figures; None where we have none."""
+    """Return the name and the metrics of our slice with the same samples; None without one."""
     part = dict(fact.part)
     if not _same_domains(fact, ran):
         if len(fact.domains) > 1 or part:
             return None, None
         part = {"domain": fact.domains[0]}
     for dimension, value in fact.part.items():
-        # Where all that ran has one value, it needs no separate slice.
+        # A dimension in which all samples of the run have this value needs no slice.
         if len(part) > 1 and set(ran.breakdowns.get(dimension, {})) == {value}:
             del part[dimension]
     if not part:
@@ -206,7 +216,7 @@ def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
 
 
 def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
-    """Aspect and what differs, in words; each aspect once."""
+    """Yield each aspect that differs, once, with the difference in words."""
     yield from _data(fact, ran)
     for aspect, difference in fact.always.items():
         if aspect != "data" and not (aspect == "prompt" and ran.asked_as_paper):
@@ -226,15 +236,16 @@ def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | No
 
 
 def _data(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
-    """Whether the data are those of the paper: by their content where that is known here, else by their size."""
+    """Yield a difference if the data is not known to be that of the paper."""
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
         return
     parts = [name for name in fact.domains if name in ran.domains] or [*fact.part.values()]
     doubts = [ran.doubts[name] for name in parts if name in ran.doubts]
-    if len(fact.domains) != 1 and _same_domains(fact, ran):
-        doubts += [ran.doubts[""]] if "" in ran.doubts else []
-    doubts += [fact.always["data"]] if "data" in fact.always else []
+    if len(fact.domains) != 1 and _same_domains(fact, ran) and "" in ran.doubts:
+        doubts.append(ran.doubts[""])
+    if "data" in fact.always:
+        doubts.append(fact.always["data"])
     if doubts:
         yield "data", f"data: not known to be the paper's: {', '.join(doubts)}"
 
@@ -243,7 +254,8 @@ def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     if ours is None:
         return
     counts = {samples_of(name, metric) for name, metric in ours.items() if name in fact.metrics}
-    if not counts:  # other metrics were measured here: as many samples as any of them has
+    if not counts:
+        # Without a shared metric, the number of samples is that of the metric with the most.
         counts = {max((metric.n for metric in ours.values()), default=0)} - {0}
     count_text = " or ".join(map(str, sorted(counts))) or "none"
     unit = "queries" if fact.task == "retrieval" else "samples"
@@ -254,13 +266,13 @@ def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
 
 
 def samples_of(name: str, metric: MetricSummary) -> int:
-    """How many samples a figure is over. Recall, say, is a share of the positive ones, and is over all the same."""
-    ratio = name.partition("[")[0].rpartition(".")[2] in ("precision", "recall", "f1")
-    return metric.n + metric.not_applicable if ratio else metric.n
+    """Return the number of samples of a figure. Ratios such as recall include samples to which they do not apply."""
+    is_ratio = name.partition("[")[0].rpartition(".")[2] in ("precision", "recall", "f1")
+    return metric.n + metric.not_applicable if is_ratio else metric.n
 
 
 def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
-    """What was searched, and for what."""
+    """Yield differences in the searched documents and the query mode."""
     shared = [domain for domain in fact.domains if domain in ran.domains]
     short = [domain for domain in shared if ran.corpora.get(domain, "unknown") in ("partial", "other")]
     silent = [domain for domain in shared if ran.corpora.get(domain, "unknown") == "unknown"]
@@ -278,32 +290,43 @@ def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
 
 
 def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
-    """The judges of the metrics that both have; of all published ones if there is no such metric."""
+    """Yield differences in the judges of the shared metrics; without a shared metric, of all published ones."""
     shared = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
     published: dict[str, None] = {}
     here: dict[str, None] = {}
     for metric in shared:
-        theirs, ours = fact.instruments[metric].judges, _judges(ran, metric)
-        pairs = [(name, judge) for name in theirs for judge in ours if _same_judge(name, judge, ran)]
-        if theirs and ({name for name, _ in pairs} != set(theirs) or {judge for _, judge in pairs} != set(ours)):
-            published |= dict.fromkeys(theirs)
-            here |= dict.fromkeys(with_snapshots(judge, ran.answered) for judge in ours)
+        published_judges = fact.instruments[metric].judges
+        our_judges = _judges(ran, metric)
+        same = [(name, judge) for name in published_judges for judge in our_judges if _same_judge(name, judge, ran)]
+        all_published = {name for name, _ in same} == set(published_judges)
+        all_ours = {judge for _, judge in same} == set(our_judges)
+        if published_judges and not (all_published and all_ours):
+            published |= dict.fromkeys(published_judges)
+            here |= dict.fromkeys(with_snapshots(judge, ran.answered) for judge in our_judges)
     if published:
         yield "judge", f"judge: published with {', '.join(published)}, here {', '.join(here) or 'none'}"
 
 
 def _same_judge(published_name: str, judge: str, ran: Ran) -> bool:
-    """Whether a judge is the published model: by its name or, of an alias, by the one snapshot that answered."""
-    names = {model_key(judge), *map(model_key, ran.answered.get(judge, ())[:1])}
-    return model_key(published_name) in names and len(ran.answered.get(judge, ())) < 2
+    """Whether a judge is the published model, by its name or, for an alias, by the only snapshot that answered."""
+    snapshots = ran.answered.get(judge, ())
+    if len(snapshots) > 1:
+        return False
+    return model_key(published_name) in map(model_key, (judge, *snapshots))
 
 
 def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
-    """The judges of a metric of a run; of a conditioned one, also those whose verdict it is conditioned on."""
+    """Return the judges of a metric of a run, including those whose verdict it is conditioned on."""
     name, _, condition = metric.partition(".")
-    verdicts = (IDK, ASKS_BACK) if metric.endswith(UNDERSPECIFIED) else (IDK,) if f".{condition}" == MARK else ()
-    judged = (IDK,) if name == ACCURACY else (name, *verdicts)
-    return tuple(dict.fromkeys(judge for metric in judged for judge in ran.judged.get(metric, ()))) or ran.judges
+    measures = [name]
+    if name == ACCURACY:
+        measures = [IDK]
+    elif metric.endswith(UNDERSPECIFIED):
+        measures += [IDK, ASKS_BACK]
+    elif f".{condition}" == MARK:
+        measures.append(IDK)
+    judges = dict.fromkeys(judge for measure in measures for judge in ran.judged.get(measure, ()))
+    return tuple(judges) or ran.judges
 
 
 def _metric(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
@@ -313,8 +336,9 @@ def _metric(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
         return
     differing: dict[str, str] = {}
     for metric in shared:
-        tool, tool_here = fact.instruments[metric], ran.variants.get(metric, "something that is not named")
-        if tool_here not in (tool.by, *tool.same):
-            differing[metric] = f"published by {tool.by}, here by {tool_here}"
+        instrument = fact.instruments[metric]
+        our_instrument = ran.variants.get(metric, "something that is not named")
+        if our_instrument not in (instrument.by, *instrument.same):
+            differing[metric] = f"published by {instrument.by}, here by {our_instrument}"
     if differing:
         yield "metric", f"metric: {_in_words(differing, len(shared))}"

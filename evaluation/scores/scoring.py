@@ -1,7 +1,7 @@
-"""The second pass: every sample of a run, in the data's order, measured, summed up and reported.
+"""Score a run: measure every sample in the order of the data, and write scores and summary.
 
-Nothing is answered here, so a run may be scored again whenever a metric changes, and answers of other systems are
-scored by the same code.
+No question is answered in this pass, so a run can be scored again when a metric changes, and answers of other systems
+are scored by the same code.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ MISSING = "missing"
 
 
 def now() -> str:
-    """The time in UTC, ISO 8601, to the second."""
+    """Return the current time in UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def missing(item: Item, cause: str, repeat: int = 0) -> Sample:
-    """The failed sample of an item that there is nothing to score, or to answer from, for."""
+    """Return the failed sample of an item whose answer or material is missing."""
     return Sample(
         id=item.id, repeat=repeat, status="failed", kind=MISSING, reason=f"{MISSING}: {cause}", domain=item.domain
     )
@@ -48,7 +48,15 @@ def missing(item: Item, cause: str, repeat: int = 0) -> Sample:
 
 @dataclass
 class Scoring:
-    """Totals of a scoring pass."""
+    """Totals of a scoring pass.
+
+    Attributes:
+        failures: kind of failure -> samples.
+        cut: material that was cut from prompts -> samples.
+        shortened: samples whose prompts were cut.
+        answering: total seconds of answering.
+        ids: hashes of the sample ids.
+    """
 
     n: int = 0
     failed: int = 0
@@ -62,19 +70,21 @@ class Scoring:
 
     @property
     def tried(self) -> int:
-        """Samples that were tried, whatever came of it."""
+        """Number of samples that were not skipped."""
         return self.n - self.skipped
 
     def count(self, sample: Sample) -> None:
-        """Take a sample into the totals."""
+        """Add a sample to the totals."""
         self.n += 1
-        self.failed += sample.status == "failed"
-        self.skipped += sample.status == "skipped"
         if sample.status == "failed":
+            self.failed += 1
             self.failures[sample.kind or "error"] += 1
+        elif sample.status == "skipped":
+            self.skipped += 1
         material = cut_material(sample.notes)
         self.cut.update(material)
-        self.shortened += bool(material)
+        if material:
+            self.shortened += 1
         self.usage = add_usage(self.usage, sample.usage)
         self.answering += sample.timings.get("total", 0.0)
 
@@ -95,54 +105,58 @@ def score_run(
     Judges (`turnmark.evaluation.judging`) are asked first, in a separate pass.
 
     Args:
-        items: those of the run, in the data's order; one without a sample is left out.
-        notes: of the summary, before those of the scoring.
+        items: items of the run, in the order of the data; one without a sample is left out.
+        notes: notes of the summary, before those of the scoring.
         seconds: phase -> seconds so far.
-        began: when the command began, by `time.perf_counter()`; None: with the scoring.
+        began: start of the command, by `time.perf_counter()`; None: the start of the scoring.
     """
     began = time.perf_counter() if began is None else began
     if judging is not None:
         _judge(judging, run, benchmark, progress)
-    manifest, started = run.manifest, time.perf_counter()
-    tally, gathered = ScoreTally(manifest.seed, _shown(benchmark, judging)), Scoring()
+    manifest = run.manifest
+    started = time.perf_counter()
+    tally = ScoreTally(manifest.seed, _shown(benchmark, judging))
+    totals = Scoring()
     order: list[tuple[str, int]] = []
-    with write_facts(run.path) as note:
+    with write_facts(run.path) as write_fact:
         samples = _samples(run, note_samples(run, benchmark, items), progress)
-        run.write_scores(_scores(benchmark, judging, samples, tally, gathered, order, note))
+        run.write_scores(_scores(benchmark, judging, samples, tally, totals, order, write_fact))
     run.samples.arrange(order)
-    headline, breakdowns = tally.metrics(), tally.breakdowns()
+    headline = tally.metrics()
+    breakdowns = tally.breakdowns()
     ended = time.perf_counter()
+    phase_seconds = dict(seconds or {})
+    specs = dict(manifest.specs)
     if judging is not None:
         judging.close()
-        seconds = {**(seconds or {}), ROLE: judging.seconds}
+        phase_seconds[ROLE] = judging.seconds
         lead = int(manifest.data.demo)  # the note about demo data is always the first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
         if any(judge.has_model for judge in judging.judges):
-            gathered.usage = add_usage(gathered.usage, {ROLE: judging.usage})
-    took = {
-        **(seconds or {}),
-        **({"sample_latency": gathered.answering / gathered.tried} if gathered.answering else {}),
-        "score": ended - started,
-        "total": ended - began,
-    }
+            totals.usage = add_usage(totals.usage, {ROLE: judging.usage})
+        if judging.judges:
+            specs[ROLE] = ", ".join(judge.name for judge in judging.judges)
+    if totals.answering:
+        phase_seconds["sample_latency"] = totals.answering / totals.tried
+    phase_seconds["score"] = ended - started
+    phase_seconds["total"] = ended - began
     summary = Summary(
         benchmark=manifest.benchmark,
         task=manifest.task,
         setting=manifest.setting,
         data=manifest.data,
-        n=gathered.n,
-        failed=gathered.failed,
-        skipped=gathered.skipped,
+        n=totals.n,
+        failed=totals.failed,
+        skipped=totals.skipped,
         metrics=headline,
         breakdowns=breakdowns,
-        published=find_rows(_ran(manifest, benchmark, headline, breakdowns, judging), _known(manifest)),
-        usage={role: used.model_dump() for role, used in gathered.usage.items()},
-        seconds={name: round(value, 3) for name, value in took.items()},
-        notes=(*notes, *_found(gathered), *_of_one(manifest.benchmark, headline)),
-        specs=manifest.specs
-        | ({ROLE: ", ".join(judge.name for judge in judging.judges)} if judging and judging.judges else {}),
+        published=find_rows(_ran(manifest, benchmark, headline, breakdowns, judging), _published_facts(manifest)),
+        usage={role: used.model_dump() for role, used in totals.usage.items()},
+        seconds={name: round(value, 3) for name, value in phase_seconds.items()},
+        notes=(*notes, *_total_notes(totals), *_one_cluster_note(manifest.benchmark, headline)),
+        specs=specs,
         judging=judging.panels() if judging else {},
-        samples=gathered.ids.hashes(),
+        samples=totals.ids.hashes(),
         warnings=tuple(judging.warnings()) if judging else (),
     )
     run.finish(summary, now())
@@ -150,7 +164,7 @@ def score_run(
 
 
 def _judge(judging: Judging, run: RunFolder, benchmark: Task, progress: Progress) -> None:
-    """Ask the judges, and write down who they are."""
+    """Ask the judges, and write their names and prompts to the manifest."""
     judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
     run.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
     judging.ask(run, benchmark, progress)
@@ -171,9 +185,9 @@ def _scores(
     judging: Judging | None,
     samples: Iterable[tuple[Item, Sample]],
     tally: ScoreTally,
-    gathered: Scoring,
+    totals: Scoring,
     order: list[tuple[str, int]],
-    note: Callable[[str, Facts], object],
+    write_fact: Callable[[str, Facts], object],
 ) -> Iterator[Score]:
     latest: Item | None = None
     facts: Facts | None = None
@@ -181,13 +195,13 @@ def _scores(
         scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, item.facts
-            note(item.id, facts)
-            gathered.ids.add(item.id, facts)
+            write_fact(item.id, facts)
+            totals.ids.add(item.id, facts)
         order.append(sample.key)
         if judging is not None:
             scores += judging.scores(benchmark, item, sample, scores)
         tally.add(scores, facts, benchmark.rankings(item, sample), sample.repeat)
-        gathered.count(sample)
+        totals.count(sample)
         yield from scores
 
 
@@ -201,6 +215,9 @@ def _ran(
     extents: dict[str, Extent] = {name: corpus.extent for name, corpus in manifest.corpora.items()}
     if manifest.specs.get("passages") == OFFICIAL_SEARCH:
         extents = dict.fromkeys(manifest.domains, "full")
+    variants = {name: metric.by for metric in benchmark.metrics for name in metric.names}
+    if judging:
+        variants |= judging.variants(benchmark.metrics)
     return Ran(
         benchmark=manifest.benchmark,
         task=manifest.task,
@@ -209,8 +226,7 @@ def _ran(
         domains=manifest.domains,
         corpora=extents,
         passages={name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()},
-        variants={name: metric.by for metric in benchmark.metrics for name in metric.names}
-        | (judging.variants(benchmark.metrics) if judging else {}),
+        variants=variants,
         judges=_raters(benchmark, judging),
         judged=judging.models() if judging else {},
         answered=judging.answered() if judging else {},
@@ -222,28 +238,32 @@ def _ran(
     )
 
 
-def _known(manifest: RunManifest) -> tuple[Fact, ...]:
-    """Every published row, with those that a benchmark of somebody else's brings along."""
+def _published_facts(manifest: RunManifest) -> tuple[Fact, ...]:
+    """Return every published row, including those of a third-party benchmark."""
     task = find_task(manifest.benchmark, manifest.task)
-    return (*published_facts(), *(task.published if task is not None else ()))
+    if task is None:
+        return published_facts()
+    return (*published_facts(), *task.published)
 
 
 def _raters(benchmark: Task, judging: Judging | None) -> tuple[str, ...]:
-    """Whose judgement the published one is held against: of judges without a language model the metrics have a name
-    of their own, or no judge was published for them."""
+    """Return the judges that are compared with the published ones: the task's raters, or judges with a model.
+
+    Metrics of judges without a language model have other names, or no published judge.
+    """
     if judging is None:
         return benchmark.raters
     return tuple(judge.name for judge in judging.judges if judge.has_model)
 
 
-def _of_one(benchmark: str, headline: Metrics) -> list[str]:
-    """That all samples depend on each other, where they do."""
+def _one_cluster_note(benchmark: str, headline: Metrics) -> list[str]:
+    """Return a note if all samples are in a single cluster, so that there is no interval."""
     counts = {metric.clusters for metric in headline.values() if metric.n}
     return [no_interval(benchmark)] if counts == {1} else []
 
 
 def _shown(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
-    """Metric -> how it is shown, from the records of the metrics and of what judges are asked for."""
+    """Return metric -> display style, from the records of metrics and rubrics."""
     shown: dict[str, MetricStyle] = {}
     for metric in benchmark.metrics:
         shown |= by_name(metric.names, metric.shown)
@@ -252,17 +272,17 @@ def _shown(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
     return shown
 
 
-def _found(gathered: Scoring) -> list[str]:
+def _total_notes(totals: Scoring) -> list[str]:
     notes = []
-    if gathered.failures:
-        kinds = ", ".join(f"{kind} {count}" for kind, count in gathered.failures.most_common())
-        notes.append(f"{gathered.failed} of {gathered.n} samples failed: {kinds}; they are in no mean")
-    if gathered.cut:
-        material = ", ".join(f"{name} of {count}" for name, count in gathered.cut.most_common())
+    if totals.failures:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in totals.failures.most_common())
+        notes.append(f"{totals.failed} of {totals.n} samples failed: {kinds}; they are in no mean")
+    if totals.cut:
+        material = ", ".join(f"{name} of {count}" for name, count in totals.cut.most_common())
         notes.append(
-            f"the prompts of {gathered.shortened} of {gathered.n} samples were cut to fit the model's context: "
+            f"the prompts of {totals.shortened} of {totals.n} samples were cut to fit the model's context: "
             f"{material}; the notes of the samples say how far"
         )
-    if gathered.skipped:
-        notes.append(f"{gathered.skipped} of {gathered.n} samples were not tried; the means are over the others alone")
+    if totals.skipped:
+        notes.append(f"{totals.skipped} of {totals.n} samples were not tried; the means are over the others alone")
     return notes
