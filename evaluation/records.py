@@ -1,4 +1,4 @@
-"""What a run leaves behind: samples, scores, the manifest, the summary; with the fields of the contract."""
+"""The records of a run's files: samples, scores, manifest and summary."""
 
 from __future__ import annotations
 
@@ -26,77 +26,71 @@ ScoreStatus = Literal["scored", "not_applicable", "failed"]
 
 
 class ContextRef(Record):
-    """A passage that was found, and its score in the list it was found in."""
+    """A retrieved passage, with its score in its ranking."""
 
     document_id: str
     score: FiniteFloat
-    title: str | None = Field(default=None, description="as `text`")
-    text: str | None = Field(
-        default=None, description="only where a file of passages or answers gave it; else in the data"
-    )
+    title: str | None = Field(default=None, description="only if a file of passages or answers has it")
+    text: str | None = Field(default=None, description="only if a file of passages or answers has it")
 
     @model_serializer(mode="wrap")
-    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {key: value for key, value in handler(self).items() if value is not None}
 
 
 class SubAnswer(Record):
-    """One part of a compound question, and what the reply says to it; empty where it says nothing."""
+    """A part of a compound question, and the sentences of the reply that answer it; empty without any."""
 
     question: str
     answer: str
 
 
 class Sample(Record):
-    """One line of `predictions.jsonl`: what the system did for one task, or why it did nothing."""
+    """One line of `predictions.jsonl`: the result of one task, or the reason why it failed or was skipped."""
 
     id: str
-    repeat: int = Field(default=0, description="0-based; a task is answered several times with --repeat")
+    repeat: int = Field(default=0, description="0-based; more than one with --repeat")
     status: SampleStatus
     reason: str | None = Field(default=None, description="failed or skipped: why, in words")
     kind: str | None = Field(default=None, description="failed: the type of the reason, such as `timeout`, `bad_reply`")
     domain: str | None = None
-    query: str | None = Field(default=None, description="the question, or what was searched for; None: not known")
-    rewrite: str | None = Field(default=None, description="what was searched in addition to the query, a line each")
+    query: str | None = Field(default=None, description="question or search query; None: not known")
+    rewrite: str | None = Field(default=None, description="further searched texts, one on each line")
     variants: Mapping[str, str] = Field(
-        default_factory=dict, description="query modes that ask a model: name -> wording searched in addition"
+        default_factory=dict, description="query modes that ask a model: name -> wording that was searched, too"
     )
     left_out: Mapping[str, str] = Field(
-        default_factory=dict, description="query modes that ask a model: name of a wording -> why it did not come"
+        default_factory=dict, description="query modes that ask a model: name of a missing wording -> why it is missing"
     )
     contexts: tuple[ContextRef, ...] = Field(default=(), description="best first, in trec_eval's order")
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
     marks: int | None = Field(
-        default=None, description="the highest citation mark that the system was to write; None: it was to write none"
+        default=None, description="the highest citation mark that the reply may have; None: it should have none"
     )
     decision: str | None = None
-    hedged: bool = Field(
-        default=False, description="the reply says that it is not sure of any of its evidence, and shows the nearest"
-    )
+    hedged: bool = Field(default=False, description="the reply says that it is not sure, and shows the nearest passage")
     confidence: FiniteFloat | None = Field(
-        default=None, description="of the decision: how well the evidence covers it, 0..1"
+        default=None, description="confidence of the decision: how well the evidence covers the question, 0..1"
     )
     sub_answers: tuple[SubAnswer, ...] = Field(default=(), description="Compound-QA: the parts, in the order asked")
     turn: int | None = Field(default=None, description="KIWI: 0-based turn of the session")
-    operations: tuple[dict[str, Any], ...] = Field(default=(), description="KIWI: what was done to the answer")
+    operations: tuple[dict[str, Any], ...] = Field(default=(), description="KIWI: edit operations on the answer")
     previous: str | None = Field(default=None, description="KIWI: the answer before the turn")
     history: tuple[Message, ...] | None = Field(
         default=None, description="setting live: the conversation before the question; None: the recorded one"
     )
-    notes: tuple[str, ...] = Field(default=(), description="what the system reports about its answer: what was cut")
+    notes: tuple[str, ...] = Field(default=(), description="notes of the system, such as on cut passages")
     usage: Mapping[str, Usage] = Field(
         default_factory=dict, description="role -> calls, tokens, cost; over all attempts"
     )
-    timings: Mapping[str, FiniteFloat] = Field(
-        default_factory=dict, description="phase -> seconds, of the last attempt"
-    )
+    timings: Mapping[str, FiniteFloat] = Field(default_factory=dict, description="phase -> seconds of the last attempt")
     attempts: int = Field(default=1, description="attempts over all calls of the command")
-    maker: int = Field(default=0, ge=0, description="which of the manifest's `makers` made it")
+    maker: int = Field(default=0, ge=0, description="index into the manifest's `makers`")
 
     @property
     def key(self) -> tuple[str, int]:
-        """What identifies the sample in a run."""
+        """Id and repeat, which identify the sample in a run."""
         return self.id, self.repeat
 
     @field_validator("procedure")
@@ -124,10 +118,10 @@ class Score(Record):
     weight: float = Field(
         default=1.0,
         gt=0,
-        description="how much the value counts in the mean: a true positive counts twice in an F1, all else once",
+        description="weight of the value in the mean: 2 for a true positive in an F1, else 1",
     )
     reason: str | None = None
-    by: str = Field(description="what measured: a library, a judge's spec")
+    by: str = Field(description="instrument: a library, a judge's spec")
 
     @model_validator(mode="after")
     def _status_fits(self) -> Score:
@@ -141,19 +135,19 @@ class Score(Record):
 
 
 class MetricSummary(Figured):
-    """A metric over a set of samples. `n` counts the scored ones only."""
+    """A metric over a set of samples. `n` counts only scored samples."""
 
     omitted: ClassVar = ("repeats", "spread")
 
-    mean: float | None = Field(description="None where nothing was scored")
-    ci95: tuple[float, float] | None = Field(description="seeded bootstrap over `clusters`; None where n is 0")
+    mean: float | None = Field(description="None if nothing was scored")
+    ci95: tuple[float, float] | None = Field(description="seeded bootstrap over `clusters`; None if n is 0")
     n: int
     failed: int
     not_applicable: int
     clusters: int | None = Field(
-        default=None, description="conversations, questions or contexts that are resampled; of 1 there is no interval"
+        default=None, description="number of resampled conversations, questions or contexts; with 1 no interval"
     )
-    repeats: tuple[float | None, ...] = Field(default=(), description="with --repeat: the figure of each repeat alone")
+    repeats: tuple[float | None, ...] = Field(default=(), description="with --repeat: the figure of each repeat")
     spread: float | None = Field(default=None, description="standard deviation of the repeats' figures (n - 1)")
 
 
@@ -162,7 +156,7 @@ Breakdowns = dict[str, dict[str, Metrics]]
 
 
 class DataUsed(Record):
-    """Which data a run was made on."""
+    """The data of a run."""
 
     name: str = Field(description="`demo`, or the name of the folder")
     demo: bool
@@ -170,21 +164,21 @@ class DataUsed(Record):
 
 
 class CorpusUsed(Record):
-    """Which passages were searched."""
+    """A searched corpus."""
 
     passages: int
     sha256: str
     extent: Literal["full", "partial", "other"] = Field(
-        description="against the published number of passages; other: nothing is published about this domain"
+        description="share of the published number of passages; other: no number was published for this domain"
     )
 
 
 class FolderManifest(Record):
-    """`manifest.json` of a folder that is resumed if all its fields outside `not_identity` agree.
+    """`manifest.json` of a folder; a command resumes the folder if all fields outside `not_identity` agree.
 
     Attributes:
-        noun: what the folder holds, in messages.
-        parent: where such folders lie by default, under the working directory.
+        noun: name of the folder's content in messages.
+        parent: default parent of such folders, relative to the working directory.
     """
 
     noun: ClassVar[str]
@@ -193,24 +187,24 @@ class FolderManifest(Record):
 
     @property
     def title(self) -> str:
-        """The beginning of the default folder's name."""
+        """Prefix of the default folder's name."""
         raise NotImplementedError
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What can change a result."""
+        """The fields that can change a result."""
         return self.model_dump(mode="json", exclude=set(self.not_identity))
 
     def resume(self, stored: Self) -> Self:
-        """This manifest with what stays from `stored`, which is in the folder already."""
+        """Return this manifest with the fields that are taken over from the stored one of the folder."""
         raise NotImplementedError
 
 
 class RunManifest(FolderManifest):
     """`manifest.json` of a run.
 
-    Versions that differ are reported and never refused: an upgrade does not move the folder of a command. Judges change
-    no answer: a run is judged again, by others too, in its own folder.
+    Different versions are reported, not refused: after an upgrade a command resumes the same folder. Judges do not
+    change answers, so a run may be judged again, also by other judges, in the same folder.
     """
 
     noun = "run"
@@ -225,30 +219,30 @@ class RunManifest(FolderManifest):
     specs: dict[str, str] = Field(description="role -> spec in normal form")
     prompts: dict[str, str] = Field(default_factory=dict, description="prompt -> hash")
     inputs: dict[str, str] = Field(
-        default_factory=dict, description="role -> SHA-256 of a file handed in, or of the reranker's weights"
+        default_factory=dict, description="role -> SHA-256 of an input file, or of the reranker's weights"
     )
     data: DataUsed
     domains: tuple[str, ...]
     corpora: dict[str, CorpusUsed] = Field(default_factory=dict)
     limit: int | None = None
-    sample: int | None = Field(default=None, description="tasks drawn at random, by the seed")
-    repeat: int = Field(default=1, description="times each task is answered")
+    sample: int | None = Field(default=None, description="number of tasks drawn at random, by the seed")
+    repeat: int = Field(default=1, description="number of answers to each task")
     counterfactual: bool = False
     only: tuple[str, ...] = ()
     seed: int
-    version: str = Field(description="of Turnmark")
-    versions: dict[str, str] = Field(default_factory=dict, description="of what else took part")
+    version: str = Field(description="version of Turnmark")
+    versions: dict[str, str] = Field(default_factory=dict, description="package -> version, and that of Python")
     makers: tuple[dict[str, str], ...] = Field(
         default=(), description="package -> version, for each set of versions that samples were made with"
     )
     assistant: AssistantConfig | None = Field(
-        default=None, description="what was measured; None: answers that were written already, or a bare search"
+        default=None, description="the measured assistant; None: answers of another system, or only a retriever"
     )
-    indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the index searched")
+    indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the searched index")
     judges: dict[str, str] = Field(
-        default_factory=dict, description="judge -> the metrics it was asked for when the run was last scored"
+        default_factory=dict, description="judge -> its metrics when the run was last scored"
     )
-    judge_prompts: dict[str, str] = Field(default_factory=dict, description="prompt of the judges -> hash")
+    judge_prompts: dict[str, str] = Field(default_factory=dict, description="judge prompt -> hash")
     command: str = ""
     started: str
     ended: str | None = None
@@ -260,7 +254,7 @@ class RunManifest(FolderManifest):
 
     @property
     def maker(self) -> dict[str, str]:
-        """The versions that samples of this call are made with: those that can change a result."""
+        """The versions that can change a result, for the samples of this call."""
         recorded_only = ("python", "numpy")
         relevant = {name: version for name, version in self.versions.items() if name not in recorded_only}
         return {"turnmark": self.version, **relevant}
@@ -272,30 +266,31 @@ class RunManifest(FolderManifest):
 
 
 class PublishedRow(Record):
-    """A published figure to compare ours with, and whether the two may be compared."""
+    """A published row, and whether our figures are comparable with it."""
 
     system: str
     metrics: dict[str, float]
     source: str
     n: int | None = Field(default=None, description="None: the source does not say")
-    subset: str = Field(description="in words: which samples")
-    domains: tuple[str, ...] = Field(default=(), description="empty: all, or the benchmark has none")
+    subset: str = Field(description="description of the samples")
+    domains: tuple[str, ...] = Field(default=(), description="empty: all domains, or the benchmark has none")
     setting: str | None = None
-    query: str | None = Field(default=None, description="query mode it was made with; None: nothing was searched")
-    judge: str | None = Field(default=None, description="in words: which judges; None: none takes part")
-    variant: str | None = Field(default=None, description="in words: what measured each metric")
+    query: str | None = Field(default=None, description="query mode; None: no retrieval")
+    judge: str | None = Field(default=None, description="description of the judges; None: no judge")
+    variant: str | None = Field(default=None, description="description of each metric's instrument")
     note: str | None = None
     model: str | None = Field(default=None, description="the system's model as the paper identifies it")
     comparable: bool
     differs: tuple[str, ...] = Field(
         default=(),
-        description="of: data, average, turns, setting, domains, subset, n, documents, query, prompt, judge, metric",
+        description="some of: data, average, turns, setting, domains, subset, n, documents, query, prompt, judge, "
+        "metric",
     )
-    why: str | None = Field(default=None, description="where not comparable: every difference, in words")
+    why: str | None = Field(default=None, description="every difference in words; None: comparable")
     differs_by_metric: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="metric -> in what this figure alone differs; empty: it is comparable"
+        default_factory=dict, description="metric -> aspects in which this figure differs; empty: comparable"
     )
-    slice: str | None = Field(default=None, description="our slice to compare it with: `all`, or `dimension=value`")
+    slice: str | None = Field(default=None, description="our slice with the same samples: `all`, or `dimension=value`")
 
     @model_validator(mode="after")
     def _says_why_not(self) -> PublishedRow:
@@ -304,26 +299,30 @@ class PublishedRow(Record):
         return self
 
     def differs_in(self, metric: str) -> tuple[str, ...]:
-        """In what the figure of one metric differs from ours; empty where the two may be compared."""
+        """Return the aspects in which the figure of a metric differs from ours; empty: comparable."""
         return self.differs_by_metric.get(metric, self.differs)
 
 
 class Panel(Record):
-    """The judges of one metric, and how they agree."""
+    """The judges of one metric, and their agreement."""
 
     judges: tuple[str, ...]
     rule: Literal["one judge", "median", "majority"]
-    alpha: float | None = Field(default=None, description="Krippendorff's; None: one judge, or nothing that varies")
-    alpha_ci95: tuple[float, float] | None = Field(default=None, description="bootstrap over clusters; None: of one")
-    level: Literal["nominal", "interval"] = Field(description="of the values that alpha is over")
-    n: int = Field(default=0, description="samples with two verdicts or more")
-    means: dict[str, float | None] = Field(default_factory=dict, description="judge -> mean of its own values")
-    judged: dict[str, int] = Field(
-        default_factory=dict, description="judge -> samples with a verdict of it, CONVERSATIONAL ones too"
+    alpha: float | None = Field(
+        default=None, description="Krippendorff's alpha; None: a single judge, or verdicts that do not vary"
     )
-    failed: dict[str, int] = Field(default_factory=dict, description="judge -> samples without a verdict of it")
+    alpha_ci95: tuple[float, float] | None = Field(
+        default=None, description="bootstrap over clusters; None: a single cluster"
+    )
+    level: Literal["nominal", "interval"] = Field(description="measurement level of alpha")
+    n: int = Field(default=0, description="samples with at least two verdicts")
+    means: dict[str, float | None] = Field(default_factory=dict, description="judge -> mean of its values")
+    judged: dict[str, int] = Field(
+        default_factory=dict, description="judge -> samples with its verdict, including CONVERSATIONAL ones"
+    )
+    failed: dict[str, int] = Field(default_factory=dict, description="judge -> samples without its verdict")
     answered: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="judge that is an alias -> the dated snapshots that answered"
+        default_factory=dict, description="alias of a judge -> the dated snapshots that answered"
     )
 
 
@@ -334,9 +333,9 @@ class Summary(Record):
     task: str
     setting: str | None = None
     data: DataUsed
-    n: int = Field(description="samples, whatever became of them")
+    n: int = Field(description="samples, including failed and skipped ones")
     failed: int
-    skipped: int = Field(default=0, description="not tried, because the run was stopped: budget, failures")
+    skipped: int = Field(default=0, description="samples that were not tried, since the run was stopped")
     metrics: Metrics
     breakdowns: Breakdowns
     published: tuple[PublishedRow, ...]

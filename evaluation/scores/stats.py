@@ -1,16 +1,17 @@
-"""Figures, intervals and tests over clusters (conversations), because the turns of one are not independent.
+"""Compute figures, intervals and tests over clusters (conversations), since turns of one conversation are dependent.
 
-Intervals are a seeded bootstrap: clusters are drawn with replacement, as many as there are, `RESAMPLES` times; a figure
-is computed over each draw, and the 2.5th and 97.5th percentile are its interval. A draw is a row of counts, how often
-each cluster was drawn, so a resampled mean is a product of that row with the clusters' sums. Rows are drawn in blocks,
-and all figures with as many clusters share them: memory does not grow with resamples times clusters.
+Intervals are a seeded cluster bootstrap: all clusters are drawn with replacement, `RESAMPLES` times; a figure is
+computed over each draw, and the 2.5th and 97.5th percentile are its interval. A draw is a row of counts, how often
+each cluster was drawn, so a resampled mean is the product of that row with the clusters' sums. Rows are drawn in
+blocks, which all figures with the same number of clusters share, so that memory does not grow with resamples times
+clusters.
 
-Tests swap the two systems cluster by cluster: how often does a difference as large come about when chance decides, for
-each cluster, which of the two systems gave which of its two sets of answers?
+Tests are permutation tests that swap the two systems' answers cluster by cluster, and count how often the difference is
+as large as the observed one.
 
-Everywhere here `clusters` is a number for the cluster of each row; clusters are taken in the order in which they first
-occur. A figure without a basis (ranks that do not vary, a denominator of 0) is None, and never 0. scipy and
-scikit-learn give the same for one list, and are the tests; over 1,000 draws of it they take minutes.
+In this module `clusters` has the cluster number of each row; clusters are ordered by their first row. An undefined
+figure (ranks that do not vary, a denominator of 0) is None, never 0. The tests check against scipy and scikit-learn,
+which are too slow for thousands of draws.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ RESAMPLES = 2000
 MULTINOMIAL_UP_TO = 10_000  # clusters; above it, drawing each cluster by its number is ten times as fast
 PERMUTATIONS = 10_000
 EXACT_UP_TO = 13
-"""Clusters up to which every way to swap them is counted, 8,192 at most, instead of drawing some."""
+"""Maximum clusters for the exact test over all permutations (at most 8,192); with more, permutations are drawn."""
 _CELLS = 1 << 21  # numbers in a block; 2000 draws of 1000 clusters are one block
 _TIE = 1e-12
-"""Of the two means: by how much less a difference may be, and still count as large, for sums are rounded."""
+"""Tolerance for rounding, relative to the two means, within which a smaller difference counts as large."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterFigure:
-    """What can be computed over clusters drawn with replacement.
+    """A figure that can be computed over resampled clusters.
 
     Attributes:
         value: the figure over all clusters, each once; finite.
-        over: draws, (draws, clusters), how often each cluster is drawn -> the figure of each draw that has one.
-        constant: no draw can give anything but `value`.
+        over: function from draws, (draws, clusters), to the figure of each draw where it is defined.
+        constant: True: every draw gives `value`.
     """
 
     value: float
@@ -55,7 +56,7 @@ class ClusterFigure:
 
 
 def number_clusters(clusters: Ints) -> tuple[Ints, int]:
-    """Clusters numbered from 0 in the order in which they first occur, and how many there are."""
+    """Number clusters from 0 in the order of their first row; return the numbers and the number of clusters."""
     import numpy as np
 
     _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
@@ -63,27 +64,32 @@ def number_clusters(clusters: Ints) -> tuple[Ints, int]:
 
 
 def mean_figure(values: Floats, clusters: Ints, weights: Floats) -> ClusterFigure:
-    """sum(weight * value) / sum(weight), a ratio of sums, since clusters differ in size; weights are above 0."""
+    """Return the figure sum(weight * value) / sum(weight), a ratio of sums, since clusters differ in size.
+
+    Args:
+        weights: above 0.
+    """
     import numpy as np
 
     products = values * weights
     number, count = number_clusters(clusters)
-    sums, cluster_weights = (np.bincount(number, weights=side).astype(float) for side in (products, weights))
+    sums = np.bincount(number, weights=products).astype(float)
+    cluster_weights = np.bincount(number, weights=weights).astype(float)
 
     def over(draws: Floats) -> Floats:
-        # Products with one column each: with all figures in one matrix the last bit would depend on how many there are.
-        even = cluster_weights.min() == cluster_weights.max()  # then every draw weighs the same
-        totals = np.full(len(draws), cluster_weights[0] * count) if even else draws @ cluster_weights
+        # One product for each figure: in a common matrix the last bit would depend on the number of figures.
+        all_equal = cluster_weights.min() == cluster_weights.max()  # then every draw weighs the same
+        totals = np.full(len(draws), cluster_weights[0] * count) if all_equal else draws @ cluster_weights
         means: Floats = (draws @ sums)[totals > 0] / totals[totals > 0]
         return means
 
-    # One after the other, as the sum over a list of them would be: the same figure to the last bit.
+    # Plain sums in the order of the rows, so that the mean is the same to the last bit as over a list.
     value = sum(products.tolist()) / sum(weights.tolist())
     return ClusterFigure(value, count, over, constant=bool(values.min() == values.max()))
 
 
 def auroc_figure(positive: Bools, scores: Floats, clusters: Ints) -> ClusterFigure | None:
-    """P(a positive scores above a negative) + P(they tie) / 2; None if there is no positive or no negative."""
+    """Return AUROC: P(a positive scores above a negative) + P(tie) / 2; None without positives or negatives."""
     import numpy as np
 
     if positive.all() or not positive.any():
@@ -96,7 +102,7 @@ def auroc_figure(positive: Bools, scores: Floats, clusters: Ints) -> ClusterFigu
 
     def over_block(draws: Floats) -> Floats:
         won_by = draws[:, number[positives]]
-        lowest = np.zeros((len(draws), len(negatives) + 1))  # how many negatives are among the i lowest
+        lowest = np.zeros((len(draws), len(negatives) + 1))  # column i: drawn negatives among the i lowest
         np.cumsum(draws[:, number[negatives]], axis=1, out=lowest[:, 1:])
         pairs = won_by.sum(axis=1) * lowest[:, -1]
         won = np.einsum("ij,ij->i", won_by, lowest[:, below]) + np.einsum("ij,ij->i", won_by, lowest[:, not_above])
@@ -108,22 +114,25 @@ def auroc_figure(positive: Bools, scores: Floats, clusters: Ints) -> ClusterFigu
 
 
 def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> ClusterFigure | None:
-    """Spearman's correlation of a metric with human scores; None if one of the two does not vary.
+    """Return Spearman's correlation of a metric with human scores; None if one of the two does not vary.
 
-    Balanced, rows are ranked as they are, and then weigh one over how often their human score, rounded up, occurs, in
-    each draw anew. Of the computations that were tried this is the one that gives MTRAG's figure 4.
+    Args:
+        balanced: weight each row, after ranking, with 1 / frequency of its human score (rounded up) in each draw. Of
+            the computations that we tried, this one reproduces MTRAG's figure 4.
     """
     import numpy as np
 
-    first, second = (np.unique(side, return_inverse=True)[1] for side in (metric, human))
+    first = np.unique(metric, return_inverse=True)[1]
+    second = np.unique(human, return_inverse=True)[1]
     grades, grade = np.unique(np.ceil(human), return_inverse=True)
     number, count = number_clusters(clusters)
 
     def over_block(draws: Floats) -> Floats:
-        weights, shares = draws[:, number], None
-        if balanced:
-            occurrences = weights @ np.eye(len(grades))[grade]
-            shares = 1 / np.maximum(occurrences, 1)[:, grade]  # a score that was not drawn has no weight anyway
+        weights = draws[:, number]
+        if not balanced:
+            return rank_correlations(first, second, weights)
+        occurrences = weights @ np.eye(len(grades))[grade]
+        shares = 1 / np.maximum(occurrences, 1)[:, grade]  # a score that was not drawn has no weight anyway
         return rank_correlations(first, second, weights, shares)
 
     over = in_blocks(over_block, len(number))
@@ -132,14 +141,14 @@ def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: 
 
 
 def rank_correlations(first: Ints, second: Ints, weights: Floats, shares: Floats | None = None) -> Floats:
-    """Spearman's correlation, Pearson's over ranks, for each row of weights in which both sides vary.
+    """Return Spearman's correlation, Pearson's over ranks, for each draw in which both sides vary.
 
     Ties share their mean rank; a row of weight 2 counts as two rows, in the ranks and in the correlation.
 
     Args:
-        first: level of each row, from 0 and without gaps, equal if values tie; integers, (rows,). As `second`.
+        first, second: level of each row, integers from 0 without gaps, equal for ties; (rows,).
         weights: (draws, rows), 0 or more.
-        shares: of each row in the correlation, once it is ranked; as `weights`; None: one for all.
+        shares: factor of each row's weight in the correlation, after ranking; (draws, rows); None: 1 for all.
     """
     import numpy as np
 
@@ -155,7 +164,7 @@ def rank_correlations(first: Ints, second: Ints, weights: Floats, shares: Floats
         rank -= (np.einsum("ij,ij->i", shared, rank) / shared.sum(axis=1))[:, None]
         ranks.append(rank)
         squares.append(np.einsum("ij,ij->i", shared * rank, rank))
-    # What is left by rounding if all of the weight lies on one level is no variation.
+    # Below this, the squares are rounding errors of a side that does not vary.
     lowest = 1e-12 * weights.sum(axis=1) ** 2 * shared.sum(axis=1)
     varying = (squares[0] > lowest) & (squares[1] > lowest)
     products = np.einsum("ij,ij->i", shared * ranks[0], ranks[1])[varying]
@@ -166,14 +175,14 @@ def rank_correlations(first: Ints, second: Ints, weights: Floats, shares: Floats
 def alpha_figure(
     units: Sequence[Sequence[float | str | None]], level: Level, clusters: Ints | None = None
 ) -> ClusterFigure | None:
-    """Krippendorff's alpha: the reliability of the values that several judges gave to the same units, 1 at most.
+    """Return Krippendorff's alpha, the reliability of the values that several judges gave to the same units, at most 1.
 
     None if no unit has two values, or all values are the same.
 
     Args:
         units: for each unit the values of the judges, None for a judge without one.
         level: `nominal` for labels, `interval` for numbers.
-        clusters: None: each unit is its own.
+        clusters: cluster of each unit; None: each unit is a cluster.
     """
     import numpy as np
 
@@ -182,14 +191,17 @@ def alpha_figure(
     domain = sorted({value for index in paired for value in values_of_unit[index]})
     if len(domain) < 2:
         return None
-    number, count = number_clusters((np.arange(len(units)) if clusters is None else np.asarray(clusters))[paired])
+    cluster_of_unit = np.arange(len(units)) if clusters is None else np.asarray(clusters)
+    number, count = number_clusters(cluster_of_unit[paired])
     tables = np.zeros((count, len(domain), len(domain)))  # coincidences of two values, by cluster
     for index, cluster in zip(paired, number, strict=True):
         counts = np.array([values_of_unit[index].count(value) for value in domain], dtype=float)
         tables[cluster] += (np.outer(counts, counts) - np.diag(counts)) / (counts.sum() - 1)
-    scale = np.arange(len(domain)) if level == "nominal" else np.array(domain, dtype=float)
-    apart = np.subtract.outer(scale, scale)
-    distances = (apart != 0).astype(float) if level == "nominal" else apart**2
+    if level == "nominal":
+        distances = 1 - np.eye(len(domain))
+    else:
+        scale = np.array(domain, dtype=float)
+        distances = np.subtract.outer(scale, scale) ** 2
 
     def alphas(drawn: Floats) -> Floats:
         totals = drawn.sum(axis=2)
@@ -201,11 +213,11 @@ def alpha_figure(
 
 
 def table_figure(tables: Floats, read: Callable[[Floats], Floats]) -> ClusterFigure | None:
-    """A figure of tables of counts, which add up over clusters; None if their sum has none.
+    """Return a figure of tables of counts, which are summed over clusters; None if it is undefined for the total.
 
     Args:
-        tables: of each cluster, (clusters, labels, labels).
-        read: tables -> figures, not finite if a table has none.
+        tables: one for each cluster, (clusters, labels, labels).
+        read: function from tables to figures, not finite if undefined.
     """
     import numpy as np
 
@@ -220,7 +232,7 @@ def table_figure(tables: Floats, read: Callable[[Floats], Floats]) -> ClusterFig
 
 
 def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats], Floats]:
-    """The same for any number of draws, so many at once that each may take `size` numbers."""
+    """Split the draws of a function into blocks, whose memory is bounded if each draw takes `size` numbers."""
 
     def over_all(draws: Floats) -> Floats:
         import numpy as np
@@ -234,25 +246,27 @@ def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats],
 def intervals(
     figures: Sequence[ClusterFigure], seed: int, resamples: int = RESAMPLES
 ) -> list[tuple[float, float] | None]:
-    """The 95% percentile interval of each figure: `(low, high)`, finite, low <= high; None for a single cluster.
+    """Return the 95% percentile interval of each figure, `(low, high)`, finite; None for a single cluster.
 
-    The same seed gives the same interval, whichever other figures are asked for.
+    The same seed gives the same interval, independent of the other figures.
     """
     import numpy as np
 
     resampled: list[list[Floats]] = [[] for _ in figures]
-    varying = [not figure.constant and figure.clusters > 1 for figure in figures]
-    for clusters in dict.fromkeys(figure.clusters for figure, varies in zip(figures, varying, strict=True) if varies):
-        group = [i for i, figure in enumerate(figures) if figure.clusters == clusters and varying[i]]
+    by_clusters: dict[int, list[int]] = {}
+    for index, figure in enumerate(figures):
+        if not figure.constant and figure.clusters > 1:
+            by_clusters.setdefault(figure.clusters, []).append(index)
+    for clusters, group in by_clusters.items():
         for draws in draw_clusters(clusters, seed, resamples):
-            for i in group:
-                resampled[i].append(figures[i].over(draws))
+            for index in group:
+                resampled[index].append(figures[index].over(draws))
     bounds: list[tuple[float, float] | None] = []
-    for figure, parts in zip(figures, resampled, strict=True):
+    for figure, blocks in zip(figures, resampled, strict=True):
         if figure.clusters == 1:
             bounds.append(None)
-        elif sum(map(len, parts)):
-            low, high = np.percentile(np.concatenate(parts), [2.5, 97.5])
+        elif sum(map(len, blocks)):
+            low, high = np.percentile(np.concatenate(blocks), [2.5, 97.5])
             bounds.append((float(low), float(high)))
         else:
             bounds.append((figure.value, figure.value))
@@ -260,10 +274,10 @@ def intervals(
 
 
 def draw_clusters(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
-    """Blocks of draws: how often each cluster is drawn, (some, clusters); every row sums to `clusters`.
+    """Yield blocks of draws, how often each cluster is drawn, (draws, clusters); every row sums to `clusters`.
 
-    The blocks together are what one call for all of them would give: how they are cut changes no number. Up to
-    `MULTINOMIAL_UP_TO` clusters a row is one multinomial draw; above, it counts as many uniform numbers.
+    The size of the blocks does not change the numbers. Up to `MULTINOMIAL_UP_TO` clusters a row is one multinomial
+    draw; above, it counts uniform random cluster numbers.
     """
     import numpy as np
 
@@ -284,14 +298,14 @@ def draw_clusters(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
 class Difference(ClusterFigure):
     """The mean of a second system minus that of a first, over the same clusters.
 
-    Each mean is sum(weight * value) / sum(weight) of its own system: if both weigh every sample alike, this is the mean
-    of the samples' differences; if not (the precision of two systems that predict differently), it is the difference of
-    two ratios over the same clusters.
+    Each mean is sum(weight * value) / sum(weight) of one system. If both systems weigh every sample alike, the
+    difference is the mean of the samples' differences; if not (the precision of two systems that predict differently),
+    it is the difference of two ratios over the same clusters.
 
     Attributes:
-        count_as_large: swaps, (ways, clusters), 1 where a cluster's two sides are swapped -> how many ways give a
-            difference as large as the observed one, in either direction. One that leaves a mean without weight counts
-            as large: it does not speak against chance.
+        count_as_large: function from permutations, (permutations, clusters), 1 where a cluster's two sides are swapped,
+            to the number of them with a difference as large as the observed one, in either direction. A permutation
+            that leaves a mean without weight counts as large, which is conservative.
     """
 
     count_as_large: Callable[[Floats], int] = lambda _: 0
@@ -300,11 +314,11 @@ class Difference(ClusterFigure):
 def difference_figure(
     first: Floats, first_weights: Floats, second: Floats, second_weights: Floats, clusters: Ints
 ) -> Difference | None:
-    """A difference to be resampled and tested; None if one of the two has no weight at all.
+    """Return a difference that can be resampled and tested; None if one of the two systems has no weight.
 
     Args:
-        first: weight * value of each sample, finite; as `second`, of the same samples in the same order.
-        first_weights: 0 where the sample adds nothing to the mean; as `second_weights`.
+        first, second: weight * value of each sample, finite; the same samples in the same order.
+        first_weights, second_weights: weight of each sample; 0: it does not count in the mean.
     """
     import numpy as np
 
@@ -336,10 +350,10 @@ def difference_figure(
 
 
 def permutation_tests(differences: Sequence[Difference], seed: int, permutations: int = PERMUTATIONS) -> list[float]:
-    """The two-sided p of each difference, above 0 and at most 1; 1 if the two systems are the same.
+    """Return the two-sided p of each difference, above 0 and at most 1; 1 if the two systems are the same.
 
-    Up to `EXACT_UP_TO` clusters p is the share of all ways to swap them; above, that of `permutations` drawn ones, the
-    observed one counted in. The same seed gives the same p, whichever other differences are asked for.
+    Up to `EXACT_UP_TO` clusters p is a share of all permutations; above, of `permutations` drawn ones and the observed
+    one. The same seed gives the same p, independent of the other differences.
     """
     large = [0] * len(differences)
     tried: dict[int, int] = {}
@@ -357,7 +371,7 @@ def permutation_tests(differences: Sequence[Difference], seed: int, permutations
 
 
 def _draw_swaps(clusters: int, seed: int, permutations: int) -> Iterator[Floats]:
-    """Blocks of ways to swap clusters: 1 where the two sides are swapped; (some, clusters)."""
+    """Yield blocks of permutations, (permutations, clusters), 1 where the two sides of a cluster are swapped."""
     import numpy as np
 
     if clusters <= EXACT_UP_TO:
@@ -370,7 +384,7 @@ def _draw_swaps(clusters: int, seed: int, permutations: int) -> Iterator[Floats]
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction of the p of several tests, in their order: none below its own p, none above 1.
+    """Correct the p of several tests by Holm's step-down procedure; return them in the given order, at most 1.
 
     The k-th smallest of m is multiplied by m - k + 1, and is at least as large as the corrected one before it. Source:
     S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).

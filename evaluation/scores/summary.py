@@ -1,6 +1,6 @@
-"""From scores to means: headline and breakdowns, each mean with its n, its failures and its interval.
+"""Aggregate scores into the headline metrics and breakdowns, each mean with its n, failures and interval.
 
-`facts.jsonl` keeps which samples belong together, so that a finished run can be compared without its data:
+`facts.jsonl` has the cluster and labels of each sample, so that a finished run can be compared without its data:
 
     {"id": "…", "cluster": "…", "labels": {"domain": ["clapnq"], "turn": ["later"]}, "headline": true}
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from turnmark.evaluation.scores.stats import Bools, ClusterFigure, Floats, Ints
 
 Ranked = tuple[bool, float] | list[tuple[bool, float]]
-"""Whether a sample is positive, and its score; a list if it brings in others, such as both halves of a pair."""
+"""Whether a sample is positive, and its score; a list for several pairs, such as both halves of a comparison."""
 
 _SCORED, _FAILED, _NOT_APPLICABLE = 0, 1, 2
 _STATUS = {"scored": _SCORED, "failed": _FAILED, "not_applicable": _NOT_APPLICABLE}
@@ -40,21 +40,22 @@ _CLUSTERS: Mapping[str, tuple[str, str]] = {
 
 
 def name_clusters(benchmark: str, count: int = 2) -> str:
-    """What samples of a benchmark are resampled as one, in words."""
-    return _CLUSTERS.get(benchmark, ("conversation", "conversations"))[count != 1]
+    """Return the word for the benchmark's clusters, singular for a count of 1."""
+    singular, plural = _CLUSTERS.get(benchmark, ("conversation", "conversations"))
+    return singular if count == 1 else plural
 
 
 def no_interval(benchmark: str) -> str:
-    """What a report says if all samples depend on each other."""
+    """Return the note of a report if all samples are in one cluster."""
     return f"one {name_clusters(benchmark, 1)}: no interval"
 
 
 class Facts(Record):
-    """What is known of a task, apart from how it was scored."""
+    """The cluster and the labels of a task."""
 
-    cluster: str = Field(description="what is resampled as one: its conversation, session, source context")
-    labels: Mapping[str, tuple[str, ...]] = Field(description="dimension -> values; counted under each of them")
-    headline: bool = Field(default=True, description="False: stays out of the headline means")
+    cluster: str = Field(description="unit of the bootstrap: conversation, session, source context")
+    labels: Mapping[str, tuple[str, ...]] = Field(description="dimension -> values; the task counts under each value")
+    headline: bool = Field(default=True, description="False: not counted in the headline means")
 
 
 class _FactsLine(Facts):
@@ -66,13 +67,13 @@ FACTS = "facts.jsonl"
 
 @contextmanager
 def write_facts(run: Path) -> Iterator[Callable[[str, Facts], object]]:
-    """Write the facts of one item after the other; the file appears, or is replaced, when all of them are written."""
+    """Give a function that writes the facts of an item; the file is replaced atomically at the end."""
     with open_atomic(run / FACTS) as file:
         yield lambda name, facts: file.write(json_line(_FactsLine(id=name, **dict(facts))))
 
 
 def read_facts(run: Path) -> dict[str, Facts] | None:
-    """Task id -> facts; None if there is no such file, or it cannot be read."""
+    """Return task id -> facts; None if the file is missing or cannot be read."""
     if not (run / FACTS).is_file():
         return None
     try:
@@ -83,27 +84,29 @@ def read_facts(run: Path) -> dict[str, Facts] | None:
 
 
 class SampleHashes:
-    """Which samples a run's figures are over: a hash of their ids, in the order of the data, for each part."""
+    """Hashes of the sample ids behind a run's figures, in the order of the data: one for all and for each part."""
 
     def __init__(self) -> None:
         self._digests: dict[str, hashlib._Hash] = {}
 
     def add(self, name: str, facts: Facts) -> None:
-        """Take in a sample of the headline; others are in no figure that runs share."""
+        """Add a sample of the headline; others are ignored, since runs do not share figures over them."""
         if not facts.headline:
             return
-        values = [(dimension, value) for dimension, values in facts.labels.items() for value in values]
-        for part in ("all", *(f"{dimension}={value}" for dimension, value in dict.fromkeys(values))):
+        parts = ["all"]
+        for dimension, values in facts.labels.items():
+            parts += [f"{dimension}={value}" for value in dict.fromkeys(values)]
+        for part in parts:
             self._digests.setdefault(part, hashlib.sha256()).update(f"{name}\0".encode())
 
     def hashes(self) -> dict[str, str]:
-        """`all`, `dimension=value` -> the first 16 digits."""
+        """Return `all` or `dimension=value` -> the first 16 digits of the hash."""
         return {part: digest.hexdigest()[:16] for part, digest in self._digests.items()}
 
 
 @dataclass
 class _Counts:
-    """A metric over some samples, before its interval is known."""
+    """A metric over some samples, without its interval."""
 
     figure: ClusterFigure | None
     n: int
@@ -113,17 +116,17 @@ class _Counts:
 
 
 class ScoreTally:
-    """Adds up samples, in the order of the data, into headline metrics and breakdowns; some 30 bytes a score.
+    """Aggregates samples, in the order of the data, into headline metrics and breakdowns; some 30 bytes a score.
 
-    The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts those lines. Intervals
-    resample the clusters that hold one (`turnmark.evaluation.scores.stats`), the repeats of a sample with it.
+    The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts these lines. Intervals
+    resample the clusters with scored lines (`turnmark.evaluation.scores.stats`), including the repeats of a sample.
 
-    A metric that is ranked has as its mean the area under the ROC curve over the samples it ranks, of which `n` is the
-    number. If one of the classes is missing there is no area: n is 0, and all of them are not applicable.
+    The mean of a ranked metric is the area under the ROC curve over its samples, whose number is `n`. If one of the two
+    classes is missing, n is 0 and all samples are not applicable.
 
     Args:
-        seed: of the bootstrap.
-        shown: metric -> how it is shown, of those that are not plain fractions.
+        seed: random seed of the bootstrap.
+        shown: metric -> display style, for metrics that are not plain fractions.
     """
 
     def __init__(self, seed: int, shown: Mapping[str, MetricStyle] | None = None) -> None:
@@ -131,22 +134,26 @@ class ScoreTally:
         self._shown = shown or {}
         self._names: dict[str, int] = {}
         self._clusters: dict[str, int] = {}
-        self._cluster, self._repeat = array("I"), array("I")  # of each sample
-        self._ends = array("Q")  # of each sample, among the lines
-        self._metric, self._status = array("I"), array("B")  # of each line, as are the next two
+        # For each sample: cluster, repeat, and the end of its lines.
+        self._cluster, self._repeat = array("I"), array("I")
+        self._ends = array("Q")
+        # For each line.
+        self._metric, self._status = array("I"), array("B")
         self._values, self._weights = array("d"), array("d")
+        # Samples in the headline, and in each part: dimension -> value -> samples.
         self._headline = array("I")
         self._parts: dict[str, dict[str, array[int]]] = {}
-        self._rankings: dict[str, list[tuple[int, bool, float]]] = {}  # of a sample: positive or not, its score
+        # Ranked metric -> (sample, positive or not, score).
+        self._rankings: dict[str, list[tuple[int, bool, float]]] = {}
 
     def add(
         self, scores: Sequence[Score], facts: Facts, rankings: Mapping[str, Ranked] | None = None, repeat: int = 0
     ) -> None:
-        """Take in everything of one sample (one id and repeat).
+        """Add all scores of one sample (one id and repeat).
 
         Args:
             rankings: AUROC metric -> whether the sample is positive, and its score: higher means more likely positive,
-                no NaN. What is ranked counts in the headline whatever `facts.headline` says.
+                no NaN. Rankings count in the headline even if `facts.headline` is False.
         """
         if not scores and not rankings:
             return
@@ -169,26 +176,22 @@ class ScoreTally:
                 self._parts.setdefault(dimension, {}).setdefault(label, array("I")).append(sample)
 
     def metrics(self) -> Metrics:
-        """The headline, over the samples that belong there.
-
-        Returns:
-            Metrics in the order in which they first occur, those that are ranked after the others.
-        """
+        """Return the metrics over the samples of the headline, in order of first use, ranked metrics last."""
         return self._summarise(self._headline, headline=True)
 
     def breakdowns(self) -> Breakdowns:
-        """Dimension -> value -> metrics; dimensions in the order of the labels, values sorted.
+        """Return dimension -> value -> metrics; dimensions in the order of the labels, values sorted.
 
-        A value is over its samples of the headline; one that no sample of the headline has (CONVERSATIONAL) over all.
+        A value is over its samples in the headline or, if it has none there (CONVERSATIONAL), over all of them.
         """
         headline = frozenset(self._headline)
-        return {
-            dimension: {
-                value: self._summarise(array("I", (n for n in part if n in headline)) or part)
-                for value, part in sorted(values.items())
-            }
-            for dimension, values in self._parts.items()
-        }
+        breakdowns: Breakdowns = {}
+        for dimension, values in self._parts.items():
+            breakdowns[dimension] = {}
+            for value, samples in sorted(values.items()):
+                in_headline = array("I", (sample for sample in samples if sample in headline))
+                breakdowns[dimension][value] = self._summarise(in_headline or samples)
+        return breakdowns
 
     def _summarise(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
@@ -199,14 +202,15 @@ class ScoreTally:
             return {}
         indices = np.array(samples, dtype=np.uint32)
         counts = {**dict(self._means(indices)), **dict(self._areas(None if headline else indices))}
-        figures = [(name, count.figure) for name, count in counts.items() if count.figure is not None]
-        bounds = intervals([figure for _, figure in figures], self._seed)
-        # Of one cluster the file has the figure itself, and reports say that there is no interval.
-        ci95 = {
-            name: bound or (figure.value, figure.value) for (name, figure), bound in zip(figures, bounds, strict=True)
-        }
-        return {
-            name: MetricSummary(
+        figures = {name: count.figure for name, count in counts.items() if count.figure is not None}
+        bounds = intervals(list(figures.values()), self._seed)
+        # With a single cluster both bounds are the figure itself, and reports say that there is no interval.
+        ci95: dict[str, tuple[float, float]] = {}
+        for (name, figure), bound in zip(figures.items(), bounds, strict=True):
+            ci95[name] = bound or (figure.value, figure.value)
+        metrics: Metrics = {}
+        for name, count in counts.items():
+            metrics[name] = MetricSummary(
                 mean=count.figure.value if count.figure else None,
                 ci95=ci95.get(name),
                 n=count.n,
@@ -215,18 +219,17 @@ class ScoreTally:
                 clusters=count.figure.clusters if count.figure else None,
                 repeats=count.repeats,
                 spread=_spread(count.repeats),
-                shown=self._how(name, headline),
+                shown=self._style(name, headline),
             )
-            for name, count in counts.items()
-        }
+        return metrics
 
-    def _how(self, name: str, headline: bool) -> MetricStyle:
-        """How a metric is shown; only the headline's figures have a rank."""
+    def _style(self, name: str, headline: bool) -> MetricStyle:
+        """Return the display style of a metric; only in the headline it has a rank."""
         shown = shown_as(name, self._shown)
         return shown if headline else shown.model_copy(update={"headline": None})
 
     def _means(self, samples: Ints) -> Iterator[tuple[str, _Counts]]:
-        """Every metric of these samples, as they first occur."""
+        """Yield every metric of these samples, in order of first use."""
         import numpy as np
 
         from turnmark.evaluation.scores.stats import mean_figure
@@ -254,10 +257,11 @@ class ScoreTally:
             yield names[code], _Counts(mean(rows), n, failed, not_applicable, self._by_repeat(mean, rows, repeats))
 
     def _areas(self, samples: Ints | None) -> Iterator[tuple[str, _Counts]]:
-        """Every ranked metric of these samples, as they first occur; None: of all."""
+        """Yield every ranked metric of these samples (None: of all), in order of first use."""
         import numpy as np
 
-        clusters, repeats = (np.frombuffer(side, dtype=np.uint32) for side in (self._cluster, self._repeat))
+        clusters = np.frombuffer(self._cluster, dtype=np.uint32)
+        repeats = np.frombuffer(self._repeat, dtype=np.uint32)
         areas: list[tuple[int, str, _Counts]] = []
         for name, ranking in self._rankings.items():
             ranked, positive, scores = map(np.array, zip(*ranking, strict=True))
@@ -269,15 +273,20 @@ class ScoreTally:
             figure, n = area(chosen), int(chosen.sum())
             by_repeat = self._by_repeat(area, chosen, repeats[ranked])
             counts = _Counts(figure, n, repeats=by_repeat) if figure else _Counts(None, 0, not_applicable=n)
-            areas.append((int(ranked[chosen][0]), name, counts))
-        yield from ((name, counts) for _, name, counts in sorted(areas, key=lambda area: area[0]))
+            first_sample = int(ranked[chosen][0])
+            areas.append((first_sample, name, counts))
+        areas.sort(key=lambda area: area[0])
+        for _, name, counts in areas:
+            yield name, counts
 
     def _by_repeat(
         self, compute: Callable[[Bools], ClusterFigure | None], rows: Bools, repeats: Ints
     ) -> tuple[float | None, ...]:
-        """The figure of each repeat alone; empty if tasks were answered once."""
+        """Return the figure of each repeat; empty if tasks were answered once."""
         count = max(self._repeat) + 1
-        figures = [compute(rows & (repeats == repeat)) for repeat in range(count)] if count > 1 else []
+        if count == 1:
+            return ()
+        figures = [compute(rows & (repeats == repeat)) for repeat in range(count)]
         return tuple(figure.value if figure else None for figure in figures)
 
 
@@ -288,6 +297,6 @@ def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> Cl
 
 
 def _spread(repeats: Sequence[float | None]) -> float | None:
-    """The standard deviation of the repeats that have a figure (n - 1); None with fewer than two."""
+    """Return the standard deviation (n - 1) of the repeats with a figure; None for fewer than two."""
     values = [value for value in repeats if value is not None]
     return statistics.stdev(values) if len(values) > 1 else None
