@@ -1,8 +1,7 @@
-"""Building an index: read, cut, embed in blocks, write, and only then name it.
+"""Build an index: read documents, cut passages, embed them in blocks, write the files, and last the manifest.
 
-Killed at any moment, the same command continues: the source is read again (seconds), and a content of which a model's
-work was kept is not given to it again. Over a changed source, that of unchanged passages comes from the current
-generation.
+After a kill the same command continues: it reads the source again (seconds), and skips passages whose embeddings are in
+the checkpoint. For a changed source, the embeddings of unchanged passages come from the current generation.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.vectors import FLAT_LIMIT
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
-# A block is embedded as one and kept as one: this is how much work a kill can cost.
+# Passages that are embedded and checkpointed together: at most this much work is lost by a kill.
 BLOCK = 256
 
 T = TypeVar("T")
@@ -55,9 +54,13 @@ Values = Mapping[str, Sequence[bytes]]
 
 @dataclass
 class BuildReport:
-    """What a build did. `problems` lists everything in the source that was skipped, and where.
+    """The result of a build.
 
-    `embedded` counts the contents that went through a model, `kept` those that need not.
+    Attributes:
+        embedded: passages that a model embedded.
+        kept: passages whose embeddings were reused.
+        removed: passages of the old index that are not in the new one.
+        problems: everything in the source that was skipped, with its place.
     """
 
     name: str
@@ -83,15 +86,15 @@ def build_index(
     internal: bool = False,
     engine: str = LOCAL,
 ) -> BuildReport:
-    """Build, continue or update the index called `name` from a folder or a file.
+    """Build, continue or update an index from a folder or a file.
 
     Args:
-        retriever: the spec that will search it; `bm25` leaves the vectors out, and BM25's options are settled here.
-            None: `retriever_to_build`.
+        retriever: spec of the retriever that will search the index; `bm25` needs no vectors, and BM25's options are
+            fixed in the index. None: `retriever_to_build`.
         include, exclude: globs on the path relative to the source.
-        internal: an index kept for a benchmark; it waits for another process that builds the same.
-        engine: where the models work: `local` in this process, else over a Ray cluster (`turnmark.retrieval.workers`).
-            All the rest, the writing above all, is done here, and the index is the same.
+        internal: an index for a benchmark's corpus; waits for another process that builds the same index.
+        engine: where the models run: `local` in this process, else on a Ray cluster (`turnmark.retrieval.workers`).
+            Files are always written by this process, and the index is the same.
     """
     settings = build_settings(retriever or retriever_to_build(), embedder)
     check_engine(engine)
@@ -99,7 +102,7 @@ def build_index(
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
     if settings.server:
-        chroma.open_client(settings.server).close()  # a server that is away is said before anything is embedded
+        chroma.open_client(settings.server).close()  # fail early if the server cannot be reached
     folder.mkdir(parents=True, exist_ok=True)
     with lock_index(folder, wait=internal):
         build = Build(
@@ -108,8 +111,8 @@ def build_index(
         try:
             return build.run()
         except RequestError:
-            # Nothing was made that the same command could continue, so leave no trace that says it could. What an
-            # earlier run made stays: an embedder that cannot be had today may be there tomorrow.
+            # Delete a folder that only this call made. Files of an earlier call stay, since the same command may
+            # continue them later, for example when the embedder is available again.
             if build.fresh:
                 shutil.rmtree(folder if build.old is None else build.files, ignore_errors=True)
             raise
@@ -136,7 +139,7 @@ class Build:
         self.fresh = not self.files.exists()
 
     def run(self) -> BuildReport:
-        """Build; what was made stays where it cannot be finished."""
+        """Build the index; after an error the unfinished files stay."""
         try:
             return self._run()
         except sqlite3.Error as error:
@@ -156,9 +159,8 @@ class Build:
             manifest = self._manifest(store, models, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
-                kept_fields = ("generation", "created", "version", "sure_from")
-                keep = {name: getattr(self.old, name) for name in kept_fields}
-                manifest = manifest.model_copy(update=keep)
+                update = {name: getattr(self.old, name) for name in ("generation", "created", "version", "sure_from")}
+                manifest = manifest.model_copy(update=update)
             else:
                 self._reuse(store, checkpoint, manifest, models.encoders)
                 self._encode(store, checkpoint, models)
@@ -173,21 +175,23 @@ class Build:
         return self.report
 
     def _delete(self, folder: Path) -> None:
-        """Delete a folder, and what servers hold for it; what cannot be deleted there is reported."""
-        self.report.problems += [Problem(file=self.folder.name, what=leftover) for leftover in delete_served(folder)]
+        """Delete a folder and its data on servers; report what cannot be deleted there."""
+        for leftover in delete_served(folder):
+            self.report.problems.append(Problem(file=self.folder.name, what=leftover))
         shutil.rmtree(folder, ignore_errors=True)
 
     def _tidy(self, models: Models) -> None:
-        """Keep the unfinished files of an earlier run only if the same models made them."""
-        mark = self.files / "models"
-        current_mark = f"format {FORMAT}\n{models.mark()}"
-        if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == current_mark):
+        """Delete the unfinished files of an earlier run unless the same models made them."""
+        mark_file = self.files / "models"
+        mark = f"format {FORMAT}\n{models.mark()}"
+        same_models = mark_file.is_file() and mark_file.read_text(encoding="utf-8") == mark
+        if self.files.exists() and not same_models:
             self._delete(self.files)
         self.files.mkdir(parents=True, exist_ok=True)
-        mark.write_text(current_mark, encoding="utf-8")
+        mark_file.write_text(mark, encoding="utf-8")
 
     def _read(self, store: PassageStore, window: Window) -> None:
-        """Documents to passages, in the order of the source."""
+        """Read the documents and store their passages, in the order of the source."""
         store.clear_passages()
         self.progress.start("reading", None)
         items = read_source(self.source, self.include, self.exclude)
@@ -195,8 +199,9 @@ class Build:
             documents = [item for item in block if isinstance(item, Document)]
             self.report.problems += [item for item in block if isinstance(item, Problem)]
             passages = [window.cut(document) for document in documents]
-            for doubled in store.add_passages(chain.from_iterable(passages)):
-                self.report.problems.append(Problem(file=doubled, what="passage id appears twice; the first was kept"))
+            for passage_id in store.add_passages(chain.from_iterable(passages)):
+                problem = Problem(file=passage_id, what="passage id appears twice; the first was kept")
+                self.report.problems.append(problem)
             self.report.documents += len(documents)
             self.progress.advance(len(block))
         self.report.passages = store.count()
@@ -228,8 +233,8 @@ class Build:
         )
 
     def _same(self, existing: Manifest, planned: Manifest) -> bool:
-        """True when building would give what is there already, and all of it is there."""
-        varying = {
+        """Whether the existing index is complete, and the same as the planned one."""
+        ignored = {
             "generation",
             "created",
             "version",
@@ -240,13 +245,13 @@ class Build:
             "internal",
             "sure_from",
         }
-        equal = existing.model_dump(exclude=varying) == planned.model_dump(exclude=varying)
+        equal = existing.model_dump(exclude=ignored) == planned.model_dump(exclude=ignored)
         return equal and has_all_components(Index(self.folder, existing))
 
     def _reuse(
         self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
     ) -> None:
-        """Take over what the models made of every content that is still there, and count what is gone."""
+        """Copy the embeddings of unchanged passages from the current generation, and count the removed passages."""
         if self.old is None or self.old.format != FORMAT:
             return
         try:
@@ -256,7 +261,7 @@ class Build:
                 present = store.holds(contents)
                 self.report.removed += sum(content not in present for content in contents)
             for encoder in encoders:
-                _take_over(store, checkpoint, current, planned, encoder)
+                _copy_embeddings(store, checkpoint, current, planned, encoder)
         except TurnmarkError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
@@ -268,8 +273,10 @@ class Build:
         with ExitStack() as stack:
             workers = None
             if self.engine != LOCAL and any(totals):
-                alone = self.settings.model_copy(update={"server": None})  # whose token is nothing to them
-                workers = stack.enter_context(Workers(self.engine, open_encoders, (alone,), mark=models.mark()))
+                without_server = self.settings.model_copy(update={"server": None})  # workers must not get its token
+                workers = stack.enter_context(
+                    Workers(self.engine, open_encoders, (without_server,), mark=models.mark())
+                )
             for number, (encoder, total) in enumerate(zip(encoders, totals, strict=True)):
                 self.progress.start("embedding", total)
                 blocks = _blocks(checkpoint.missing(store, encoder.keys), BLOCK)
@@ -278,7 +285,7 @@ class Build:
                     self.progress.advance(len(contents))
 
     def _write(self, files: BuildFiles) -> Manifest:
-        """Write all components anew; what an earlier run left of any component is deleted."""
+        """Write all components, after deleting those of an earlier run."""
         for folder in [path for path in self.files.iterdir() if path.is_dir()]:
             self._delete(folder)
         for component in components_of(files.manifest):
@@ -291,9 +298,9 @@ class Build:
         return manifest
 
     def _drop_others(self) -> None:
-        """Remove the generations that nobody can have open.
+        """Delete the generations that cannot be open in another process.
 
-        The one before the current stays until the next build: a chat that runs may still open parts of it.
+        The previous generation stays until the next build: a running chat may still open parts of it.
         """
         current = read_manifest(self.folder)
         in_use = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
@@ -307,19 +314,19 @@ class Build:
 def _encoded(
     blocks: Iterable[list[tuple[str, Passage]]], encoder: Encoder, number: int, workers: Workers[Values] | None
 ) -> Iterator[tuple[list[str], Values]]:
-    """What an encoder makes of each block: contents, and their bytes by part. Workers give them in any order."""
+    """Yield the content hashes of each block, and their encoded bytes by component; workers yield in any order."""
     tasks = (([content for content, _ in block], [passage.indexed_text for _, passage in block]) for block in blocks)
     if workers is None:
         return ((contents, encoder.encode(texts)) for contents, texts in tasks)
     return workers.spread((contents, (number, texts)) for contents, texts in tasks)
 
 
-def _take_over(
+def _copy_embeddings(
     store: PassageStore, checkpoint: Checkpoint, current: Index, planned: Manifest, encoder: Encoder
 ) -> None:
-    """Copy from a finished index what the same model made of contents that the checkpoint lacks.
+    """Copy from a finished index the embeddings by the same model that the checkpoint lacks.
 
-    Vectors are taken over from whichever store they are in: that may change with the number of passages.
+    Vectors are copied from any kind of store, since the kind may change with the number of passages.
     """
     old_components = {component.key: component for component in components_of(current.manifest)}
     new_components = {component.key: component for component in components_of(planned) if component.key in encoder.keys}
@@ -330,31 +337,34 @@ def _take_over(
         contents = [content for _, content, _ in page]
         lacking = store.holds(contents) - checkpoint.complete(contents, encoder.keys)
         lacking_rows: Page = [row for row in page if row[1] in lacking]
-        if lacking_rows:
-            stored = {key: old_components[key].stored(current, lacking_rows) for key in new_components}
-            complete = [
-                content for _, content, _ in lacking_rows if all(content in values for values in stored.values())
-            ]
-            checkpoint.add(complete, {key: [values[content] for content in complete] for key, values in stored.items()})
+        if not lacking_rows:
+            continue
+        stored = {key: old_components[key].stored(current, lacking_rows) for key in new_components}
+        complete: list[str] = []
+        for _, content, _ in lacking_rows:
+            if all(content in values for values in stored.values()):
+                complete.append(content)
+        checkpoint.add(complete, {key: [values[content] for content in complete] for key, values in stored.items()})
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, the last one shorter."""
+    """Yield the items in lists of `size`; the last one may be shorter."""
     iterator = iter(items)
     while block := list(islice(iterator, size)):
         yield block
 
 
 def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:
-    """The index over a benchmark's passage file, kept under the fingerprint of its content.
+    """Open the cached index of a benchmark's passage file, named after the hash of its content; build it if missing.
 
-    One that holds more than the retriever needs serves it too. Of several, the oldest, so that a run that goes on
-    finds the index that it began with.
+    An index with more components than the retriever needs is used, too. Of several, the oldest is used, so that a
+    resumed run finds the same index again.
     """
     settings = build_settings(retriever, embedder)
     content = file_sha256(corpus)
-    if serving := cached_indexes(content, settings):
-        return open_index(serving[0].name)
+    cached = cached_indexes(content, settings)
+    if cached:
+        return open_index(cached[0].name)
     suffix = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
     name = f"corpus-{content[:16]}-{suffix}"
     with shown_progress() as progress:
@@ -363,7 +373,7 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
 
 
 def cached_indexes(corpus: str, settings: BuildSettings) -> list[Manifest]:
-    """The kept indexes over a passage file that hold all that is wanted, made in the same way, the oldest first.
+    """Return the cached indexes of a passage file that have all components and settings needed, the oldest first.
 
     Args:
         corpus: SHA-256 of the passage file.
@@ -374,8 +384,13 @@ def cached_indexes(corpus: str, settings: BuildSettings) -> list[Manifest]:
             manifest.internal
             and manifest.name.startswith(f"corpus-{corpus[:16]}-")
             and (manifest.format, manifest.bm25, manifest.server) == (FORMAT, settings.bm25, settings.server)
-            and settings.models().items() <= {name: info.spec for name, info in manifest.models().items()}.items()
+            and all(_spec_of(manifest, name) == spec for name, spec in settings.models().items())
             and manifest.tokens >= settings.tokens
         )
 
     return sorted(filter(serves, list_indexes(internal=True)), key=lambda manifest: manifest.created)
+
+
+def _spec_of(manifest: Manifest, name: str) -> str | None:
+    model = manifest.models().get(name)
+    return model.spec if model else None

@@ -1,4 +1,4 @@
-"""What an index is and how it was made: the record that is written last, when everything else is there."""
+"""The manifest of an index, which is written last, and the settings and commands of a build."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = 3
 
 
 class ModelInfo(Record):
-    """Which model made a part of an index. `dimension`: of a vector; how many terms a sparse encoder has."""
+    """The model of an index component. `dimension`: of its vectors; for a sparse encoder, the number of terms."""
 
     spec: str
     fingerprint: str
@@ -26,7 +26,7 @@ class ModelInfo(Record):
 
 
 class Manifest(Record):
-    """What an index is and how it was made."""
+    """`manifest.json` of an index: its source, content, models and settings."""
 
     format: int = FORMAT
     name: str
@@ -41,25 +41,29 @@ class Manifest(Record):
     bm25: BM25Settings
     embedder: ModelInfo | None
     splade: ModelInfo | None = None
-    tokens: bool = Field(default=False, description="whether the embedder's token vectors are kept too")
-    exact: bool = Field(default=False, description="whether the vectors are in one file, all compared with a query")
-    server: Served | None = Field(default=None, description="which server holds a part of it, as it was asked for")
+    tokens: bool = Field(default=False, description="whether the index has the embedder's token vectors")
+    exact: bool = Field(default=False, description="whether search is exact: a query is compared with all vectors")
+    server: Served | None = Field(default=None, description="server with a part of the index; None: local files")
     sure_from: float | None = Field(
-        default=None, description="confidence from which an answer without a model is sure; None: not known"
+        default=None, description="minimum confidence of a sure answer without a model; None: not known"
     )
     skipped: int = 0
-    internal: bool = Field(default=False, description="kept for a benchmark's corpus; not offered to a person")
+    internal: bool = Field(default=False, description="whether the index is of a benchmark's corpus, hidden from lists")
     created: str
     version: str
 
     def models(self) -> dict[str, ModelInfo]:
-        """The models that made it, by their field."""
+        """Return field -> model, for the models of the index."""
         named = {"embedder": self.embedder, "splade": self.splade}
         return {name: info for name, info in named.items() if info}
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a finished index, or None."""
+    """Read the manifest of a finished index; None without one.
+
+    Raises:
+        TurnmarkError: it cannot be read.
+    """
     path = folder / "manifest.json"
     if not path.is_file():
         return None
@@ -73,16 +77,16 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 class BuildSettings(Record):
-    """What a retriever spec settles when an index is built for it. No embedder: no vectors; no encoder: no SPLADE."""
+    """The settings of an index that follow from a retriever spec. Empty `embedder`, `splade`: not in the index."""
 
     bm25: BM25Settings
     embedder: str = ""
     splade: str = ""
-    tokens: bool = Field(default=False, description="the embedder's token vectors too, for late interaction")
+    tokens: bool = Field(default=False, description="whether to store token vectors, for late interaction")
     server: Served | None = None
 
     def models(self) -> dict[str, str]:
-        """Field of the manifest -> spec of the model."""
+        """Return field of the manifest -> spec of the model."""
         named = {"embedder": self.embedder, "splade": self.splade}
         return {name: spec for name, spec in named.items() if spec}
 
@@ -92,48 +96,59 @@ _WITHOUT_EMBEDDER = ("bm25", "splade", "llama-index")
 
 
 def build_command(manifest: Manifest, retriever: str) -> str:
-    """The command that builds the index of a manifest for `retriever`, with the same source, globs and embedder.
+    """Return the command that builds the index of a manifest for `retriever`, with the same source, globs and embedder.
 
-    BM25's options are added to the spec where it can have them and does not name them.
+    BM25's options are added to the spec if it accepts them and does not set them.
     """
     spec = parse_spec(retriever)
     default = BM25Settings().model_dump()
     if spec.name in _TAKE_BM25:
-        bm25 = {key: str(value) for key, value in manifest.bm25.model_dump().items() if value != default[key]}
-        spec = replace(spec, options=bm25 | dict(spec.options))
+        options: dict[str, str] = {}
+        for key, value in manifest.bm25.model_dump().items():
+            if value != default[key]:
+                options[key] = str(value)
+        spec = replace(spec, options=options | dict(spec.options))
     words = [manifest.source, "--name", manifest.name, "--retriever", str(spec)]
     names_model = spec.name in _WITHOUT_EMBEDDER or (spec.name == "dense" and spec.argument)
     if manifest.embedder and manifest.embedder.spec != "minilm" and not names_model:
         words += ["--embedder", manifest.embedder.spec]
-    for flag, globs in (("--include", manifest.include), ("--exclude", manifest.exclude)):
-        words += [word for glob in globs for word in (flag, glob)]
+    for glob in manifest.include:
+        words += ["--include", glob]
+    for glob in manifest.exclude:
+        words += ["--exclude", glob]
     return f"turnmark index build {shlex.join(words)}"
 
 
 def rebuild_command(manifest: Manifest) -> str:
-    """The two commands that rebuild a damaged index from its source, as it was."""
+    """Return the two commands that rebuild a damaged index from its source, with the same settings."""
     return f"turnmark index remove {manifest.name}, then {build_command(manifest, as_built(manifest))}"
 
 
 def as_built(manifest: Manifest) -> str:
-    """The spec of a retriever that needs exactly the parts of the index."""
+    """Return the spec of a retriever that needs exactly the components of the index."""
     if not manifest.embedder:
         return manifest.splade.spec if manifest.splade else "bm25"
     options = splade_option(manifest)
-    if server := manifest.server:
-        late = {"rerank": "late"} if manifest.tokens else {}
-        return str(Spec(f"chroma+{server.url.partition(':')[0]}", url=server.url, options=options | late))
-    return str(Spec("conversational" if manifest.tokens else "hybrid", options=options))
+    server = manifest.server
+    if server is None:
+        return str(Spec("conversational" if manifest.tokens else "hybrid", options=options))
+    if manifest.tokens:
+        options["rerank"] = "late"
+    scheme = server.url.partition(":")[0]
+    return str(Spec(f"chroma+{scheme}", url=server.url, options=options))
 
 
 def splade_option(manifest: Manifest) -> dict[str, str]:
-    """The option by which `hybrid` and `conversational` name the sparse encoder of an index that also has vectors."""
-    return {"splade": manifest.splade.spec.removeprefix("splade:")} if manifest.embedder and manifest.splade else {}
+    """Return the option that names the sparse encoder of an index with vectors, for `hybrid` and `conversational`."""
+    if not manifest.embedder or not manifest.splade:
+        return {}
+    return {"splade": manifest.splade.spec.removeprefix("splade:")}
 
 
 def without_late(retriever: str) -> str:
-    """A retriever's spec without late interaction."""
+    """Return a retriever's spec without late interaction."""
     spec = parse_spec(retriever)
     options = {key: value for key, value in spec.options.items() if not key.startswith("rerank")}
-    rerank = {"rerank": "none"} if spec.name == "conversational" else {}
-    return str(replace(spec, options=options | rerank))
+    if spec.name == "conversational":
+        options["rerank"] = "none"
+    return str(replace(spec, options=options))

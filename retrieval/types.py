@@ -1,4 +1,4 @@
-"""What a retriever is asked, what it answers, and the protocol between the two."""
+"""Queries, hits and the protocol of retrievers."""
 
 from __future__ import annotations
 
@@ -12,95 +12,97 @@ from turnmark.corpora.types import CONTINUED, Message, Passage
 
 
 class Query(Record):
-    """One thing to search for.
+    """A search query.
 
-    `text` is the raw message and is always searched. `variants` (rewrites of it) are searched too, and the lists
-    of all texts are fused, as the retriever weighs them. Retrievers that know conversations use `history`.
+    `text` is the raw message and is always searched. Its rewrites in `variants` are searched, too, and the retriever
+    fuses the rankings of all texts. Conversational retrievers use `history`.
     """
 
     text: str
     history: tuple[Message, ...] = ()
     standalone: bool = Field(
         default=False,
-        description="the text can be understood alone: history and variants count only if it finds little by itself",
+        description="True: the text needs no context; history and variants are used only if it finds little by itself",
     )
     variants: tuple[str, ...] = ()
     where: Mapping[str, str] = Field(default_factory=dict, description="metadata key -> glob the value must match")
 
     def texts(self) -> tuple[str, ...]:
-        """What is searched, each text once: the message first, then its variants."""
+        """Return the texts to search, without duplicates: the message, then its variants."""
         return tuple(dict.fromkeys((self.text, *self.variants)))
 
 
 class Found(Record):
-    """Where one list had a passage: 1-based rank, and the list's own score."""
+    """Rank (1-based) and score of a passage in one ranking."""
 
     rank: int
     score: float
 
 
 class Hit(Record):
-    """A passage that was found, best first in its list."""
+    """A retrieved passage."""
 
     passage: Passage
-    score: float = Field(description="the order is by this; comparable within one list only")
-    found: Mapping[str, Found] = Field(default_factory=dict, description="list name -> rank and score in that list")
+    score: float = Field(description="score by which hits are sorted; comparable only within one list of hits")
+    found: Mapping[str, Found] = Field(default_factory=dict, description="name of a ranking -> rank and score in it")
 
     @property
     def similarity(self) -> float | None:
-        """Cosine between query and passage where a dense list found it, in -1..1; None otherwise."""
+        """Cosine between query and passage, in -1..1; None if no dense ranking has the passage."""
         cosines = [found.score for name, found in self.found.items() if name.startswith("dense")]
         return max(cosines) if cosines else None
 
 
 class Retriever(Protocol):
-    """Finds passages. Always a batch: one list of hits a query, in the order of the queries."""
+    """Searches passages for a batch of queries."""
 
     name: str
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """The `k` best hits of each query, best first; fewer if there are no more."""
+        """Return for each query a list of at most `k` hits, best first."""
         ...
 
 
-# What a retriever may do besides; not all of them can. `RetrieverWrapper` forwards all of it.
+# Optional methods of a retriever, called through these functions. `RetrieverWrapper` forwards all of them.
 
 
 def note_answer(retriever: Retriever, answer: str) -> None:
-    """Tell a retriever of an answer that was given, if it has `note_answer`: it may prepare for the next question."""
-    if (note := getattr(retriever, "note_answer", None)) is not None:
+    """Pass an answer to the retriever's `note_answer`, if it has one, so that it can prepare for the next question."""
+    note = getattr(retriever, "note_answer", None)
+    if note is not None:
         note(answer)
 
 
 def nearest_of(retriever: Retriever, texts: Sequence[str]) -> Sequence[float]:
-    """The cosine of each text with the passage nearest to it; none if the retriever has no `nearest`, or no vectors."""
+    """Return the cosine of each text with its nearest passage; empty without `nearest` or without vectors."""
     nearest: Callable[[Sequence[str]], Sequence[float]] | None = getattr(retriever, "nearest", None)
     return nearest(texts) if nearest else ()
 
 
 def titles_of(retriever: Retriever | None) -> list[str]:
-    """The titles of the documents that a retriever searches, most telling first; none if it has no `titles`."""
+    """Return the titles of the documents, most informative first; empty if the retriever has no `titles`."""
     titles: Callable[[], list[str]] | None = getattr(retriever, "titles", None)
     return titles() if titles else []
 
 
 def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
-    """All passages of the same document; none if the retriever has no `neighbours`."""
+    """Return all passages of the same document; empty if the retriever has no `neighbours`."""
     neighbours: Callable[[Passage], list[Passage]] | None = getattr(retriever, "neighbours", None)
     return neighbours(passage) if neighbours else []
 
 
 def sure_from(retriever: Retriever | None) -> float | None:
-    """The confidence from which an answer without a model is sure; None: the retriever does not say."""
+    """Return the minimum confidence of a sure answer without a model; None if the retriever has no `sure_from`."""
     level: Callable[[], float | None] | None = getattr(retriever, "sure_from", None)
     return level() if level else None
 
 
 class RetrieverWrapper:
-    """A retriever around another one, which can whatever that can; a subclass changes what it is for."""
+    """A retriever that forwards all methods to another one; subclasses override some of them."""
 
     def __init__(self, inner: Retriever, name: str = "") -> None:
-        self.inner, self.name = inner, name or inner.name
+        self.inner = inner
+        self.name = name or inner.name
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `Retriever.search`."""
@@ -128,19 +130,21 @@ class RetrieverWrapper:
 
 
 def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:
-    """The passages that make up the full section of a passage, in reading order: itself, if the section was not cut."""
-    ordered = sorted((each for each in neighbours if each.document == passage.document), key=lambda each: each.start)
-    position = next((i for i, each in enumerate(ordered) if each.id == passage.id), None)
-    if position is None:
+    """Return the passages of a passage's section, in reading order; only itself if the section was not cut."""
+    ordered = [neighbour for neighbour in neighbours if neighbour.document == passage.document]
+    ordered.sort(key=lambda neighbour: neighbour.start)
+    ids = [neighbour.id for neighbour in ordered]
+    if passage.id not in ids:
         return [passage]
-    first, last = position, position + 1
+    first = ids.index(passage.id)
+    end = first + 1
     while first and continues(ordered[first], ordered[first - 1]):
         first -= 1
-    while last < len(ordered) and continues(ordered[last], ordered[last - 1]):
-        last += 1
-    return ordered[first:last]
+    while end < len(ordered) and continues(ordered[end], ordered[end - 1]):
+        end += 1
+    return ordered[first:end]
 
 
 def continues(passage: Passage, before: Passage) -> bool:
-    """Whether a passage goes on with the section of the passage before it."""
+    """Whether a passage continues the section of the passage before it."""
     return passage.section.endswith(CONTINUED) and passage.heading == before.heading

@@ -1,10 +1,9 @@
-"""Prompts as text files: found, checked and filled in, with fences that keep material apart from instructions.
+"""Load, check and fill in prompts from text files, with fences that separate material from instructions.
 
-A package keeps its prompts in a folder (`PromptFolder`); a file of the user's own folder (`--prompts`) replaces one of
-them. A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin a message; a file without such
-a line is one user message. A file of the user's own uses as many of the available placeholders as it needs, and is bare
-unless it names the marks: material is fenced if it has the placeholder `tag`, and quoted if it says what lines that
-begin with "> " are.
+A package has its prompts in a folder (`PromptFolder`); a file in the user's folder (`--prompts`) replaces one of them.
+A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin a message; a file without such a
+line is one user message. A user's file may use any of the available placeholders. It is bare unless it explains the
+marks: material is fenced if the file has the placeholder `tag`, and quoted if it mentions lines that begin with "> ".
 """
 
 from __future__ import annotations
@@ -40,11 +39,12 @@ Messages = tuple[PromptMessage, ...]
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt as its file has it.
+    """A prompt, read from its file.
 
     Attributes:
-        sha256: of the file's text, comments included; manifests hold it.
-        own: it is a file of the user's.
+        sections: role and template of each message.
+        sha256: hash of the file's text, including comments, for manifests.
+        own: whether it is a file of the user.
     """
 
     name: str
@@ -55,24 +55,30 @@ class Prompt:
 
     @property
     def bare(self) -> bool:
-        """Whether it shows material without fences."""
+        """Whether the prompt shows material without fences."""
         return self.own and TAG not in self.placeholders
 
     def render(self, **values: str | bool) -> Messages:
-        """The messages, with the values put in. A value is never read as a template, ours or a model's.
+        """Return the messages with the values filled in. Values are text: neither Jinja nor a chat template reads them.
 
-        A prompt of the user's own need not use all values.
+        A user's prompt may leave values unused.
         """
         if self.own:
             values = {name: value for name, value in values.items() if name in self.placeholders}
         if self.placeholders != values.keys():
             raise TurnmarkError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
-        safe = {name: break_control_marks(value) if isinstance(value, str) else value for name, value in values.items()}
+        safe: dict[str, str | bool] = {}
+        for name, value in values.items():
+            safe[name] = break_control_marks(value) if isinstance(value, str) else value
+        messages: list[PromptMessage] = []
         try:
-            rendered = [(role, _template(text).render(**safe).strip()) for role, text in self.sections]
-        except Exception as error:  # a user's template may do anything that raises
+            for role, text in self.sections:
+                content = _template(text).render(**safe).strip()
+                if content:
+                    messages.append(PromptMessage(role=role, content=content))
+        except Exception as error:  # a user's template may raise anything
             raise TurnmarkError(f"prompt {self.name!r}: {error}") from error
-        return tuple(PromptMessage(role=role, content=text) for role, text in rendered if text)
+        return tuple(messages)
 
     def fill(
         self,
@@ -82,37 +88,39 @@ class Prompt:
         plain: Mapping[str, str] | None = None,
         question: str | None = None,
     ) -> Messages:
-        """The messages, with all material fenced, or bare if the prompt is.
+        """Return the messages with all material fenced, or unfenced if the prompt is bare.
 
         Bare material has the form of MTRAG's official scripts (judge_utils.py): passages one after the other, turns as
         lines that begin with `user: ` and `agent: `.
 
         Args:
-            texts: placeholder -> text from outside or from a model; None: there is no such text.
+            texts: placeholder -> text from outside or from a model; None: empty.
             passages, history: shown if the prompt has these placeholders.
-            plain: placeholder -> words of ours.
-            question: ends the placeholder `conversation`, which begins with the history.
+            plain: placeholder -> trusted text.
+            question: last message of the placeholder `conversation`, after the history.
         """
-        asked = () if question is None else (question,)
+        conversation = [*history]
+        if question is not None:
+            conversation.append(Message(role="user", content=question))
         contents = [text for text in texts.values() if text is not None]
-        tag = fence_tag(*contents, *passages, *(turn.content for turn in history), *asked)
+        tag = fence_tag(*contents, *passages, *(turn.content for turn in conversation))
         values = {name: "" if text is None else self.frame(text, name, tag) for name, text in texts.items()}
-        conversation = (*history, *(Message(role="user", content=text) for text in asked))
-        shown: dict[str, Callable[[], str]] = {
-            TAG: lambda: tag,
-            "passages": lambda: self._passages(passages, tag),
-            "history": lambda: self._turns(history, tag),
-            "conversation": lambda: self._turns(conversation, tag),
-        }
-        values |= {name: show() for name, show in shown.items() if name in self.placeholders}
+        if TAG in self.placeholders:
+            values[TAG] = tag
+        if "passages" in self.placeholders:
+            values["passages"] = self._passages(passages, tag)
+        if "history" in self.placeholders:
+            values["history"] = self._turns(history, tag)
+        if "conversation" in self.placeholders:
+            values["conversation"] = self._turns(conversation, tag)
         return self.render(**values, **(plain or {}))
 
     def frame(self, text: str, kind: str, tag: str) -> str:
-        """Material for this prompt: fenced, or bare if the prompt is."""
+        """Fence a text, unless the prompt is bare."""
         return text if self.bare else fence(text, _KINDS.get(kind, kind), tag)
 
     def quote(self, text: str) -> str:
-        """Material for this prompt on quoted lines, or as it is if the user's own prompt says nothing of such lines."""
+        """Quote the lines of a text with "> ", unless a user's prompt does not mention such lines."""
         quotes = not self.own or any(_QUOTING in section for _, section in self.sections)
         return quote_lines(text) if quotes else text
 
@@ -129,22 +137,22 @@ class Prompt:
 
 
 _KINDS = {"answer": "reply"}
-"""Placeholder -> the word in its marks, if that is another."""
+"""Placeholder -> word in its marks, if they differ."""
 
 
 def turn_lines(messages: Sequence[Message]) -> str:
-    """Turns as MTRAG's official scripts write them, each after its speaker."""
+    """Format turns as MTRAG's official scripts do, one on each line, after the speaker."""
     return "\n".join(f"{_SPEAKERS.get(message.role, message.role)}: {message.content}" for message in messages)
 
 
 @dataclass(frozen=True)
 class PromptFolder:
-    """The prompts of a package, each a file `NAME.txt`, which a file of the user's may replace.
+    """The prompts of a package, files `NAME.txt`, which a user's file may replace.
 
     Attributes:
-        users: whose they are, in messages.
-        further: name -> placeholders that a user's file may use beyond those of the built-in one.
-        fixed: names that no file replaces.
+        users: who uses the prompts, in messages: `the assistant`.
+        further: function from a name to placeholders that a user's file may use in addition to the built-in ones.
+        fixed: names of prompts that cannot be replaced.
     """
 
     path: Path
@@ -159,17 +167,21 @@ class PromptFolder:
 
     @property
     def replaceable(self) -> tuple[str, ...]:
-        """The names of the prompts that a user's file replaces."""
+        """The names of the prompts that a user's file may replace."""
         return tuple(name for name in self.names if name not in self.fixed)
 
     def replaced(self, names: Iterable[str], directory: Path | None) -> tuple[str, ...]:
-        """Those of the prompts that `directory` has a file for."""
+        """Return the names of the prompts that a file in `directory` replaces."""
         if directory is None:
             return ()
         return tuple(name for name in names if name in self.replaceable and (directory / f"{name}.txt").is_file())
 
     def load(self, name: str, directory: Path | None = None) -> Prompt:
-        """The prompt `name`, from `directory` if that has a file `NAME.txt`, else the built-in one."""
+        """Load a prompt: `NAME.txt` in `directory` if it exists, else the built-in one.
+
+        Raises:
+            RequestError: there is no such prompt, or the user's file is wrong.
+        """
         if name not in self.names:
             raise RequestError(f"no prompt of {self.users} is called {name!r}; there are: {', '.join(self.names)}")
         built_in = read_prompt(name, self.path / f"{name}.txt")
@@ -179,7 +191,8 @@ class PromptFolder:
         prompt = read_prompt(name, file, own=True)
         available = built_in.placeholders | self.further(name)
         problems = []
-        if unknown := sorted(prompt.placeholders - available):
+        unknown = sorted(prompt.placeholders - available)
+        if unknown:
             problems.append(f"unknown placeholders: {', '.join(unknown)}")
         if available - {TAG} and not prompt.placeholders - {TAG}:
             problems.append("it uses no placeholder, so it would show nothing of what it is about")
@@ -188,12 +201,12 @@ class PromptFolder:
         return prompt
 
     def hashes(self, names: Iterable[str], directory: Path | None = None) -> dict[str, str]:
-        """Name -> SHA-256 of the prompts, those of `directory` instead of the built-in ones."""
+        """Return name -> SHA-256 of the prompts, with those that `directory` replaces."""
         return {name: self.load(name, directory).sha256 for name in names}
 
 
 def check_prompts(directory: Path | None, *folders: PromptFolder) -> None:
-    """Look at every file of a user's folder; all mistakes in it are one error."""
+    """Check every file of a user's folder, and raise all mistakes as one error."""
     if directory is None:
         return
     errors = ErrorCollector()
@@ -215,7 +228,7 @@ ASSISTANT = PromptFolder(HERE, "the assistant", fixed=frozenset(("json", "repair
 
 
 def load_prompt(name: str, directory: Path | None = None) -> Prompt:
-    """A prompt of the assistant; see `PromptFolder.load`."""
+    """Load a prompt of the assistant; see `PromptFolder.load`."""
     return ASSISTANT.load(name, directory)
 
 
@@ -231,9 +244,9 @@ def _engine() -> Environment:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class TextOnly(ImmutableSandboxedEnvironment):
-        """Sandboxed: a prompt file of somebody else's is text to fill in, not code to run.
+        """A sandbox for prompt files from elsewhere, which must not run code.
 
-        Without products and powers: a template that says 9**9**9 would be computed while it is compiled.
+        Multiplication and powers are forbidden: 9**9**9 in a template would be computed when it is compiled.
         """
 
         intercepted_binops = frozenset(("*", "**"))
@@ -248,12 +261,16 @@ def _engine() -> Environment:
 
 @lru_cache(maxsize=64)
 def _template(text: str) -> Template:
-    """Compiled once: that takes longer than the rest of a turn."""
+    """Compile a template; cached, since compiling takes longer than the rest of a turn."""
     return _engine().from_string(text)
 
 
 def read_prompt(name: str, path: Path, own: bool = False) -> Prompt:
-    """The prompt in a file."""
+    """Read a prompt from a file.
+
+    Raises:
+        RequestError: the file cannot be read, or is no valid template.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -269,7 +286,9 @@ def _parsed(name: str, path: Path, text: str, own: bool) -> Prompt:
     first, *bodies = _SECTION.split(body)
     if bodies and first.strip():
         raise RequestError(f"prompt {path}: there is text above its first '=== … ===' line")
-    sections: tuple[Section, ...] = tuple(zip(bodies[::2], bodies[1::2], strict=True)) if bodies else (("user", body),)  # type: ignore[arg-type]
+    sections: tuple[Section, ...] = (("user", body),)
+    if bodies:
+        sections = tuple(zip(bodies[::2], bodies[1::2], strict=True))  # type: ignore[arg-type]
     used: set[str] = set()
     for _, section in sections:
         try:
@@ -285,27 +304,33 @@ def _parsed(name: str, path: Path, text: str, own: bool) -> Prompt:
 
 
 def _difference(expected: Iterable[str], placeholders: Iterable[str]) -> str:
-    missing, unknown = sorted(set(expected) - set(placeholders)), sorted(set(placeholders) - set(expected))
-    parts = [f"missing: {', '.join(missing)}"] if missing else []
-    return "; ".join(parts + ([f"unknown: {', '.join(unknown)}"] if unknown else []))
+    missing = sorted(set(expected) - set(placeholders))
+    unknown = sorted(set(placeholders) - set(expected))
+    mistakes = []
+    if missing:
+        mistakes.append(f"missing: {', '.join(missing)}")
+    if unknown:
+        mistakes.append(f"unknown: {', '.join(unknown)}")
+    return "; ".join(mistakes)
 
 
 # --- fences ----------------------------------------------------------------------------------------------------------
 
 
 def fence_tag(*contents: str) -> str:
-    """A tag that none of the contents holds, made from all of them: equal prompts have equal tags, which caches need.
+    """Return a tag that occurs in none of the contents. It is a hash of them, so that equal prompts have equal tags,
+    as caches need.
 
-    Who writes one document cannot know the tag, since it depends on the question and on all the others. A content that
-    holds it in letters that look alike, or with characters without width inside, holds it too.
+    The author of a document cannot know the tag, since it depends on the question and on all other documents. The tag
+    does not occur in look-alike letters either, or with zero-width characters inside.
     """
     tag = ""
     forms = [content.lower() for content in contents] + [_folded(content) for content in contents]
     while not tag or any(tag in content for content in forms):
         digest = hashlib.sha256(tag.encode())
         for content in contents:
-            part = content.encode("utf-8", "surrogatepass")
-            digest.update(len(part).to_bytes(8, "big") + part)
+            encoded = content.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "big") + encoded)
         tag = digest.hexdigest()[:12]
     return tag
 
@@ -318,28 +343,28 @@ _WIDTHLESS = re.compile("[\0\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\u
 
 
 def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
-    """`text` between a pair of marks that it cannot close.
+    """Enclose `text` in a pair of marks that it cannot close.
 
     Args:
-        kind: what the text is, in the marks: `passage`, `user`, `assistant`.
-        tag: the tag of the full prompt, from `fence_tag` over all that is fenced in it; None: one for this text alone.
+        kind: kind of the text, in the marks: `passage`, `user`, `assistant`.
+        tag: tag of the prompt, from `fence_tag` over all fenced texts; None: a tag for this text.
     """
     tag = tag or fence_tag(text)
     return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"
 
 
 def quote_lines(text: str) -> str:
-    """`text` with `> ` before every line of it: no line of it can pass for one of ours, whatever it holds.
+    """Put `> ` before every line of `text`, so that none of its lines can pass for an instruction.
 
-    Unlike `fence` it needs no tag, so that prompts that begin alike stay alike: what comes first is read once by
-    whoever caches prefixes. A prompt shows its material in one of the two ways, and says which.
+    Unlike `fence` it needs no tag, so that prompts share their beginnings, as prefix caches need. A prompt uses one of
+    the two, and explains it.
     """
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines()) or ">"
 
 
-# What templates of chat models write around turns. A server reads it as control anywhere in a message: where
-# one turn ends, who speaks. By family: <|im_start|> (ChatML, Llama 3, Phi, GPT-OSS and most since; DeepSeek with wide
-# bars), <|turn> and <turn|>, <start_of_turn> (Gemma), [INST] (Mistral), <<SYS>> (Llama 2), <s>, [CLS], ]~b] (MiniMax).
+# Control marks of chat templates, which a server interprets anywhere in a message: the end of a turn, the speaker.
+# By family: <|im_start|> (ChatML, Llama 3, Phi, GPT-OSS and most since; DeepSeek with wide bars), <|turn> and <turn|>,
+# <start_of_turn> (Gemma), [INST] (Mistral), <<SYS>> (Llama 2), <s>, [CLS], ]~b] (MiniMax).
 _NAME = r"[\w▁.:/!\u200b-\u200d\u2060\ufeff-]{1,80}"
 _ANGLES = (
     r"s|bos|eos|pad|unk|mask|sop|eop|cls|sep|think|thinking|tools?|tool_calls?|tool_responses?|start_of_turn|end_of_turn|"
@@ -357,9 +382,9 @@ _CONTROL = re.compile(
 
 
 def break_control_marks(text: str) -> str:
-    """`text` with no control mark of a chat template in it: each gets a space behind its first character.
+    """Break the control marks of chat templates in `text`, with a space after their first character.
 
-    The words stay readable, also to a model that is asked about them. NUL becomes U+FFFD, since some servers read a
-    text only up to it, and the rest of the prompt would be lost.
+    The words stay readable, also for a model that is asked about them. NUL becomes U+FFFD, since some servers ignore
+    the text after it.
     """
     return _CONTROL.sub(lambda mark: f"{mark.group()} ", text.replace("\0", "\ufffd"))
