@@ -49,20 +49,21 @@ GENERATORS = Registry(
 
 
 def open_generator(spec: str) -> Generator | None:
-    """The generator that a spec names; None for `extractive`, which needs no language model.
+    """Open the generator of a spec; None for `extractive`, which needs no language model.
 
-    Nothing is sent, started or loaded that is heavy before the first call. The option `cache=1` puts the response cache
-    in front of it (`turnmark.assistant.generators.cache`).
+    Models are loaded, and servers started, only by the first call. The option `cache=1` adds the response cache
+    (`turnmark.assistant.generators.cache`).
     """
     parsed = GENERATORS.check(spec)
-    # Not of a script, each of whose lines is said once. A wrong value stays, and is reported with all other mistakes.
+    # `replay` has no cache, since each line of its script is used once. A wrong value stays in the spec, so that the
+    # factory reports it with all other mistakes.
     cache_option = parsed.options.get("cache") if parsed.name not in ("extractive", "replay") else None
     if cache_option in ("0", "1"):
         parsed = replace(parsed, options={key: value for key, value in parsed.options.items() if key != "cache"})
     opened = GENERATORS.factory(parsed)(parsed)
     if opened is None:
         return None
-    # dir() looks without touching: reading `context_tokens` may ask an endpoint.
+    # dir() does not evaluate properties; reading `context_tokens` may ask an endpoint.
     lacking = sorted({"name", "context_tokens", "reply_tokens", "complete"} - set(dir(opened)))
     if lacking:
         raise RequestError(f"generator {spec!r} gave a {type(opened).__name__}, which lacks: {', '.join(lacking)}")

@@ -1,4 +1,4 @@
-"""What a language model is asked and what it answers: the protocols of all generators, and their one kind of error."""
+"""The protocols of generators (language models): messages, completions, tools, options and errors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ErrorKind = Literal["timeout", "rate_limited", "unavailable", "refused", "bad_re
 
 MAX_TOKENS = 1024
 DEADLINE, OWN_DEADLINE = 120.0, 300.0
-"""Seconds without a token, the first one included; the second for an address of this machine, and in process."""
+"""Maximum seconds between two tokens, and before the first; `OWN_DEADLINE` for models on this machine."""
 RETRIES = 4
 CONTEXT_TOKENS = 8192
 OnText = Callable[[str], None]
 
 ON_RATE_LIMIT: ContextVar[Callable[[], None] | None] = ContextVar("ON_RATE_LIMIT", default=None)
-"""Called for every 429 that a call of this thread meets: whoever sends many calls can send fewer."""
+"""Called for every HTTP status 429 in a call of this thread, so that the caller can send fewer calls."""
 
 
 class PromptMessage(Record):
@@ -38,28 +38,28 @@ class PromptMessage(Record):
 
 
 class Completion(Record):
-    """What a model wrote, and why it stopped. Only `finish_reason` "stop" says that the text is complete."""
+    """The text of a model, and why it stopped. The text is complete only if `finish_reason` is "stop"."""
 
     text: str
     finish_reason: FinishReason
-    usage: Usage = Field(description="of this call: every request sent for it, the tokens of the one that was answered")
-    model: str = Field(description="as the endpoint names it")
-    max_tokens: int = Field(description="the limit of the reply under which it was asked for")
+    usage: Usage = Field(description="all requests of this call, and the tokens of the answered one")
+    model: str = Field(description="name of the model at the endpoint")
+    max_tokens: int = Field(description="maximum tokens of the reply in this call")
     estimated: bool = Field(default=False, description="True: no usage was reported, tokens are characters / 4")
     saved: Usage | None = Field(
-        default=None, description="from the response cache: what it cost when it was made; None: it was made now"
+        default=None, description="usage of the original call of a cached reply; None: not from the cache"
     )
 
 
 class GeneratorError(TurnmarkError):
-    """A call that gave no completion.
+    """A call failed.
 
     Args:
-        kind: `timeout` no token came before the deadline; `rate_limited`; `unavailable` no connection, a server error,
-            a cut stream; `refused` the model or its filter declined; `bad_reply` not a completion; `auth`;
+        kind: `timeout` no token before the deadline; `rate_limited`; `unavailable` no connection, a server error, a
+            broken stream; `refused` the model or its filter declined; `bad_reply` not a completion; `auth`;
             `bad_request`.
-        message: for the person; never holds a secret.
-        usage: requests sent in vain.
+        message: for the user; never contains a secret.
+        usage: usage of the failed requests.
     """
 
     def __init__(self, kind: ErrorKind, message: str, usage: Usage | None = None) -> None:
@@ -69,28 +69,28 @@ class GeneratorError(TurnmarkError):
 
 
 class EmptyReply(GeneratorError):
-    """The model was asked and wrote nothing: its failure, not the endpoint's."""
+    """The model wrote an empty reply, which is not a failure of the endpoint."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_reply", message, usage)
 
 
 class SchemaRefused(GeneratorError):
-    """The endpoint takes no schema. The same call without one may succeed, with the schema in words."""
+    """The endpoint does not support schemas. The call may succeed without one, with the schema in the prompt."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
 
 
 class CallOptions(TypedDict, total=False):
-    """What a call of `Generator.complete` may say; None: what holds for the generator.
+    """Options of `Generator.complete`; None: the generator's default.
 
     Args:
-        max_tokens: limit of the reply.
-        schema: the reply shall be one JSON object of this form.
-        deadline: seconds without a token, the wait for the first one and retries included.
-        on_text: receives each piece of text as it comes, in the caller's thread. What was passed on is never
-            retracted: a stream that breaks after its first piece is not retried.
+        max_tokens: maximum tokens of the reply.
+        schema: schema of the JSON object in the reply.
+        deadline: maximum seconds between tokens, and before the first one, including retries.
+        on_text: called with each piece of text when it arrives, in the caller's thread. Pieces are never retracted: a
+            stream that breaks after its first piece is not retried.
     """
 
     max_tokens: int | None
@@ -105,21 +105,26 @@ class Generator(Protocol):
 
     @property
     def name(self) -> str:
-        """The spec in normal form, without any secret: what manifests hold."""
+        """The spec in normal form, without secrets, for manifests."""
         ...
 
     @property
     def context_tokens(self) -> int:
-        """Tokens that prompt and reply may have together. The first use may ask the endpoint."""
+        """Maximum tokens of prompt and reply together. The first use may ask the endpoint."""
         ...
 
     @property
     def reply_tokens(self) -> int:
-        """Tokens that a reply may have unless a call says otherwise: the room that the prompt must leave."""
+        """Default maximum tokens of a reply, for which the prompt must leave room."""
         ...
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """One reply; `SchemaRefused` if a schema was given and is not supported."""
+        """Return one reply.
+
+        Raises:
+            SchemaRefused: a schema was given and is not supported.
+            GeneratorError: the call failed.
+        """
         ...
 
 
@@ -135,33 +140,33 @@ class Tool(Record):
 
 
 class ToolCall(Record):
-    """A call that a model asks for. Its arguments are what the model wrote: check them."""
+    """A tool call of a model. Its arguments are untrusted."""
 
     id: str
     name: str
-    arguments: str = Field(description="JSON, if the model kept to it")
+    arguments: str = Field(description="arguments as the model wrote them, usually JSON")
 
 
 class ToolMessage(Record):
-    """One message of such a conversation."""
+    """One message of a conversation with tools."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
-    calls: tuple[ToolCall, ...] = Field(default=(), description="of an assistant's message")
-    call_id: str = Field(default="", description="of a tool's message: the call that it answers")
+    calls: tuple[ToolCall, ...] = Field(default=(), description="tool calls of an assistant's message")
+    call_id: str = Field(default="", description="id of the call that a tool's message answers")
 
 
 class ToolReply(Record):
-    """What a model wrote, and the calls that it asks for; none: this is its answer."""
+    """A model's reply in a conversation with tools; without calls it is the answer."""
 
     text: str
     calls: tuple[ToolCall, ...]
     usage: Usage
-    finish_reason: FinishReason = Field(description="stop: also after calls")
+    finish_reason: FinishReason = Field(description="`stop` also if the reply ends with tool calls")
 
     @property
     def message(self) -> ToolMessage:
-        """The reply as a message of the conversation that goes on."""
+        """The reply as the next message of the conversation."""
         return ToolMessage(role="assistant", content=self.text, calls=self.calls)
 
 
@@ -177,9 +182,12 @@ class ToolGenerator(Protocol):
         max_tokens: int | None = None,
         on_text: OnText | None = None,
     ) -> ToolReply:
-        """The next message of the conversation.
+        """Return the next reply of the conversation.
 
-        Without tools the model has to answer in text. An endpoint that refuses them is a `bad_request`.
+        Without tools the model has to answer in text.
+
+        Raises:
+            GeneratorError: the call failed; `bad_request` if the endpoint does not support tools.
         """
         ...
 
@@ -190,7 +198,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class CallSettings(Record):
-    """What the options of a spec settle, the same for every generator that calls a model."""
+    """The options of a spec, the same for every generator that calls a model."""
 
     max_tokens: PositiveInt = MAX_TOKENS
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
@@ -203,7 +211,7 @@ class CallSettings(Record):
 
 
 def option(kind: Any) -> Callable[[str], Any]:
-    """What turns the text of an option into a value of a type."""
+    """Return the function that converts the text of an option to a type."""
     adapter = TypeAdapter(kind)
 
     def convert(text: str) -> Any:
@@ -219,36 +227,36 @@ SETTINGS: Mapping[str, Callable[[str], Any]] = {
     name: option(Annotated[field.annotation, field]) for name, field in CallSettings.model_fields.items()
 }
 CACHE: Mapping[str, Callable[[str], Any]] = {"cache": option(Literal["0", "1"])}
-"""The option that `open_generator` takes off a spec before the factory sees it, unless its value is wrong."""
+"""The option that `open_generator` removes from a spec before it calls the factory, unless its value is wrong."""
 
 
-# --- what a generator says beyond the protocol -----------------------------------------------------------------------
+# --- optional traits of a generator ----------------------------------------------------------------------------------
 
 
 class GeneratorBase:
-    """What a generator says beyond `Generator`. Yours may derive from it, and override what differs."""
+    """Optional traits of a generator, with defaults. Your generator may derive from this class and override them."""
 
     name: str
     size: Size = "large"
-    """How a turn is laid out for it: in full, or in the short form for models of a few billion parameters."""
+    """Reader profile: `large` gets the full prompts, `small` short ones for models of a few billion parameters."""
     deadline: float = DEADLINE
-    """Seconds without a token, unless a call says otherwise."""
+    """Default maximum seconds between tokens."""
     temperature: float | None = None
-    """Of a call that names none; None: not known."""
+    """Default temperature; None: not known."""
     at_once: int | None = None
-    """Calls that it answers at once, the others waiting; None: as many as there are."""
+    """Maximum concurrent calls; None: no limit."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What decides its replies, beyond what a call says: for the response cache; without secrets."""
+        """Everything that determines replies, except the options of a call: for the response cache; no secrets."""
         return {"name": self.name}
 
     def make_ready(self) -> None:
-        """Start now what calls need, so that no call waits for it; a first call starts it too."""
+        """Start servers or load models now, so that the first call does not wait for them."""
 
 
 def traits_of(generator: Generator) -> GeneratorBase:
-    """What a generator says beyond the protocol; the defaults for one that does not derive from `GeneratorBase`."""
+    """Return the optional traits of a generator; the defaults if it does not derive from `GeneratorBase`."""
     if isinstance(generator, GeneratorBase):
         return generator
     traits = GeneratorBase()
@@ -263,7 +271,7 @@ def make_ready(generator: Generator) -> None:
 
 @dataclass
 class Call:
-    """A call of `Generator.complete`, with the generator's settings for what it leaves open."""
+    """The options of a call of `Generator.complete`, completed with the generator's defaults."""
 
     limit: int
     temperature: float
@@ -271,10 +279,10 @@ class Call:
     schema: type[BaseModel] | None = None
     on_text: OnText | None = None
     began: bool = False
-    """Whether a piece of the reply was passed on."""
+    """Whether a piece of the reply was passed to `on_text`."""
 
     def show(self, piece: str) -> None:
-        """Pass a piece of the reply on."""
+        """Pass a piece of the reply to `on_text`."""
         self.began = True
         if self.on_text is not None:
             self.on_text(piece)
@@ -291,13 +299,13 @@ class ConfiguredGenerator(GeneratorBase):
         self.deadline, self.size = settings.deadline, settings.size
 
     def _call(self, options: CallOptions) -> Call:
-        own = {"max_tokens": self.reply_tokens, "temperature": self.temperature, "deadline": self.deadline}
-        said: dict[str, Any] = own | {name: value for name, value in options.items() if value is not None}
-        return Call(limit=said.pop("max_tokens"), **said)
+        defaults = {"max_tokens": self.reply_tokens, "temperature": self.temperature, "deadline": self.deadline}
+        effective: dict[str, Any] = defaults | {name: value for name, value in options.items() if value is not None}
+        return Call(limit=effective.pop("max_tokens"), **effective)
 
 
 def estimate_usage(messages: Sequence[Any], text: str, calls: int) -> Usage:
-    """Usage of a call whose endpoint reported none: characters / 4, rounded up."""
+    """Estimate the usage of a call whose endpoint reported none: characters / 4, rounded up."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(calls=calls, prompt_tokens=ceil(prompt / 4), completion_tokens=ceil(len(text) / 4))
 
@@ -306,13 +314,13 @@ _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
 
 
 def without_thinking(text: str) -> str:
-    """The reply without the block of reasoning that some models write in front of it."""
+    """Remove the block of reasoning that some models write before their reply."""
     match = _THINKING.match(text)
     return text[match.end() :] if match else text
 
 
 class GeneratorWrapper(GeneratorBase):
-    """Name, limits and traits of the generator behind; a wrapper adds its `complete`."""
+    """Base of wrappers: name, limits and traits of the wrapped generator; subclasses add `complete`."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
@@ -320,11 +328,11 @@ class GeneratorWrapper(GeneratorBase):
         traits = traits_of(generator)
         self.deadline, self.temperature, self.size = traits.deadline, traits.temperature, traits.size
         self.at_once = traits.at_once
-        if hasattr(generator, "converse"):  # an attribute, as only some generators call tools
+        if hasattr(generator, "converse"):  # set only here, since not every generator supports tools
             self.converse = self._converse
 
     def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
-        """`ToolGenerator.converse` of the generator behind."""
+        """Call `ToolGenerator.converse` of the wrapped generator."""
         return self.generator.converse(messages, tools, **options)  # type: ignore[attr-defined]
 
     @property

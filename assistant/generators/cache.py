@@ -1,11 +1,11 @@
-"""Replies that are not paid for twice: a generator in front of another, with its replies kept in one SQLite table.
+"""The response cache: a wrapper that stores a generator's replies in an SQLite table, so that none is paid for twice.
 
-The key is everything that can change a reply: what the generator is (model, endpoint, seed, engine arguments), the
-messages, the limit, the temperature, the schema, and the number of the repeat, so that repeats of one sample stay
-samples. Size, deadline, retries, the key and whether it is streamed change nothing.
+The key covers everything that can change a reply: the generator's identity (model, endpoint, seed, engine arguments),
+the messages, maximum tokens, temperature, schema, and the number of the repeat, so that repeats of a sample are
+independent. Size, deadline, retries, API key and streaming are not in the key.
 
-Only a reply that ended by itself is kept: one that was cut or filtered, that is empty, that is not of the form that was
-asked for, and every failure is asked for anew. A cache may fail, never the work that uses it.
+Only complete replies are stored. A reply that is cut, filtered, empty or not of the schema is asked for again, and so
+is every failure. If the cache fails, the models are asked without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from turnmark.core.home import home
 
 FILE = "replies.db"
 LIMIT = 512_000_000
-"""Bytes; beyond them the oldest tenth goes."""
+"""Maximum bytes of the file; beyond, the oldest tenth of the replies is deleted."""
 BUSY_SECONDS = 10.0
 _TABLE = "CREATE TABLE IF NOT EXISTS reply (key TEXT UNIQUE NOT NULL, value TEXT NOT NULL)"
 _USED = """SELECT (page_count - freelist_count) * page_size
@@ -47,10 +47,11 @@ _OLDEST = """DELETE FROM reply WHERE rowid IN
 
 
 class ResponseStore:
-    """Texts by key, for many threads and processes. A file that cannot be used is done without, after one note.
+    """Stores texts by key, for many threads and processes. If the file fails, the store does nothing, after one note.
 
     Args:
-        path: the file; it is made, for its owner alone, when first used.
+        path: the file, created at first use, readable only by its owner.
+        limit: maximum bytes.
     """
 
     def __init__(self, path: Path, limit: int = LIMIT) -> None:
@@ -60,14 +61,15 @@ class ResponseStore:
         self._failed = False
 
     def get(self, key: str) -> str | None:
-        """The text kept under a key; else None."""
+        """Return the text of a key, or None."""
         rows = self._run("SELECT value FROM reply WHERE key = ?", key)
         return str(rows[0][0]) if rows else None
 
     def put(self, key: str, text: str) -> None:
-        """Keep a text."""
+        """Store a text."""
         self._run("INSERT OR REPLACE INTO reply VALUES (?, ?)", key, valid_text(text))
-        if (rows := self._run(_USED)) and rows[0][0] > self.limit:
+        rows = self._run(_USED)
+        if rows and rows[0][0] > self.limit:
             self._run(_OLDEST)
 
     def close(self) -> None:
@@ -91,7 +93,7 @@ class ResponseStore:
 
     def _opened(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Made by us first, since SQLite would make it readable for others; its journals take over the mode.
+        # Created here, since SQLite would make it readable for others; its journals get the same mode.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _TABLE):
@@ -105,14 +107,14 @@ def _store(path: Path) -> ResponseStore:
 
 
 def default_store() -> ResponseStore:
-    """The store in the home, one object for all who use it."""
+    """Return the store in the home folder, the same object for all callers."""
     return _store(home() / "cache" / FILE)
 
 
 class Cached(GeneratorWrapper):
-    """Answers from a store what it has answered before; each repeat of a sample has other replies.
+    """A generator with a response cache; each repeat of a sample has separate replies.
 
-    A reply from the store has `saved`, no calls and no tokens in its `usage`, and is streamed in one piece.
+    A cached reply has `saved`, no calls and no tokens in its `usage`, and is streamed in one piece.
     """
 
     def __init__(self, generator: Generator, store: ResponseStore, repeat: int = 0) -> None:
@@ -120,7 +122,7 @@ class Cached(GeneratorWrapper):
         self.store, self.repeat = store, repeat
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """The reply that is kept, else one from the generator; see `Generator.complete`."""
+        """Return the cached reply, or one from the generator; see `Generator.complete`."""
         max_tokens, temperature = options.get("max_tokens"), options.get("temperature")
         schema, on_text = options.get("schema"), options.get("on_text")
         effective = self.temperature if temperature is None else temperature
@@ -130,10 +132,11 @@ class Cached(GeneratorWrapper):
             temperature=None if effective is None else float(effective),
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
         )
-        if (reply := self._stored(key)) is not None:
+        cached = self._stored(key)
+        if cached is not None:
             if on_text is not None:
-                on_text(reply.text)
-            return reply
+                on_text(cached.text)
+            return cached
         reply = self.generator.complete(messages, **options)
         if _worth_keeping(reply, schema):
             self.store.put(key, reply.model_dump_json())
@@ -141,7 +144,7 @@ class Cached(GeneratorWrapper):
 
     def _key(self, **request: Any) -> str:
         parts = {"generator": dict(traits_of(self.generator).identity), "repeat": self.repeat, **request}
-        # ASCII with escapes: half a surrogate pair in a prompt has no UTF-8, but another key.
+        # ASCII with escapes, since a lone surrogate in a prompt cannot be encoded in UTF-8.
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
     def _stored(self, key: str) -> Completion | None:
@@ -164,9 +167,10 @@ def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:
 
 
 def with_cache(generator: Generator, repeat: int = 0, store: ResponseStore | None = None) -> Cached:
-    """The generator with the response cache in front of it; one that has it already, for another repeat.
+    """Wrap a generator with the response cache, for one repeat; a cached generator is not wrapped twice.
 
-    Without a store, it is the file in the home, `cache/replies.db`.
+    Args:
+        store: None: the file in the home folder, `cache/replies.db`.
     """
     if isinstance(generator, Cached):
         return Cached(generator.generator, store or generator.store, repeat)

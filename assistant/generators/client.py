@@ -1,5 +1,7 @@
-"""The client of an endpoint, the schemas it is sent, in the strict form that structured output asks for, and what it
-answers: replies event by event, and faults. Trust none of it."""
+"""The client of an endpoint: it makes strict schemas for structured output, and reads replies and errors.
+
+Everything that an endpoint sends is untrusted.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 CONNECT_SECONDS = 10.0
-_NO_KEY = "no-key"  # the client does not start without one, and a server without keys ignores it
+_NO_KEY = "no-key"  # the client requires a key; a server without keys ignores it
 
 
 @dataclass
 class RequestTally:
-    """Requests of a call so far, retries included, and the status of the last answer."""
+    """Number of requests of a call, including retries, and the HTTP status of the last response."""
 
     sent: int = 0
     status: int = 0
@@ -35,28 +37,32 @@ TALLY: ContextVar[RequestTally | None] = ContextVar("TALLY", default=None)
 
 
 async def _on_request(_request: Any) -> None:
-    if tally := TALLY.get():
+    tally = TALLY.get()
+    if tally:
         tally.sent += 1
 
 
 async def _on_response(response: Any) -> None:
-    if tally := TALLY.get():
-        tally.status = response.status_code
-        if response.status_code == 429 and (on_rate_limit := ON_RATE_LIMIT.get()):
-            on_rate_limit()
+    tally = TALLY.get()
+    if tally is None:
+        return
+    tally.status = response.status_code
+    on_rate_limit = ON_RATE_LIMIT.get()
+    if response.status_code == 429 and on_rate_limit:
+        on_rate_limit()
 
 
 def is_here(url: str) -> bool:
-    """Whether an address is of this machine."""
+    """Whether a URL is on this machine."""
     host = (urlsplit(url).hostname or "") if url else ""
     return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
 def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
-    """The SDK's client: its retries, and no time-out but that of connecting, as the caller counts the rest.
+    """Return the SDK's client, with retries, and only the time-out of connecting; the caller has the deadline.
 
-    It sends through HTTPX2: each request and each reply makes HTTPX's pool ask every idle connection several times
-    whether it has expired, which at 64 requests at once takes longer than all the rest (encode/httpcore#1035).
+    It sends through HTTPX2: HTTPX's connection pool checks every idle connection at each request and response, which
+    takes most of the time with 64 concurrent requests (encode/httpcore#1035).
     """
     import httpx
     import openai
@@ -64,7 +70,7 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
     trust_env = not is_here(url)  # no proxy of the environment reaches this machine's loopback
     http = openai.DefaultAsyncHttpx2Client(
         trust_env=trust_env,
-        # HTTPX's authorities are certifi's; HTTPX2 takes the system's, and a small container has none.
+        # HTTPX uses certifi's certificate authorities; HTTPX2 uses the system's, which a small container lacks.
         verify=httpx.create_ssl_context(trust_env=trust_env),
         event_hooks={"request": [_on_request], "response": [_on_response]},
     )
@@ -79,31 +85,31 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
     return client
 
 
-# --- what is answered ------------------------------------------------------------------------------------------------
+# --- replies ---------------------------------------------------------------------------------------------------------
 
-# Why a reply ended, in the words of several servers, in lower case.
+# Finish reasons of several servers, in lower case.
 _FINISH: dict[str, FinishReason] = {
     **dict.fromkeys(("stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete"), "stop"),
     **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
     **dict.fromkeys(("content_filter", "safety", "blocklist", "prohibited_content", "refusal"), "content_filter"),
 }
 QUOTED = 300
-"""Characters of an endpoint's own words in a message."""
+"""Maximum characters of an endpoint's text in an error message."""
 
 
 def finish_reason(word: object) -> FinishReason:
-    """Why a reply ended; "other" if that is said in words we do not know, or not at all."""
+    """Normalise a server's finish reason; "other" for unknown or missing ones."""
     return _FINISH.get(str(word).lower(), "other")
 
 
 def first_choice(reply: Any) -> Any:
-    """The first choice of a completion or a chunk, else None."""
+    """Return the first choice of a completion or a chunk, or None."""
     choices = field_of(reply, "choices")
     return choices[0] if isinstance(choices, list) and choices else None
 
 
 def reported_usage(reply: Any) -> dict[str, int] | None:
-    """Tokens as reported, in OpenAI's or in Anthropic's form; None if either number is missing."""
+    """Return the reported tokens, in OpenAI's or Anthropic's form; None if a number is missing."""
     usage = field_of(reply, "usage")
     names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
     reported = {key: field_of(usage, key) for key in names}
@@ -113,17 +119,19 @@ def reported_usage(reply: Any) -> dict[str, int] | None:
     if len(counts) < len(reported):
         return None
     cached = field_of(field_of(usage, "prompt_tokens_details"), "cached_tokens")
-    return {**counts, "cached_tokens": cached} if isinstance(cached, int) and cached > 0 else counts
+    if isinstance(cached, int) and cached > 0:
+        counts["cached_tokens"] = cached
+    return counts
 
 
 def field_of(value: Any, name: str) -> Any:
-    """A field of an object or of a dict; None if it is not there."""
+    """Return a field of an object or a dict; None if missing."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
 @dataclass
 class Received:
-    """A reply as far as it has come."""
+    """The part of a reply that has arrived so far."""
 
     text: str = ""
     refusal: str = ""
@@ -135,19 +143,27 @@ class Received:
     _at: dict[str, int] = field(default_factory=dict)
 
     def add(self, event: Any) -> str:
-        """Take in an event of a stream, or a reply in one piece; the text that it adds. ValueError if that is none."""
+        """Add an event of a stream, or a complete reply; return the text that it adds.
+
+        Raises:
+            ValueError: the content is not text.
+        """
         choice = first_choice(event)
-        self.events += choice is not None
+        if choice is not None:
+            self.events += 1
         self.usage = reported_usage(event) or self.usage
         model = field_of(event, "model")
-        self.model = model if isinstance(model, str) and model else self.model
+        if isinstance(model, str) and model:
+            self.model = model
         delta = field_of(choice, "delta") or field_of(choice, "message")
         rows = field_of(delta, "tool_calls")
-        for row in rows if isinstance(rows, list) else []:
-            self._add_call(row)
+        if isinstance(rows, list):
+            for row in rows:
+                self._add_call(row)
         self.refusal += str(field_of(delta, "refusal") or "")
         finish = field_of(choice, "finish_reason")
-        self.finish = self.finish if finish is None else finish
+        if finish is not None:
+            self.finish = finish
         piece = field_of(delta, "content") or ""
         if not isinstance(piece, str):
             raise ValueError("content that is not text")
@@ -155,35 +171,38 @@ class Received:
         return piece
 
     def _add_call(self, row: Any) -> None:
-        """Part of a call: its first part has its id and its name, further ones more of its arguments."""
-        index, id_ = str(field_of(row, "index")), str(field_of(row, "id") or "")
+        """Add a piece of a tool call: the first piece has id and name, further pieces have arguments."""
+        index = str(field_of(row, "index"))
+        call_id = str(field_of(row, "id") or "")
         position = self._at.get(index)
-        # Some servers give every call the same index.
-        if position is None or id_ not in ("", self._calls[position]["id"]):
-            self._at[index] = position = len(self._calls)
-            self._calls.append({"id": id_, "name": "", "arguments": ""})
-        call, function = self._calls[position], field_of(row, "function")
+        # A new id begins a new call, since some servers give every call the same index.
+        if position is None or call_id not in ("", self._calls[position]["id"]):
+            position = len(self._calls)
+            self._at[index] = position
+            self._calls.append({"id": call_id, "name": "", "arguments": ""})
+        call = self._calls[position]
+        function = field_of(row, "function")
         call["name"] += str(field_of(function, "name") or "")
         arguments = field_of(function, "arguments") or ""
         call["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls of tools, those without an id numbered."""
-        rows = enumerate(self._calls, 1)
-        return tuple(
-            ToolCall(id=row["id"] or f"call-{n}", name=row["name"], arguments=valid_text(row["arguments"]) or "{}")
-            for n, row in rows
-        )
+        """The tool calls; one without an id is numbered."""
+        tool_calls: list[ToolCall] = []
+        for number, row in enumerate(self._calls, 1):
+            arguments = valid_text(row["arguments"]) or "{}"
+            tool_calls.append(ToolCall(id=row["id"] or f"call-{number}", name=row["name"], arguments=arguments))
+        return tuple(tool_calls)
 
 
 class EndpointFault(GeneratorError):
-    """A call that failed.
+    """A call to an endpoint failed.
 
     Attributes:
-        status: HTTP status; None if there was no answer.
-        words: the endpoint's, with nothing cut, to find out what it objects to.
-        broken: the reply broke off, so that another try may get it.
+        status: HTTP status; None: no response.
+        words: full text of the endpoint's error, from which the caller finds the rejected option.
+        broken: whether the reply broke off, so that a retry may succeed.
     """
 
     def __init__(
@@ -194,12 +213,12 @@ class EndpointFault(GeneratorError):
 
 
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
-    """The fault behind an HTTP status that is not a success; for the arguments see `faults`."""
+    """Return the fault of an HTTP error status; for the arguments see `faults`."""
     complete = blot_out(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
     words = clip(blot_out(_words(body), secret))
     detail = f": {words}" if words else ""
     if status in (401, 403):
-        # Not the endpoint's words: they quote the key, masked in ways that we cannot check.
+        # Without the endpoint's text, which may quote the key in a masked form.
         message = f"{label} does not accept the key ({status}); it is read from {key_env}"
         return EndpointFault("auth", message, status=status)
     if status == 429:
@@ -215,14 +234,14 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
 
 @contextmanager
 def faults(label: str, key_env: str, key: str) -> Iterator[None]:
-    """Turn what the openai client raises inside it into faults.
+    """Convert exceptions of the openai client to faults.
 
-    The original is dropped: its text is the endpoint's, and endpoints quote the key.
+    The original exception is dropped, since it has the endpoint's text, which may quote the key.
 
     Args:
         label: model and endpoint, for the message.
-        key_env: name of the environment variable that holds the key.
-        key: its value; blotted out of all that is quoted.
+        key_env: name of the environment variable with the key.
+        key: the key, which is removed from all quoted text.
     """
     import httpx2
     import openai
@@ -234,7 +253,7 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
     except openai.APIStatusError as error:
         raise status_fault(error.status_code, error.body, label, key_env, key) from None
     except (openai.APIConnectionError, httpx2.TransportError) as error:
-        # A lost connection was tried again by the client; one that breaks in the middle of a reply was not.
+        # The client retried a failed connection, but not one that broke in the middle of a reply.
         broken = isinstance(error, httpx2.TransportError)
         raise EndpointFault("unavailable", f"{label} cannot be reached, or broke off", broken=broken) from None
     except openai.APIError as error:  # an error event inside a stream
@@ -247,18 +266,18 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
 
 
 def blot_out(text: str, secret: str) -> str:
-    """The text with the secret made unreadable."""
+    """Replace the secret in a text by `***`."""
     return text.replace(secret, "***") if secret else text
 
 
 def clip(text: str) -> str:
-    """An endpoint's words, safe to print: one line, of limited length."""
+    """Make an endpoint's text safe to print: one line, of limited length."""
     text = " ".join(printable(text).split())
     return text if len(text) <= QUOTED else text[:QUOTED] + "…"
 
 
 def _words(body: Any) -> str:
-    """The message inside an error's body."""
+    """Return the message in an error's body."""
     for key in ("error", "message", "detail"):
         if isinstance(body, dict) and body.get(key):
             body = body[key]
@@ -267,37 +286,37 @@ def _words(body: Any) -> str:
     return json.dumps(body, ensure_ascii=False, default=str) if body else ""
 
 
-# --- schemas
+# --- schemas ---------------------------------------------------------------------------------------------------------
 
 MOST_ITEMS = 100
-"""Of a list without a bound, in a model without `most_items`."""
+"""Maximum items of a list without `at_most`, in a model without `most_items`."""
 MOST_CHARACTERS, REASON_CHARACTERS = 4000, 300
-"""Of a string without a bound; of the reasons of a verdict, which small models never end."""
+"""Maximum characters of a string without `short_text`, and of a verdict's reasons, which small models never end."""
 
 
 def at_most(items: int) -> Any:
-    """Annotates a list of a reply: the schema says that it has so many items at most.
+    """Annotate a list of a reply with the maximum number of items in its schema.
 
-    A grammar that lets a list go on is one that a small model may never leave: it writes items until the limit of its
-    reply (vllm-project/vllm-ascend#13646; a SmolLM2 of 135M parameters did it with nearly every list). A reply with
-    more of them, from an endpoint that does not keep to schemas, is not wrong by this.
+    Without a bound, a small model may write items until the limit of its reply (vllm-project/vllm-ascend#13646; a
+    SmolLM2 of 135M parameters did it with nearly every list). A reply with more items, from an endpoint that ignores
+    schemas, is still valid.
     """
     return Field(json_schema_extra={"maxItems": items})
 
 
 def short_text(characters: int = REASON_CHARACTERS) -> Any:
-    """Annotates a string of a reply: the schema says that it has so many characters at most; see `at_most`."""
+    """Annotate a string of a reply with the maximum number of characters in its schema; see `at_most`."""
     return Field(json_schema_extra={"maxLength": characters})
 
 
 def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]:
-    """The schema of `model`: no further properties, every property required, no defaults, titles or docstrings.
+    """Return the schema of `model`: no further properties, every property required, no defaults, titles or docstrings.
 
-    Every list has a bound: its own (`at_most`), or the class attribute `most_items` of the model, or `MOST_ITEMS`;
-    and every string: its own (`short_text`), or `MOST_CHARACTERS`.
+    Every list has a bound: that of `at_most`, or the class attribute `most_items` of the model, or `MOST_ITEMS`. Every
+    string has one: that of `short_text`, or `MOST_CHARACTERS`.
 
     Args:
-        bounds: False: none has one, for endpoints that take schemas without.
+        bounds: False: leave out all bounds, for endpoints that do not support them.
 
     Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
     """
@@ -305,18 +324,22 @@ def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]
 
 
 def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
-    """`names`: the keys of this node are names that the model chose, not words of JSON Schema."""
+    """Make a node of a schema strict.
+
+    Args:
+        max_items: maximum items of a list without a bound; None: no bounds at all.
+        names: the keys of this node are names of properties or definitions, not keywords of JSON Schema.
+    """
     if isinstance(node, list):
-        return [_strict(part, max_items) for part in node]
+        return [_strict(child, max_items) for child in node]
     if not isinstance(node, dict):
         return node
     if names:
-        return {key: _strict(part, max_items) for key, part in node.items()}
-    strict = {
-        key: _strict(part, max_items, names=key in ("properties", "$defs"))
-        for key, part in node.items()
-        if key not in ("default", "title")
-    }
+        return {key: _strict(child, max_items) for key, child in node.items()}
+    strict: dict[str, Any] = {}
+    for key, child in node.items():
+        if key not in ("default", "title"):
+            strict[key] = _strict(child, max_items, names=key in ("properties", "$defs"))
     if "properties" in strict:
         strict.pop("description", None)
     if strict.get("type") == "array":

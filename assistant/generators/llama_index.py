@@ -1,4 +1,4 @@
-"""Any LlamaIndex LLM as a generator: `llama-index:pkg.mod:factory`, where `factory()` makes the LLM."""
+"""Use any LlamaIndex LLM as a generator: `llama-index:pkg.mod:factory`, where `factory()` returns the LLM."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
 class LlamaIndexGenerator(GeneratorBase):
     """A LlamaIndex LLM.
 
-    What can be set differs from LLM to LLM, so its own settings hold: `temperature` is not passed on, and `max_tokens`
-    only to an LLM that has a field of that name. Schemas are not supported. An LLM that outlasts the
-    deadline is left behind in its thread, since it cannot be interrupted.
+    LLMs have different settings, so theirs are used: `temperature` is not passed on, and `max_tokens` only to an LLM
+    with a field of that name. Schemas are not supported. After the deadline the call continues in its thread, since an
+    LLM cannot be interrupted.
     """
 
     def __init__(
@@ -66,27 +66,27 @@ class LlamaIndexGenerator(GeneratorBase):
 
     @property
     def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`: the LLM's own limit, where it has one."""
+        """See `Generator.reply_tokens`: the LLM's limit, if it has one."""
         return int(getattr(self._llm, "max_tokens", None) or MAX_TOKENS)
 
     @property
     def context_tokens(self) -> int:
-        """The option `context`, else what the LLM's metadata say."""
+        """The option `context`, or the context window in the LLM's metadata, or `CONTEXT_TOKENS`."""
+        if self._context:
+            return self._context
         window = getattr(self._llm.metadata, "context_window", None)
-        return self._context or (window if isinstance(window, int) and window > 0 else CONTEXT_TOKENS)
+        return window if isinstance(window, int) and window > 0 else CONTEXT_TOKENS
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """One reply; see `Generator.complete`. No retries of our own: the LLM has its `max_retries`."""
+        """Return one reply; see `Generator.complete`. Retries are left to the LLM (`max_retries`)."""
         if options.get("schema") is not None:
             raise SchemaRefused(f"{self.name} takes no schema")
         limit, deadline = options.get("max_tokens"), options.get("deadline")
         has_limit = "max_tokens" in getattr(type(self._llm), "model_fields", {})
-        last, finish = self._run(
-            messages,
-            {"max_tokens": limit} if has_limit and limit else {},
-            self.deadline if deadline is None else deadline,
-            options.get("on_text"),
-        )
+        llm_options = {"max_tokens": limit} if has_limit and limit else {}
+        if deadline is None:
+            deadline = self.deadline
+        last, finish = self._run(messages, llm_options, deadline, options.get("on_text"))
         text = str(last.message.content or "")
         used = reported_usage(last.raw)
         return Completion(
@@ -101,7 +101,10 @@ class LlamaIndexGenerator(GeneratorBase):
     def _run(
         self, messages: Sequence[PromptMessage], options: dict[str, Any], deadline: float, on_text: OnText | None
     ) -> tuple[Any, str]:
-        """The LLM's last response and why it stopped ("": not said), from a thread that a deadline or Ctrl-C leaves."""
+        """Return the LLM's last response and its finish reason ("": unknown).
+
+        The LLM runs in another thread, which a deadline or Ctrl-C abandons.
+        """
         from llama_index.core.llms import ChatMessage
 
         chat = [ChatMessage(role=message.role, content=message.content) for message in messages]
@@ -111,11 +114,14 @@ class LlamaIndexGenerator(GeneratorBase):
         def work() -> None:
             try:
                 last, finish = None, ""
-                complete = [self._llm.chat(chat, **options)] if on_text is None else None
-                for last in complete or self._llm.stream_chat(chat, **options):
+                if on_text is None:
+                    responses = [self._llm.chat(chat, **options)]
+                else:
+                    responses = self._llm.stream_chat(chat, **options)
+                for last in responses:
                     if abandoned.is_set():
                         return
-                    # The reason is in one chunk, which need not be the last.
+                    # The finish reason is in one of the chunks, not always the last.
                     finish = _finish(last) or finish
                     news.put(("text", last.delta or ""))
                 news.put(("done", (last, finish)))
@@ -135,22 +141,29 @@ class LlamaIndexGenerator(GeneratorBase):
         return response, reason
 
     def _failure(self, error: Exception) -> GeneratorError:
-        status, name = getattr(error, "status_code", None), type(error).__name__
-        kinds: dict[object, ErrorKind] = {401: "auth", 403: "auth", 429: "rate_limited"}
-        refused = isinstance(status, int) and 400 <= status < 500 and status not in (408, 409)
-        kind = kinds.get(status, "bad_request" if refused else "timeout" if "Timeout" in name else "unavailable")
+        status = getattr(error, "status_code", None)
+        name = type(error).__name__
+        kind: ErrorKind = "unavailable"
+        if status in (401, 403):
+            kind = "auth"
+        elif status == 429:
+            kind = "rate_limited"
+        elif isinstance(status, int) and 400 <= status < 500 and status not in (408, 409):
+            kind = "bad_request"
+        elif "Timeout" in name:
+            kind = "timeout"
         # An authentication error may quote the key.
         detail = "" if kind == "auth" else f": {clip(str(error))}"
         return GeneratorError(kind, f"{self.name} failed: {name}{detail}", Usage(calls=1))
 
 
 def _finish(response: Any) -> str:
-    """Why it stopped, where the provider says so in the OpenAI or the Anthropic form; else ""."""
+    """Return the finish reason of a response in OpenAI's or Anthropic's form, or ""."""
     return str(field_of(first_choice(response.raw), "finish_reason") or field_of(response.raw, "stop_reason") or "")
 
 
 def open_llama_index_llm(spec: Spec) -> LlamaIndexGenerator:
-    """`llama-index:pkg.mod:factory[?context=…&deadline=…&size=…]`."""
+    """Open `llama-index:pkg.mod:factory[?context=…&deadline=…&size=…]`."""
     options = check_options(spec, _OPTIONS, "generator")
     llm = load_python(spec.argument, "generator")()
     lacking = [name for name in ("chat", "stream_chat", "metadata") if not hasattr(llm, name)]

@@ -1,11 +1,11 @@
-"""Waiting for calls of a language model, and ending a turn from outside.
+"""Wait for calls of a language model, and stop a turn from another thread.
 
-A turn runs to its end in one thread. `stoppable(stop)` puts a `Stop` around it; calls of a language model look at it
-while they wait, and whoever reports the turn's events looks at it in between.
+A turn runs in one thread. Within `stoppable(stop)` calls of a language model check the `Stop` while they wait, and the
+turn checks it between events.
 
-Calls of endpoints run on one background event loop: a blocking read cannot be left when a person presses Ctrl-C in a
-turn that runs elsewhere, and its time-out starts anew with every keep-alive comment. A task can be cancelled at any
-moment, and its caller waits for pieces of text.
+Calls of endpoints run as tasks on one background event loop, since a task can be cancelled at any moment. A blocking
+read could not be interrupted by Ctrl-C in another thread, and its time-out would start again with every keep-alive
+comment.
 """
 
 from __future__ import annotations
@@ -25,19 +25,23 @@ from turnmark.assistant.types import Event, Reply
 T = TypeVar("T")
 OnPiece = Callable[[str], None]
 News = queue.SimpleQueue[tuple[str, Any]]
-"""What a call reports: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
+"""Reports of a call: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
 CLOSING = 2.0
-"""Seconds that a cancelled call may take to close its connection before its caller goes on."""
+"""Maximum seconds to wait for a cancelled call to close its connection."""
 LOOK_AGAIN = 0.1
-"""Seconds between two looks at whether the turn was ended, for one that waits for its place."""
+"""Seconds between two checks of the `Stop`, while waiting for a lock."""
 
 
 class Stopped(BaseException):
-    """The turn was ended from outside. No `Exception`: a step that does without its model must not do without this."""
+    """The turn was stopped. Not an `Exception`, so that a step's fallback for a failing model does not catch it."""
 
 
 class Stop:
-    """Says whether a turn shall end; with `seconds` it does so by itself then."""
+    """Stops a turn, from any thread.
+
+    Args:
+        seconds: stop the turn after this time; None: only by `set`.
+    """
 
     def __init__(self, seconds: float | None = None) -> None:
         self._ends = None if seconds is None else time.monotonic() + seconds
@@ -46,7 +50,7 @@ class Stop:
         self._wakers: list[Callable[[], None]] = []
 
     def set(self) -> None:
-        """End the turn, and wake what waits for it. May be called from any thread, and more than once."""
+        """Stop the turn, and wake its waiting calls. May be called from any thread, and more than once."""
         with self._lock:
             self._set.set()
             wakers = list(self._wakers)
@@ -59,22 +63,26 @@ class Stop:
         return self._ends is not None and time.monotonic() >= self._ends
 
     def left(self, seconds: float) -> float:
-        """So many seconds, or what is left where that is less."""
+        """Return the remaining seconds, at most `seconds`."""
         return seconds if self._ends is None else max(0.0, min(seconds, self._ends - time.monotonic()))
 
     def check(self) -> None:
-        """Go on only if the turn may: `Stopped` if it was ended, or its time is up."""
+        """Raise `Stopped` if the turn was stopped, or its time is up."""
         if self._set.is_set() or self.late:
             raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Sleep so long, or until the turn is ended."""
+        """Sleep, at most until the turn is stopped.
+
+        Raises:
+            Stopped: the turn was stopped, or its time is up.
+        """
         self._set.wait(self.left(seconds))
         self.check()
 
     @contextmanager
     def waking(self, wake: Callable[[], None]) -> Iterator[None]:
-        """While this lasts, `set` calls `wake`; at once where it was called before."""
+        """Let `set` call `wake` within this context; call it at once if the turn was stopped already."""
         with self._lock:
             self._wakers.append(wake)
             already = self._set.is_set()
@@ -91,13 +99,13 @@ _CURRENT: ContextVar[Stop | None] = ContextVar("STOP", default=None)
 
 
 def current() -> Stop:
-    """The stop of the turn that runs in this thread; else one that nobody sets."""
+    """Return the `Stop` of the turn in this thread; without one, a new `Stop` that is never set."""
     return _CURRENT.get() or Stop()
 
 
 @contextmanager
 def stoppable(stop: Stop) -> Iterator[None]:
-    """What runs in this thread meanwhile is ended by `stop`."""
+    """Let `stop` stop the work of this thread within this context."""
     token = _CURRENT.set(stop)
     try:
         yield
@@ -107,7 +115,7 @@ def stoppable(stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def holding(places: threading.Lock | threading.Semaphore) -> Iterator[None]:
-    """A lock, or one place of a semaphore, for this thread; waiting for it ends when the turn is ended."""
+    """Acquire a lock or a semaphore; raise `Stopped` if the turn is stopped while waiting."""
     stop = current()
     while not places.acquire(timeout=LOOK_AGAIN):
         stop.check()
@@ -118,9 +126,9 @@ def holding(places: threading.Lock | threading.Semaphore) -> Iterator[None]:
 
 
 def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:
-    """A turn in another thread, which reports its events: these as they come, then its reply.
+    """Run a turn in another thread; yield its events as they come, then its reply.
 
-    Leaving the loop early ends the turn; so does `stop`, and then there is no reply.
+    Closing the generator, or `stop`, stops the turn; then there is no reply.
     """
     events: queue.SimpleQueue[Event | Reply | BaseException] = queue.SimpleQueue()
 
@@ -132,7 +140,7 @@ def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) ->
         try:
             with stoppable(stop):
                 events.put(turn(report))
-        except BaseException as error:  # raised again in the thread of whoever listens
+        except BaseException as error:  # raised again in the caller's thread
             events.put(error)
 
     threading.Thread(target=work, name="turnmark-turn", daemon=True).start()
@@ -154,7 +162,7 @@ _loop: tuple[int, asyncio.AbstractEventLoop] | None = None
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process; a forked child gets another, because threads do not survive a fork."""
+    """Return the event loop of this process; a forked child gets a new one, since threads do not survive a fork."""
     global _loop
     with _lock:
         if _loop is None or _loop[0] != os.getpid():
@@ -165,11 +173,11 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 
 def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
-    """Wait for a call that reports to `news`, and pass its text on in this thread.
+    """Wait for a call that reports to `news`, and pass its text to `on_text` in this thread; return its result.
 
     Raises:
-        TimeoutError: nothing was reported for `deadline` seconds.
-        Stopped: the turn that this call is part of was ended.
+        TimeoutError: no report for `deadline` seconds.
+        Stopped: the turn of this call was stopped.
     """
     stop = current()
     with stop.waking(lambda: news.put(("stop", None))):
@@ -189,10 +197,10 @@ def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
 
 
 def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on_text: OnPiece | None = None) -> T:
-    """Run `work(report)` on the loop and wait for its result as `follow` does; leaving early cancels it.
+    """Run `work(report)` on the event loop and wait for its result, see `follow`; an exception here cancels it.
 
     Args:
-        work: reports each piece as it comes; "" for one without text.
+        work: calls `report` with each piece of text when it arrives; "" for one without text.
     """
     news: News = queue.SimpleQueue()
     ended = threading.Event()
@@ -211,6 +219,6 @@ def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on
         result: T = follow(news, deadline, on_text)
         return result
     finally:
-        if not ended.is_set():  # the caller must not go on while the endpoint still writes for it
+        if not ended.is_set():  # the endpoint must not keep writing after the caller has returned
             future.cancel()
             ended.wait(CLOSING)
