@@ -1,4 +1,4 @@
-"""One conversation: what is typed becomes turns and commands, and their outcome is drawn and kept."""
+"""A conversation of `turnmark chat`: run turns, draw their replies and record them in the session."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
 Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None, str]]]
-"""Name, value (None: not applicable) and a remark of each metric of a turn after these messages."""
+"""Function from a turn and the messages before it to name, value (None: not applicable) and remark of each metric."""
 
 
 class Chat:
-    """A conversation and the assistant that holds it.
+    """A conversation with an assistant.
 
     Args:
-        session: None: a new one that is not kept.
-        grade: measures a turn; None: `/grade` says that there are no metrics.
-        confirm: asks the person a question; None: nobody is there, so the answer is always no.
-        interactive: a person sits there: Ctrl-C ends the turn. Else it ends the command.
+        session: session to record to; None: a new one that is not saved.
+        grade: measures a turn; None: `/grade` reports that there are no metrics.
+        confirm: asks the user a yes-no question; None: always no.
+        interactive: Ctrl-C cancels the turn; False: it ends the command.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Chat:
         self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
         self.interactive = interactive
         self.failed = 0
-        """Turns that gave no answer."""
+        """Number of failed turns."""
         self.over = False
 
     @property
     def conversation(self) -> Conversation:
-        """What was said."""
+        """The conversation of the session."""
         return self.session.conversation
 
     @property
@@ -68,20 +68,23 @@ class Chat:
     # -- turns
 
     def ask(self, message: str) -> None:
-        """A turn: the reply is drawn and kept. One that failed or was cancelled leaves the conversation as it was."""
+        """Run a turn, draw its reply and record it. A failed or cancelled turn is not part of the conversation."""
         self._turn("ask", message)
 
     def revise(self, instruction: str) -> None:
-        """A turn that revises the last answer."""
+        """Run a turn that revises the last answer."""
         self.need_last("there is no answer to revise yet")
         self._turn("revise", instruction)
 
     def answer_again(self) -> None:
-        """The last message once more; the new reply replaces the old one."""
+        """Answer the last message again; the new reply replaces the old one."""
         last = self.need_last("there is nothing to answer again yet")
-        if outcome := self._run(last.kind, self.history_before_last(), last.question):
-            self.record(Again(turn=last.turn, reply=outcome[0], events=outcome[1]))
-            self._let_retriever_hear()
+        outcome = self._run(last.kind, self.history_before_last(), last.question)
+        if outcome is None:
+            return
+        reply, events = outcome
+        self.record(Again(turn=last.turn, reply=reply, events=events))
+        self._note_answer()
 
     def _turn(self, kind: str, message: str) -> None:
         outcome = self._run(kind, self.history, message)
@@ -90,17 +93,18 @@ class Chat:
         reply, events = outcome
         understanding = reply.trace.understanding
         revises = kind == "revise" or (understanding is not None and understanding.kind == "revision")
-        turn, kept_kind = self.conversation.turns + 1, "revise" if revises else "ask"
-        self.record(Turned(turn=turn, kind=kept_kind, question=message, reply=reply, events=events))
-        self._let_retriever_hear()
+        recorded_kind = "revise" if revises else "ask"
+        turn = self.conversation.turns + 1
+        self.record(Turned(turn=turn, kind=recorded_kind, question=message, reply=reply, events=events))
+        self._note_answer()
 
     def _run(self, kind: str, history: Sequence[Message], message: str) -> tuple[Reply, tuple[Event, ...]] | None:
-        """Run a turn and draw it; None: it was cancelled or failed, which is reported."""
+        """Run a turn and draw it; None if it was cancelled or failed, which is reported."""
         turn = self.assistant.revise if kind == "revise" else self.assistant.reply
         events: list[Event] = []
 
         def on_event(event: Event) -> None:
-            if not event.delta:  # the answer is in the reply, and so are the searches
+            if not event.delta:  # answer and searches are in the reply already
                 detail = {key: value for key, value in event.detail.items() if key != "searches"}
                 events.append(event.model_copy(update={"detail": detail}))
             view.on_event(event)
@@ -123,24 +127,25 @@ class Chat:
             return None
         return reply, tuple(events)
 
-    def _let_retriever_hear(self) -> None:
-        """Let the retriever hear the answer while the person reads: the next question is understood the sooner."""
-        last, retriever = self.conversation.last, self.assistant.retriever
+    def _note_answer(self) -> None:
+        """Pass the answer to the retriever, which prepares for the next question while the user reads."""
+        last = self.conversation.last
+        retriever = self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
             if last and retriever is not None:
                 note_answer(retriever, last.answer)
 
-    # -- what commands need
+    # -- for the commands
 
     def need_last(self, otherwise: str = "there is no answer yet") -> Exchange:
-        """The last exchange."""
+        """Return the last exchange; raise `RequestError` with the message `otherwise` without one."""
         last = self.conversation.last
         if last is None:
             raise RequestError(otherwise)
         return last
 
     def record(self, event: SessionEvent) -> None:
-        """Keep an event; if it cannot be kept, that is reported, and the conversation goes on."""
+        """Record an event in the session; report a failure to write it, and go on."""
         with uninterrupted():
             try:
                 self.session.record(event)
@@ -148,10 +153,10 @@ class Chat:
                 self.complain(error)
 
     def say(self, text: str, style: str = "", indent: int = 0) -> None:
-        """A line or more to the person; on a terminal every line of it is indented."""
+        """Print a text; on a terminal every line of it is indented."""
         say(self.console, text, style, indent)
 
     def complain(self, error: TurnmarkError) -> None:
-        """Every problem of an error, a line each."""
+        """Print every problem of an error, one on each line."""
         for problem in error.problems if isinstance(error, RequestError) else (str(error),):
             self.say(printable(problem), style="red")

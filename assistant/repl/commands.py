@@ -1,4 +1,4 @@
-"""The commands of `turnmark chat`: about the last answer, about what answers, about what is kept."""
+"""The commands of `turnmark chat`: on the last answer, the parts of the assistant, and the session."""
 
 from __future__ import annotations
 
@@ -32,26 +32,28 @@ Ctrl-C while an answer is written cancels the answer and keeps the conversation;
 does Ctrl-D."""
 EXPORTS = ("mtrag", "kiwi", "markdown")
 MOST_SHOWN = 12
-"""Hits of a search that `/why` lists."""
+"""Maximum hits of a search that `/why` lists."""
 
 
 # --- the last answer -------------------------------------------------------------------------------------------------
 
 
 def grade_answer(chat: Chat, _: str) -> None:
-    """What the metrics say of the last answer."""
+    """Print the metrics of the last answer."""
     last = chat.need_last()
     if chat.grade is None:
         raise RequestError("there are no metrics in this chat")
     rows = chat.grade(last, chat.history_before_last())
     width = max((len(name) for name, _, _ in rows), default=0)
     for name, value, remark in rows:
-        figure = "   -" if value is None else f"{value:.2f}" if value <= 1 else f"{value:.0f}"
+        figure = "   -"
+        if value is not None:
+            figure = f"{value:.2f}" if value <= 1 else f"{value:.0f}"
         chat.say(f"{name:<{width}}  {figure:>5}  {inert(remark)}".rstrip())
 
 
 def revise(chat: Chat, argument: str) -> None:
-    """Revise the last answer as the person says."""
+    """Revise the last answer by the user's instruction."""
     if not argument:
         raise RequestError("/revise: how? For example: /revise make it shorter")
     chat.revise(argument)
@@ -63,7 +65,7 @@ def retry(chat: Chat, _: str) -> None:
 
 
 def rate(chat: Chat, argument: str) -> None:
-    """`good`, `neutral` or `bad`, and why."""
+    """Rate the last answer: `good`, `neutral` or `bad`, with an optional comment."""
     last = chat.need_last("there is no answer to rate yet")
     word, _, comment = argument.partition(" ")
     rating: Rating | None = next((name for name in get_args(Rating) if name == word.lower()), None)
@@ -76,7 +78,7 @@ def rate(chat: Chat, argument: str) -> None:
 
 
 def edit(chat: Chat, argument: str) -> None:
-    """The person's version of the last answer: from the editor, or given with the command."""
+    """Record the user's version of the last answer, from the editor or from the command line."""
     last = chat.need_last("there is no answer to edit yet")
     previous = last.edit if last.edit is not None else last.reply.answer
     text = valid_text(argument or open_editor(previous)).strip()
@@ -90,7 +92,7 @@ def edit(chat: Chat, argument: str) -> None:
 
 
 def open_editor(text: str) -> str:
-    """The text after the person has edited it in `$VISUAL`, `$EDITOR` or a usual editor."""
+    """Let the user edit a text in `$VISUAL`, `$EDITOR` or a default editor; return the result."""
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or stdin_is_terminal()):
         raise RequestError("no editor: set EDITOR to one, or give the text with the command: /edit TEXT")
     try:
@@ -101,7 +103,7 @@ def open_editor(text: str) -> str:
 
 
 def why(chat: Chat, argument: str) -> None:
-    """How the last turn came to its answer; with a number, the text of that source."""
+    """Print the trace of the last turn; with a number, the text of that source."""
     last = chat.need_last()
     if argument:
         source = next((source for source in last.reply.citations if str(source.n) == argument), None)
@@ -116,21 +118,27 @@ def why(chat: Chat, argument: str) -> None:
 
 
 def trace_lines(exchange: Exchange) -> Iterator[str]:
-    """The trace in lines, made inert; what belongs to a step is indented under it."""
+    """Yield the trace of a turn in printable lines; the details of a step are indented."""
     reply = exchange.reply
     understanding = reply.trace.understanding
     yield f"question: {inert(exchange.question)}"
     if understanding:
-        traits = ["asks for steps"] if understanding.wants_procedure else []
-        traits += [] if understanding.standalone else ["needs the conversation"]
-        yield f"  understood as: {', '.join([understanding.kind, *traits])}"
+        traits: list[str] = [understanding.kind]
+        if understanding.wants_procedure:
+            traits.append("asks for steps")
+        if not understanding.standalone:
+            traits.append("needs the conversation")
+        yield f"  understood as: {', '.join(traits)}"
     if reply.rewrite not in ("", reply.question):
         yield f"  rewritten: {inert(reply.rewrite)}"
-    for part in reply.sub_questions if len(reply.sub_questions) > 1 else ():
-        yield f"  part ({'answered' if part.answered else 'not answered'}): {inert(part.text)}"
-    if calls := [inert(event.text) for event in exchange.events if CALL.match(event.text)]:
+    if len(reply.sub_questions) > 1:
+        for part in reply.sub_questions:
+            yield f"  part ({'answered' if part.answered else 'not answered'}): {inert(part.text)}"
+    calls = [inert(event.text) for event in exchange.events if CALL.match(event.text)]
+    if calls:
         yield "calls of the model"
-        yield from (f"  {call}" for call in calls)
+    for call in calls:
+        yield f"  {call}"
     for number, search in enumerate(reply.trace.searches, 1):
         yield from _search(number, search, reply)
     yield from _outcome(exchange)
@@ -139,18 +147,22 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
 
 
 def _config_words(config: AssistantConfig) -> Iterator[str]:
-    """What an assistant is made of, defaults left out."""
+    """Yield the fields of a configuration that are not defaults."""
     for name, value in config.model_dump(mode="json", exclude_defaults=True).items():
         text = " ".join(value) if isinstance(value, list) else str(value)
         yield f"{name} {inert(text)}"
 
 
 def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
-    about = f", part {search.part + 1}" if search.part is not None and len(reply.sub_questions) > 1 else ""
-    round_note = f", round {search.round}" if search.round > 1 else ""
-    yield f"search {number}{about}{round_note}: {inert(search.why)}"
+    title = f"search {number}"
+    if search.part is not None and len(reply.sub_questions) > 1:
+        title += f", part {search.part + 1}"
+    if search.round > 1:
+        title += f", round {search.round}"
+    yield f"{title}: {inert(search.why)}"
     yield f"  query: {inert(search.query)}"
-    yield from (f"  phrase: {inert(variant)}" for variant in search.variants)
+    for variant in search.variants:
+        yield f"  phrase: {inert(variant)}"
     for rank, hit in enumerate(search.hits[:MOST_SHOWN], 1):
         cosine = "" if hit.similarity is None else f", cosine {hit.similarity:.3f}"
         yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {inert(hit.id)}"
@@ -159,18 +171,22 @@ def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
 
 
 def _outcome(exchange: Exchange) -> Iterator[str]:
-    """What was decided and checked, and what the person said of it."""
-    reply, checks, judged = exchange.reply, exchange.reply.checks, exchange.reply.trace.judgement
+    """Yield decision, checks, and the user's rating."""
+    reply = exchange.reply
+    checks = reply.checks
+    judgement = reply.trace.judgement
     yield f"decided: {reply.decision}"
-    if judged:
-        yield f"  {judged.decision}, confidence {judged.confidence:.2f}, because {inert(judged.reason)}"
+    if judgement:
+        yield f"  {judgement.decision}, confidence {judgement.confidence:.2f}, because {inert(judgement.reason)}"
     for number, part in enumerate(reply.trace.parts, 1):
         yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {inert(part.reason)}"
     if checks.grounded is not None:
         yield f"  grounded: {checks.grounded:.2f}, citations {'valid' if checks.citations_valid else 'not all valid'}"
-    yield from (f"  not in the documents: {inert(sentence)}" for sentence in checks.unsupported)
+    for sentence in checks.unsupported:
+        yield f"  not in the documents: {inert(sentence)}"
     if exchange.rating:
-        yield f"  rated: {exchange.rating}{f' ({inert(exchange.comment)})' if exchange.comment else ''}"
+        comment = f" ({inert(exchange.comment)})" if exchange.comment else ""
+        yield f"  rated: {exchange.rating}{comment}"
     if exchange.edit is not None:
         yield "  edited by hand"
 
@@ -182,18 +198,20 @@ def _cost(reply: Reply) -> Iterator[str]:
     for role, usage in reply.usage.items():
         cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
         cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
-        calls = f"{usage.calls} call{'s'[: usage.calls != 1]}"
+        calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
         yield f"  {inert(role)}: {calls}, {usage.prompt_tokens}{cached} + {usage.completion_tokens} tokens{cost}"
     if reply.trace.forms:
-        yield f"  forms: {' · '.join(f'{inert(step)} {inert(form)}' for step, form in reply.trace.forms.items())}"
-    yield from (f"  note: {inert(note)}" for note in reply.notes)
+        forms = [f"{inert(step)} {inert(form)}" for step, form in reply.trace.forms.items()]
+        yield f"  forms: {' · '.join(forms)}"
+    for note in reply.notes:
+        yield f"  note: {inert(note)}"
 
 
-# --- what answers ----------------------------------------------------------------------------------------------------
+# --- parts of the assistant ------------------------------------------------------------------------------------------
 
 
 def names_for(role: str) -> list[str]:
-    """What there is for a role: the indexes, or the names that a spec begins with."""
+    """Return the names for a role of the assistant: the indexes, or the names of retrievers or generators."""
     from turnmark.assistant.generators import GENERATORS
     from turnmark.retrieval.index import list_indexes
     from turnmark.retrieval.registry import RETRIEVERS
@@ -204,14 +222,14 @@ def names_for(role: str) -> list[str]:
 
 
 def swap(role: str) -> Callable[[Chat, str], None]:
-    """The command that takes another part of a role; without a spec, it says which is used and what there is."""
+    """Return the command that replaces a part of the assistant; without a spec, it lists the names for the role."""
 
     def run(chat: Chat, spec: str) -> None:
         used = getattr(chat.assistant.config, role) or "default"
         if not spec:
             chat.say(f"{role}: {inert(used)}; there are: {inert(', '.join(names_for(role)))}")
             return
-        chat.assistant = reopen_assistant(chat.assistant, **{role: spec})  # what cannot be opened changes nothing
+        chat.assistant = reopen_assistant(chat.assistant, **{role: spec})  # raises if it cannot be opened
         chat.record(Swapped(**dict(chat.assistant.config)))
         chat.say(f"{parts_line(chat.assistant)}; the conversation goes on", style="dim")
 
@@ -219,25 +237,25 @@ def swap(role: str) -> Callable[[Chat, str], None]:
 
 
 def parts_line(assistant: Assistant) -> str:
-    """What answers, in a line."""
+    """Return the parts of the assistant in one line."""
     config = assistant.config
     mode = "" if assistant.generator else " (no language model: answers are quoted from the documents)"
     finder = f" · {inert(config.retriever)}" if config.retriever else ""
     return f"{inert(config.index)}{finder} · {inert(assistant.name)}{mode}"
 
 
-# --- what is kept ----------------------------------------------------------------------------------------------------
+# --- the session -----------------------------------------------------------------------------------------------------
 
 
 def save(chat: Chat, argument: str) -> None:
-    """Keep the session, under a name."""
+    """Save the session, with an optional name."""
     with uninterrupted():
         name = chat.session.save(argument or None)
     chat.say(f"kept as {name}; continue it with: turnmark chat --resume {name}", style="dim")
 
 
 def clear(chat: Chat, _: str) -> None:
-    """Begin a new conversation; the old one stays where it is kept."""
+    """Begin a new conversation; a saved session stays saved."""
     keep = chat.session.keep
     chat.session.close()
     chat.session = new_session(Began(**dict(chat.assistant.config)), keep)
@@ -246,13 +264,15 @@ def clear(chat: Chat, _: str) -> None:
 
 
 def export_chat(chat: Chat, argument: str) -> None:
-    """Write what was said, in a format that others read."""
+    """Export the conversation in the format of MTRAG or KIWI, or as Markdown."""
     form, _, target = argument.partition(" ")
     if form not in EXPORTS or not target.strip():
         raise RequestError(
             f"/export: expected a format ({', '.join(EXPORTS)}) and a file, such as /export markdown talk.md"
         )
-    exchanges, name, path = chat.conversation.exchanges, chat.session.name, Path(target.strip()).expanduser()
+    exchanges = chat.conversation.exchanges
+    name = chat.session.name
+    path = Path(target.strip()).expanduser()
     if not exchanges:
         raise RequestError("there is nothing to export yet")
     benchmark = form != "markdown"
@@ -264,7 +284,10 @@ def export_chat(chat: Chat, argument: str) -> None:
         files, note = kiwi_files(exchanges, path)
     else:
         files, note = {path: transcript(exchanges, name)}, ""
-    shown = f"{len(files)} file{'s'[: len(files) != 1]} in {inert(path)}" if benchmark else inert(path)
+    shown = inert(path)
+    if benchmark:
+        count = "1 file" if len(files) == 1 else f"{len(files)} files"
+        shown = f"{count} in {inert(path)}"
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
         raise RequestError(f"{shown}: exists already; nothing was written")
     for file, text in files.items():
@@ -282,24 +305,24 @@ def export_chat(chat: Chat, argument: str) -> None:
 
 
 def help_(chat: Chat, _: str) -> None:
-    """Every command with what it does."""
-    usages = {f"{name} {command.arguments}".strip(): command.summary for name, command in COMMANDS.items()}
+    """Print every command with its summary."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
-    for usage, summary in usages.items():
-        table.add_row(Text(usage), Text(summary))
+    for name, command in COMMANDS.items():
+        usage = f"{name} {command.arguments}".strip()
+        table.add_row(Text(usage), Text(command.summary))
     chat.console.print(table)
     chat.say(KEYS)
 
 
 def quit_(chat: Chat, _: str) -> None:
-    """The conversation is over."""
+    """End the conversation."""
     chat.over = True
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command; `arguments` is what it takes, as `/help` shows it."""
+    """A command; `arguments` and `summary` are shown by `/help`."""
 
     arguments: str
     summary: str
@@ -322,11 +345,11 @@ COMMANDS: dict[str, Command] = {
     "/help": Command("", "this list", help_),
     "/quit": Command("", "leave", quit_),
 }
-"""By name, in the order of `/help`."""
+"""Name -> command, in the order of `/help`."""
 
 
 def obey(chat: Chat, line: str) -> None:
-    """Run the command that a line gives."""
+    """Run the command in a line; report an unknown one."""
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name)
     if command is None:

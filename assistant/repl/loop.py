@@ -1,4 +1,4 @@
-"""The loop of `turnmark chat`: a prompt on a terminal with editing, history and completion; on a pipe a line a turn."""
+"""The loop of `turnmark chat`: on a terminal a prompt with editing, history and completion; on a pipe, line by line."""
 
 from __future__ import annotations
 
@@ -31,8 +31,13 @@ MENU_LINES = 5
 def hold_chat(
     assistant: Assistant, console: Console, resumed: ChatSession | None, keep: bool, grade: Grade | None
 ) -> None:
-    """A conversation from its first line to its last."""
-    config, interactive = assistant.config, stdin_is_terminal()
+    """Run a conversation from its first line to its last.
+
+    Raises:
+        TurnmarkError: input is a pipe, and a question could not be answered.
+    """
+    config = assistant.config
+    interactive = stdin_is_terminal()
     session = resumed or new_session(Began(**dict(config)), keep)
     confirm = make_confirm(console) if interactive else None
     chat = Chat(assistant, console, session, grade, confirm, interactive)
@@ -41,8 +46,10 @@ def hold_chat(
             chat.record(Swapped(**dict(config)))
         if session.note:
             chat.say(f"note: {session.note}", style="yellow")
-        last, count = chat.conversation.last, len(chat.conversation.exchanges)
-        chat.say(f"session {session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")
+        last = chat.conversation.last
+        count = len(chat.conversation.exchanges)
+        plural = "" if count == 1 else "s"
+        chat.say(f"session {session.name}: {count} turn{plural} so far", style="dim")
         if last:
             chat.say(f"› {inert(last.question)}", style="bold")
             chat.say(printable(last.answer), style="dim")
@@ -54,11 +61,12 @@ def hold_chat(
     finally:
         chat.session.close()
     if chat.failed and not interactive:
-        raise TurnmarkError(f"{chat.failed} question{'s'[: chat.failed != 1]} could not be answered")
+        plural = "" if chat.failed == 1 else "s"
+        raise TurnmarkError(f"{chat.failed} question{plural} could not be answered")
 
 
 def handle(chat: Chat, line: str) -> bool:
-    """Answer one message or obey one command; False when the conversation is over."""
+    """Answer a message or run a command; return False when the conversation is over."""
     line = valid_text(line).strip()
     if not line:
         return True
@@ -77,7 +85,7 @@ def handle(chat: Chat, line: str) -> bool:
 
 
 def _piped(chat: Chat) -> Iterator[str]:
-    """The lines of a pipe, each shown before it is answered."""
+    """Yield the lines of a pipe; print each before it is answered."""
     for line in stdin_lines():
         if line.strip():
             chat.console.print(Text(f"\n› {inert(line.strip())}", style="bold"), soft_wrap=True)
@@ -85,11 +93,12 @@ def _piped(chat: Chat) -> Iterator[str]:
 
 
 def _typed(chat: Chat) -> Iterator[str]:
-    """What the person types."""
-    ask, interrupted = make_prompt(chat.session.keep, COMMANDS), False
+    """Yield the lines that the user types."""
+    ask = make_prompt(chat.session.keep, COMMANDS)
+    interrupted = False
     while True:
         try:
-            if interrupted:  # said in here, where the second Ctrl-C can already come
+            if interrupted:  # within `try`, since the second Ctrl-C may come during the output
                 chat.say("press Ctrl-C again, or Ctrl-D, to leave", style="dim")
             line = ask()
         except KeyboardInterrupt:
@@ -104,7 +113,7 @@ def _typed(chat: Chat) -> Iterator[str]:
 
 
 def make_confirm(console: Console) -> Callable[[str], bool]:
-    """Asks a person; anything but yes is no."""
+    """Return a function that asks the user a question; any answer except yes is no."""
 
     def ask(question: str) -> bool:
         console.print(Text(f"{question} [y/N] "), end="")
@@ -118,7 +127,11 @@ def make_confirm(console: Console) -> Callable[[str], bool]:
 
 
 def choose_index(console: Console) -> str:
-    """Which index to talk to, when none was named."""
+    """Return the only index, or ask the user to choose one.
+
+    Raises:
+        RequestError: there is no index, or several and no terminal.
+    """
     from turnmark.retrieval.index import list_indexes
 
     names = [manifest.name for manifest in list_indexes()]
@@ -141,7 +154,10 @@ def choose_index(console: Console) -> str:
 
 
 def make_prompt(keep: bool, commands: Iterable[str]) -> Callable[[], str]:
-    """Asks for the next message; KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D on an empty line."""
+    """Return a function that reads the next message.
+
+    It raises KeyboardInterrupt at Ctrl-C, and EOFError at Ctrl-D on an empty line.
+    """
     session: PromptSession[str] = PromptSession(
         completer=ChatCompleter(commands), complete_while_typing=False, history=_history(keep), key_bindings=_keys(),
         multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES, enable_history_search=True,
@@ -150,7 +166,7 @@ def make_prompt(keep: bool, commands: Iterable[str]) -> Callable[[], str]:
 
 
 def _history(keep: bool) -> History:
-    """What was typed, in this session and before, in a file of mode 0600; with --no-save, in this session alone."""
+    """Return the input history, stored in a file of mode 0600; with --no-save only in memory."""
     if not keep:
         return InMemoryHistory()
     path = home() / HISTORY
@@ -165,7 +181,7 @@ def _history(keep: bool) -> History:
 
 
 def _keys() -> KeyBindings:
-    """Enter sends, Alt-Enter or a backslash before Enter begins a new line."""
+    """Return the key bindings: Enter sends; Alt-Enter, or a backslash before Enter, begins a new line."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -187,7 +203,7 @@ def _keys() -> KeyBindings:
 
 
 class ChatCompleter(Completer):
-    """Completes commands and what they take: spec names, indexes, file paths."""
+    """Completes commands and their arguments: spec names, indexes, file paths."""
 
     def __init__(self, commands: Iterable[str]) -> None:
         self._commands = commands
@@ -206,10 +222,16 @@ class ChatCompleter(Completer):
         if command == "/export" and blank:
             yield from self._paths.get_completions(Document(path, len(path)), complete_event)
         elif not blank:
-            role = command.removeprefix("/")
-            named = {"rate": get_args(Rating), "export": EXPORTS}
-            parts = names_for(role) if role in ("index", "retriever", "generator") else ()
-            yield from _matching(first, named.get(role, parts))
+            yield from _matching(first, _argument_names(command.removeprefix("/")))
+
+
+def _argument_names(command: str) -> Iterable[str]:
+    """Return the possible first arguments of a command."""
+    if command == "rate":
+        return get_args(Rating)
+    if command == "export":
+        return EXPORTS
+    return names_for(command) if command in ("index", "retriever", "generator") else ()
 
 
 def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:

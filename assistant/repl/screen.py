@@ -1,8 +1,8 @@
-"""A turn as a person sees it: what is being done, the answer as it comes, its sources. What they hold is untrusted.
+"""Draw a turn: the current step, the answer as it comes, and its sources. All texts are untrusted.
 
-On a terminal the answer is drawn as Markdown a block at a time, quotations line by line; what is being done is shown
-below it, and goes. On a pipe, or a terminal that cannot move its cursor, the answer is text as it is. No control
-sequence of a model or a document reaches the terminal, and a link shows where it leads.
+On a terminal the answer is drawn as Markdown, block by block, quotations line by line, with the current step below it
+while the turn runs. On a pipe, or a terminal without cursor movement, the answer is plain text. No control sequence of
+a model or a document reaches the terminal, and links show their targets.
 """
 
 from __future__ import annotations
@@ -37,28 +37,30 @@ from turnmark.core.console import inert, printable
 from turnmark.corpora.text import lines
 from turnmark.retrieval.index import Index
 
-# What is being done after an event of a step has come: an event reports the end of its step.
+# Step -> status line after its event, which reports the end of the step.
 _NEXT = {"understand": "searching …", "retrieve": "reading …", "decide": "writing …", "answer": "checking …"}
 EVERY = 0.08
-"""Seconds after which the paragraph that comes is drawn anew."""
+"""Minimum seconds between two redraws of the unfinished paragraph."""
 CALL = re.compile(r"(?:search|read|documents): ")
-"""How the event of a call that a model makes to look at the documents begins."""
+"""Beginning of the text of an event that reports a model's tool call."""
 
 
 def say(console: Console, text: str, style: str | Style = "", indent: int = 0) -> None:
-    """A line or more to the person; on a terminal every line of it is indented."""
-    if console.is_terminal:
-        console.print(Padding(Text(text, style=style), (0, 0, 0, indent)) if indent else Text(text, style=style))
-    else:
+    """Print a text; on a terminal every line of it is indented."""
+    if not console.is_terminal:
         console.print(Text(" " * indent + text, style=style), soft_wrap=True)
+    elif indent:
+        console.print(Padding(Text(text, style=style), (0, 0, 0, indent)))
+    else:
+        console.print(Text(text, style=style))
 
 
 class TurnView:
-    """Draws the events of a turn as they come, then what is only known at its end. What is drawn stays where it is.
+    """Draws the events of a turn as they come, then its reply. Finished output is never redrawn.
 
     Args:
-        streaming: the answer is drawn as it comes, not when it has been checked.
-        index: whose files the sources are linked to; None: to none.
+        streaming: draw the answer as it comes; False: only after it was checked.
+        index: index with the files that sources link to; None: no links.
     """
 
     def __init__(self, console: Console, streaming: bool, index: Index | None = None) -> None:
@@ -67,14 +69,14 @@ class TurnView:
         self._moving, self._streaming = moving, streaming and moving
         self._stream = MarkdownStream(console)
         self._draft, self._doing, self._calls = "", "thinking …", list[str]()
-        # Drawn anew by us, not by a thread of rich's: printing while that draws can lose a line.
+        # Refreshed by this class, not by a thread of rich, which could lose lines that are printed meanwhile.
         self._live = Live(
             self, console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
         self._refreshed = 0.0
 
     def __rich__(self) -> RenderableType:
-        """What is shown below what is drawn: the paragraph that comes, or what is being done."""
+        """The text below the finished output: the unfinished paragraph, or the current step."""
         if self._streaming and self._draft:
             return self._stream.pending
         return Text("\n".join([*self._calls, self._doing]), style="dim")
@@ -88,7 +90,7 @@ class TurnView:
         self._stop()
 
     def on_event(self, event: Event) -> None:
-        """Draw one event: the rewrite above the answer, the calls of a model, the answer as it comes, notes."""
+        """Draw an event: a rewrite, a model's tool call, a piece of the answer, or a note."""
         if event.delta:
             self._draft += event.delta
             if self._streaming:
@@ -98,7 +100,7 @@ class TurnView:
         elif event.step == "understand" and event.text:
             self._line(f"→ {inert(event.text)}")
         elif event.step == "retrieve" and CALL.match(event.text):
-            self._stream.end()  # what the model said before the call is no part of its answer
+            self._stream.end()  # text before a tool call is not part of the answer
             self._draft = ""
             self._calls.append(inert(event.text))
         self._doing = _NEXT.get(event.step, self._doing)
@@ -107,7 +109,7 @@ class TurnView:
             self._refreshed = time.monotonic()
 
     def finish(self, reply: Reply) -> None:
-        """Draw the end of the turn: the answer unless it is there already, what no source supports, sources, checks."""
+        """Draw the answer, unless it is drawn already, then unsupported sentences, sources and checks."""
         self._stop()
         streamed = self._streaming and bool(self._draft)
         if not streamed or not says_same(self._draft, reply):
@@ -137,13 +139,16 @@ class TurnView:
 
 
 def checks_line(reply: Reply) -> str:
-    """How the answer came out, in one line: `answer · 2 sections · 1/2 parts · 0.4 s`."""
-    parts: list[str] = [reply.decision]
-    if count := len(sources_used(reply)):
-        parts.append(f"{count} section{'s'[: count != 1]}")
+    """Return decision, sources, answered parts and seconds in one line: `answer · 2 sections · 1/2 parts · 0.4 s`."""
+    items: list[str] = [reply.decision]
+    count = len(sources_used(reply))
+    if count:
+        items.append("1 section" if count == 1 else f"{count} sections")
     if len(reply.sub_questions) > 1:
-        parts.append(f"{sum(part.answered for part in reply.sub_questions)}/{len(reply.sub_questions)} parts")
-    return " · ".join([*parts, f"{sum(reply.timings.values()):.1f} s"])
+        answered = sum(part.answered for part in reply.sub_questions)
+        items.append(f"{answered}/{len(reply.sub_questions)} parts")
+    items.append(f"{sum(reply.timings.values()):.1f} s")
+    return " · ".join(items)
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
@@ -176,13 +181,13 @@ class _List(ListElement):
 
 @cache
 def _parser() -> MarkdownIt:
-    # No HTML, images, entities or definitions of links: these hide what they hold. Indented text is an item's.
+    # No HTML, images, entities or link definitions, which hide their content. Indented text belongs to a list item.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
     return parser.disable(["image", "entity", "reference", "code"])
 
 
 class SafeMarkdown(Markdown):
-    """rich's Markdown for text of unknown origin, with the numbers of lists as they were written."""
+    """rich's Markdown for untrusted text; numbered lists keep their numbers."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements, "heading_open": _Title, "fence": _Code, "bullet_list_open": _List,
@@ -206,7 +211,7 @@ class SafeMarkdown(Markdown):
 
 
 def _repaired(tokens: Iterable[Token], quoted: bool) -> Iterator[Token]:
-    """Inline Markdown in which rows and quotations keep their lines, and bold needs no spaces (Chinese has none)."""
+    """Yield inline tokens so that rows and quotations keep their lines, and bold needs no spaces, as in Chinese."""
     above = ""
     for token in tokens:
         if token.type == "softbreak" and (quoted or above.endswith("|")):
@@ -215,14 +220,17 @@ def _repaired(tokens: Iterable[Token], quoted: bool) -> Iterator[Token]:
         if token.type != "text":
             yield token
             continue
-        for n, part in enumerate(_BOLD.split(token.content)):
-            yield from [Token("strong_open", "strong", 1)] * (n % 2)
-            yield Token("text", "", 0, content=part)
-            yield from [Token("strong_close", "strong", -1)] * (n % 2)
+        for index, piece in enumerate(_BOLD.split(token.content)):
+            is_bold = index % 2 == 1
+            if is_bold:
+                yield Token("strong_open", "strong", 1)
+            yield Token("text", "", 0, content=piece)
+            if is_bold:
+                yield Token("strong_close", "strong", -1)
 
 
 class MarkdownStream:
-    """Draws Markdown while it comes: a paragraph, an item or a block of code when it is complete; then it stays."""
+    """Draws Markdown as it comes: each paragraph, list item or block of code once, when it is complete."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -230,13 +238,13 @@ class MarkdownStream:
 
     @property
     def pending(self) -> SafeMarkdown:
-        """What has come and is not drawn yet."""
+        """The text that is not drawn yet."""
         return SafeMarkdown(self._rest)
 
     def feed(self, text: str) -> None:
-        """More of the text."""
+        """Add a piece of text, and draw the blocks that it completes."""
         self._rest += text
-        if "\n" not in text:  # it ends no block, and to parse at every word would take quadratic time
+        if "\n" not in text:  # no block ends here, and parsing after every word would take quadratic time
             return
         starts = list(_starts(self._rest))
         blocks = [self._rest[start:end] for start, end in pairwise(starts)]
@@ -245,7 +253,7 @@ class MarkdownStream:
             self._draw(block)
 
     def end(self) -> None:
-        """The text is complete: draw the rest of it."""
+        """Draw the rest of the text, which is complete."""
         block, self._rest = self._rest, ""
         self._draw(block)
         self._previous = ""
@@ -261,17 +269,19 @@ class MarkdownStream:
 
 
 def _starts(text: str) -> Iterator[int]:
-    """Where each block of Markdown begins: a paragraph, a heading, an item with what is under it, a table, code."""
-    begun = {
-        token.map[0]
-        for token in _parser().parse(text[: text.rfind("\n") + 1])
-        if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open"))
-    }
-    yield from (offset for n, (offset, _) in enumerate(lines(text)) if n in begun)
+    """Yield the offset of each Markdown block: a paragraph, a heading, a list item with its content, a table, code."""
+    first_lines: set[int] = set()
+    for token in _parser().parse(text[: text.rfind("\n") + 1]):
+        is_item = token.level == 1 and token.type == "list_item_open"
+        if token.map and (token.level == 0 or is_item):
+            first_lines.add(token.map[0])
+    for number, (offset, _) in enumerate(lines(text)):
+        if number in first_lines:
+            yield offset
 
 
 def draw_answer(console: Console, reply: Reply) -> None:
-    """The answer as Markdown, a quotation under its heading path."""
+    """Draw the answer as Markdown, each quotation under its heading path."""
     for n, (heading, text) in enumerate(split_quotations(reply)):
         if n:
             console.print()
@@ -283,19 +293,22 @@ def draw_answer(console: Console, reply: Reply) -> None:
 
 
 def split_quotations(reply: Reply) -> Iterator[tuple[str, str]]:
-    """Heading path and text of each quotation of a reply, in order; without a heading, what is said before them.
+    """Yield heading path and text of each quotation of a reply, in order; text before them has an empty heading.
 
-    A quotation begins with a line that is a source's title, alone or with headings below it, and ends before the next.
+    A quotation begins with a line that is a source's title, optionally with headings after it, and ends before the next
+    such line.
     """
-    names = [
-        escape_marks(name) for source in reply.citations for name in (source.title, *source.section.split(_ARROW)[:1])
-    ]
+    titles: list[str] = []
+    for source in reply.citations:
+        top_heading = source.section.split(_ARROW)[0]
+        titles += [escape_marks(source.title), escape_marks(top_heading)]
     heading, text, above = "", list[str](), ""
     rows = printable(reply.answer).split("\n")
     for row, below in zip(rows, [*rows[1:], ""], strict=True):
-        named = any(name and f"{row.strip()}{_ARROW}".startswith(f"{name}{_ARROW}") for name in names)
-        if named and not above.strip() and below.strip():
-            yield from [(heading, _joined(text))] if text else []
+        is_title = any(title and f"{row.strip()}{_ARROW}".startswith(f"{title}{_ARROW}") for title in titles)
+        if is_title and not above.strip() and below.strip():
+            if text:
+                yield heading, _joined(text)
             heading, text = row.strip(), []
         else:
             text.append(row)
@@ -304,7 +317,8 @@ def split_quotations(reply: Reply) -> Iterator[tuple[str, str]]:
 
 
 def _joined(rows: list[str]) -> str:
-    return _ALONE.sub("\n\n\\1", "\n".join(rows).strip("\n"))  # a mark below a table is no row of it
+    # A blank line before a citation mark below a table, so that the mark is not one of its rows.
+    return _ALONE.sub("\n\n\\1", "\n".join(rows).strip("\n"))
 
 
 # --- the keyboard ----------------------------------------------------------------------------------------------------
@@ -312,7 +326,7 @@ def _joined(rows: list[str]) -> str:
 
 @contextmanager
 def quiet_keyboard() -> Iterator[None]:
-    """What is typed while an answer comes is not echoed into it; it appears at the next prompt. Ctrl-C works."""
+    """Do not echo keys while an answer is drawn; they appear at the next prompt. Ctrl-C works."""
     try:
         import termios
 
@@ -334,7 +348,7 @@ def quiet_keyboard() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C does nothing to us in here. A child process still gets its own."""
+    """Ignore Ctrl-C in this process within this context; child processes still receive it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

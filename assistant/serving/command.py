@@ -1,4 +1,4 @@
-"""`turnmark serve`."""
+"""The command `turnmark serve`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def serve(
     errors.raise_all()
     assert assistant is not None, "what could not be opened is a mistake"
     listening = listen(host, port)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    url_host = f"[{host}]" if ":" in host else host
+    url = f"http://{url_host}:{listening.getsockname()[1]}"
     about = f"serving {index} ({assistant.name})"
 
     def on_ready() -> None:

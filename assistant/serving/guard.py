@@ -1,4 +1,4 @@
-"""Who may talk to the server: names, origins, tokens."""
+"""Access control of the server: host names, origins and tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_TOKEN = 4096
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
+    """Whether a server that listens at this host can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -34,9 +34,10 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(path: Path | None, host: str = "localhost") -> str | None:
-    """The token that every request must bring: from a file, else from `TURNMARK_TOKEN`.
+    """Read the token that every request must have, from a file or from `TURNMARK_TOKEN`; None without both.
 
-    None where neither is there, which is a mistake if others can reach the host.
+    Raises:
+        RequestError: the token is unfit or readable by others, or missing though other machines can reach the host.
     """
     source = f"--token {inert(path)}" if path else TOKEN_ENV
     text = _private(path, source) if path else os.environ.get(TOKEN_ENV, "").strip()
@@ -55,7 +56,7 @@ def read_token(path: Path | None, host: str = "localhost") -> str | None:
 
 
 def _private(path: Path, source: str) -> str:
-    """The text of a file that nobody else may read."""
+    """Read a file that only its owner may read."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -87,14 +88,14 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 
 class Guard:
-    """Turns away what should not get in, and puts the headers of safety on every reply.
+    """ASGI middleware that refuses unauthorised requests, and adds security headers to every response.
 
-    A page on the internet can make its own name lead to this machine (DNS rebinding). Its requests then carry that
-    name: a server without a token answers to its own names alone.
+    A page on the internet can make its domain resolve to this machine (DNS rebinding). Its requests then have that
+    domain in the Host header, so a server without a token answers only to its own names.
 
     Args:
-        host: where it listens.
-        token: what every request below `protects` must bring; None: nothing, as only this machine can reach it.
+        host: host that the server listens at.
+        token: token that every request below `protects` must have; None: no token, only this machine can reach it.
     """
 
     def __init__(self, app: ASGIApp, host: str, token: str | None, protects: str = "/v1/") -> None:
@@ -103,7 +104,7 @@ class Guard:
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See the class; a request in ASGI."""
+        """Handle an ASGI request."""
         from starlette.datastructures import Headers
 
         from turnmark.assistant.serving.reply import refuse
@@ -113,13 +114,18 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        if scope["type"] == "http" and (refusal := self._wrong(scope["path"], Headers(scope=scope))):
+        refusal = None
+        if scope["type"] == "http":
+            refusal = self._refusal(scope["path"], Headers(scope=scope))
+        if refusal is not None:
             await refuse(refusal)(scope, receive, safe)
         else:
             await self._app(scope, receive, safe)
 
-    def _wrong(self, path: str, headers: Headers) -> Refusal | None:
-        host, origin = headers.get("host", ""), headers.get("origin")
+    def _refusal(self, path: str, headers: Headers) -> Refusal | None:
+        """Return why a request is refused, or None."""
+        host = headers.get("host", "")
+        origin = headers.get("origin")
         if self._token is None and _host(host) not in self._names:
             return Refusal("not served under this name (Host header)", status=403, code="host")
         if origin and urlsplit(origin).netloc.lower() != host.lower():
@@ -134,7 +140,7 @@ class Guard:
 
 
 def _host(header: str) -> str:
-    """The name in a Host header, without its port and an address's brackets."""
+    """Return the name in a Host header, without port and brackets."""
     try:
         return (urlsplit(f"//{header}").hostname or "").lower()
     except ValueError:

@@ -1,8 +1,7 @@
-"""A turn's reply for clients: as text with footnotes, and in OpenAI's forms (completion, chunks of a stream, error).
+"""Convert a reply for clients: to text with footnotes, and to OpenAI's objects (completion, stream chunks, error).
 
-What they have no field for is in `turnmark`. Answers keep their
-emphasis, lists and code. What a client could load, follow or run is escaped: no image, link or tag of a document's or a
-model's becomes active.
+Further data is in the field `turnmark`. Answers keep their emphasis, lists and code; images, links and tags of
+documents or models are escaped, so that a client cannot load, follow or run them.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from turnmark.assistant.types import Event, Reply
 from turnmark.core.console import printable, valid_text
 
 _LIVE = re.compile(r"[\\\[\]<]")
-# In code a bracketed number is code; what would be a link or a definition if it were none stays escaped.
+# In code a bracketed number is unescaped again, unless it could be a link or a definition outside of code.
 _CODE_INDEX = re.compile(r"\\\[([\d\s,:–-]+)\\\](?![(:])")
-# What the next piece may complete: a mark or code; inside a block of code, a number or its end.
+# Text at the end of a piece that the next piece may complete: a mark or code; in a block of code, a number or its end.
 _OPEN = re.compile(r"(?:\[[\d\s,–-]{0,24}|`+[^`\n]*)\Z")
 _OPEN_INSIDE = re.compile(r"(?:\[[\d\s,:–-]{0,24}\]?|`+)\Z")
 # Not one that an answer itself had, which is escaped, and not the definition of one.
@@ -38,36 +37,46 @@ _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error
 
 
 def content(reply: Reply, footnotes: bool) -> str:
-    """The answer with its steps, as Markdown with footnotes, or with its marks unchanged."""
+    """Return the answer as Markdown with footnotes, or with its citation marks unchanged."""
     if not footnotes:
         return printable(reply.answer)
-    return "\n\n".join(filter(None, (footnote_marks(reply.answer, len(reply.citations)), definitions(reply))))
+    blocks = (footnote_marks(reply.answer, len(reply.citations)), definitions(reply))
+    return "\n\n".join(filter(None, blocks))
 
 
 def definitions(reply: Reply) -> str:
-    """A footnote's line for each source that is used; empty where none is."""
+    """Return a footnote definition for each used source; empty without sources."""
     return "\n".join(f"[^{citation.n}]: {escape_markdown(cite(citation))}" for citation in sources_used(reply))
 
 
 def footnote_marks(text: str, sources: int) -> str:
-    """A text with its marks as footnotes; whatever else would be active is escaped.
+    """Convert the citation marks of a text to footnotes, and escape everything else that would be active.
 
     Args:
-        sources: how many there are. A mark that points beyond them stays as it is, and so does one in code.
+        sources: number of sources. A mark with a higher number, or in code, is not converted.
     """
-    # Code is escaped, too: clients differ in what they take for code.
-    pieces = enumerate(CODE.split(printable(text)))
-    return "".join(_CODE_INDEX.sub(r"[\1]", _inert(piece)) if n % 2 else _marked(piece, sources) for n, piece in pieces)
+    pieces: list[str] = []
+    for index, piece in enumerate(CODE.split(printable(text))):
+        is_code = index % 2 == 1
+        if is_code:
+            # Code is escaped, too, since clients differ in what they take for code.
+            pieces.append(_CODE_INDEX.sub(r"[\1]", _inert(piece)))
+        else:
+            pieces.append(_with_footnotes(piece, sources))
+    return "".join(pieces)
 
 
-def _marked(text: str, sources: int) -> str:
-    pieces, end = [], 0
+def _with_footnotes(text: str, sources: int) -> str:
+    pieces: list[str] = []
+    end = 0
     for match in MARK.finditer(text):
         numbers = cited_numbers(match.group())
         if all(1 <= number <= sources for number in numbers):
-            pieces += [_inert(text[end : match.start()]), *(f"[^{number}]" for number in numbers)]
+            pieces.append(_inert(text[end : match.start()]))
+            pieces += [f"[^{number}]" for number in numbers]
             end = match.end()
-    return "".join([*pieces, _inert(text[end:])])
+    pieces.append(_inert(text[end:]))
+    return "".join(pieces)
 
 
 def _inert(text: str) -> str:
@@ -75,10 +84,10 @@ def _inert(text: str) -> str:
 
 
 class ReplyText:
-    """The text of one reply, sent as it is written.
+    """The streamed text of one reply.
 
-    What was sent cannot be taken back: if checking changed the words, the checked answer follows under a line that
-    says so.
+    Sent text cannot be retracted: if the check changed the answer, the checked answer follows after a line that says
+    so.
     """
 
     def __init__(self, footnotes: bool) -> None:
@@ -87,24 +96,29 @@ class ReplyText:
         self._sources = _MOST_SOURCES
 
     def add(self, event: Event) -> str:
-        """What is sent of an event; what may still become a footnote's mark waits for its end."""
-        if event.step == "retrieve":  # a model that searches on may cite more than was counted
+        """Return the text to send for an event; a possible beginning of a citation mark is held back."""
+        if event.step == "retrieve":  # a model that searches again may cite more sources than these
             self._sources = len(event.detail.get("hits", ())) or _MOST_SOURCES
         self._written += event.delta
         if not self._footnotes or not event.delta:
             return printable(event.delta)
         text = self._fence + self._held + event.delta
-        *_, code = [None, *CODE.finditer(text)]
-        inside = bool(code and code[0].startswith(_FENCE) and not code[0].endswith(_FENCE, len(_FENCE)))
-        safe = 0 if code is None else code.start() + len(_FENCE) if inside else code.end()
-        open_ = (_OPEN_INSIDE if inside else _OPEN).search(text, safe)
-        cut = open_.start() if open_ else len(text)
+        in_block = False
+        search_from = 0
+        code_spans = list(CODE.finditer(text))
+        if code_spans:
+            last = code_spans[-1]
+            in_block = last[0].startswith(_FENCE) and not last[0].endswith(_FENCE, len(_FENCE))
+            search_from = last.start() + len(_FENCE) if in_block else last.end()
+        unfinished = (_OPEN_INSIDE if in_block else _OPEN).search(text, search_from)
+        cut = unfinished.start() if unfinished else len(text)
         shown = footnote_marks(text[:cut], self._sources).removeprefix(self._fence)
-        self._held, self._fence = text[cut:], _FENCE if inside else ""
+        self._held = text[cut:]
+        self._fence = _FENCE if in_block else ""
         return shown
 
     def rest(self, reply: Reply) -> Iterator[str]:
-        """What is still to be sent, line by line."""
+        """Yield the rest of the text line by line, after the last event."""
         yield from _PIECE.findall(self._rest(reply))
 
     def _rest(self, reply: Reply) -> str:
@@ -119,7 +133,7 @@ class ReplyText:
 
 
 class ReplyForm:
-    """One reply in the forms of chat completions; its id, time and model are in each of them."""
+    """Makes chat completion objects of one reply, each with its id, time and model."""
 
     def __init__(self, identity: str, created: int, model: str, chat_request: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
@@ -127,27 +141,30 @@ class ReplyForm:
         self._text = ReplyText(chat_request.footnotes)
 
     def completion(self, reply: Reply) -> dict[str, Any]:
-        """A reply in one piece."""
+        """Return the complete reply as a chat completion."""
         message = {"role": "assistant", "content": content(reply, self._request.footnotes), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
-            **self._head, "object": "chat.completion", "choices": [choice], "usage": token_counts(reply),
+            **self._head,
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": token_counts(reply),
             "turnmark": reply_extension(reply, self._request),
-        }  # fmt: skip
+        }
 
     def begin(self) -> Iterator[dict[str, Any]]:
-        """The chunk that opens a stream."""
+        """Yield the first chunk of a stream."""
         yield self._chunk({"role": "assistant", "content": ""})
 
     def event(self, event: Event) -> Iterator[dict[str, Any]]:
-        """What is sent of a turn's event."""
+        """Yield the chunk of a turn's event, if there is anything to send."""
         extension = {"event": event.model_dump(mode="json")} if self._request.events else None
         text = self._text.add(event)
         if text or extension:
             yield self._chunk({"content": text} if text else {}, extension=extension)
 
     def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
-        """The rest of the content, the chunk that closes it, and token counts where they were asked for."""
+        """Yield the rest of the content, the last chunk and, if requested, the token counts."""
         for piece in self._text.rest(reply):
             yield self._chunk({"content": piece})
         yield self._chunk({}, "stop", reply_extension(reply, self._request))
@@ -167,7 +184,7 @@ class ReplyForm:
 
 
 def reply_extension(reply: Reply, chat_request: ChatRequest) -> dict[str, Any]:
-    """What `ask --json` prints, and what of the request was not heeded."""
+    """Return the reply as in `ask --json`, and the names of the ignored parts of the request."""
     return {**reply.model_dump(mode="json"), "ignored": list(chat_request.ignored)}
 
 
@@ -190,31 +207,34 @@ def cited_places(text: str, footnotes: bool, sources: int) -> list[tuple[int, in
 
 
 def token_counts(reply: Reply) -> dict[str, int]:
-    """The tokens of all calls of the turn; none without a language model."""
+    """Return the tokens of all calls of the turn; 0 without a language model."""
     prompt = sum(role_usage.prompt_tokens for role_usage in reply.usage.values())
     completion = sum(role_usage.completion_tokens for role_usage in reply.usage.values())
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def error(refusal: Refusal) -> dict[str, Any]:
-    """An error in OpenAI's form."""
+    """Return an error as OpenAI's error object."""
     kind = _TYPES.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
     return {"error": {"message": str(refusal), "type": kind, "param": refusal.param, "code": refusal.code}}
 
 
 def refuse(refusal: Refusal) -> Response:
-    """An error as a response."""
-    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-    # A turn that failed is not worth trying again by itself, as OpenAI's client would.
-    headers |= {"x-should-retry": "false"} if refusal.status >= 500 else {}
+    """Return an error as an HTTP response."""
+    headers: dict[str, str] = {}
+    if refusal.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if refusal.status >= 500:
+        # OpenAI's client would retry a failed turn, which does not help.
+        headers["x-should-retry"] = "false"
     return json_response(error(refusal), refusal.status, headers)
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A value as JSON."""
+    """Return a value as a JSON response."""
     return Response(json_bytes(value), status, headers, "application/json")
 
 
 def json_bytes(value: Any) -> bytes:
-    """A value as JSON in UTF-8."""
+    """Encode a value as JSON in UTF-8."""
     return valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False)).encode()

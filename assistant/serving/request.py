@@ -1,8 +1,7 @@
-"""A request of OpenAI's chat completions or responses as a turn: the conversation before, the message, and how it is to
-be answered.
+"""Read a JSON request body of OpenAI's chat completions or responses: history, message, and options of the reply.
 
-What else a client sends is taken as OpenAI's API has it. What only tunes a model's writing is let pass and named
-in the reply, since sources decide here what is said; what could not be answered as it asks is refused.
+Sampling options and system messages are ignored, since answers come from the sources; the reply names them. A request
+for another kind of reply than text is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 
 MESSAGES = 200
-"""Of a conversation, at most."""
+"""Maximum messages of a conversation."""
 
 _UNHEEDED = ("n", "response_format", "tool_choice", "logprobs", "modalities")
 _INSTRUCTIONS = ("system", "developer")
@@ -31,13 +30,13 @@ _NOTE = re.compile(r"[ \t]*\[\^\d{1,3}\]")
 
 
 class Refusal(Exception):
-    """A request that cannot be answered.
+    """A request cannot be answered.
 
     Args:
-        problems: every mistake in it.
-        param: where the first one is.
-        status: of HTTP.
-        code: as OpenAI names this kind, where it does.
+        problems: every mistake in the request.
+        param: location of the first mistake.
+        status: HTTP status.
+        code: OpenAI's error code, if there is one.
     """
 
     def __init__(
@@ -49,19 +48,19 @@ class Refusal(Exception):
 
 
 class ChatRequest(Record):
-    """A request that was understood."""
+    """A valid request."""
 
     history: tuple[Message, ...] = ()
     message: str
     stream: bool = False
-    usage: bool = Field(default=False, description="a stream ends with a chunk of token counts")
-    events: bool = Field(default=False, description="a stream has each step as it ends")
+    usage: bool = Field(default=False, description="whether the last chunk of a stream has token counts")
+    events: bool = Field(default=False, description="whether a stream has the events of the steps")
     footnotes: bool = True
-    ignored: tuple[str, ...] = Field(default=(), description="what the request has and the turn does not heed")
+    ignored: tuple[str, ...] = Field(default=(), description="names of the ignored parts of the request")
 
 
 class _Wire(BaseModel):
-    """What a client sends: nothing is converted, and what is not declared is let pass."""
+    """Base of request objects: types are strict, and unknown fields are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -72,8 +71,10 @@ class _Part(_Wire):
 
 
 def _parts(content: Any) -> Any:
-    """A message's text, given as a string or as parts of type `text`, as parts."""
-    return [{"type": "text", "text": content or ""}] if isinstance(content, str | None) else content
+    """Convert a message's content to a list of parts, if it is a string or null."""
+    if isinstance(content, str | None):
+        return [{"type": "text", "text": content or ""}]
+    return content
 
 
 class _Message(_Wire):
@@ -107,8 +108,7 @@ class _Ours(_Wire):
 
 
 class _Body(_Wire):
-    """A request. What asks for another kind of reply than there is, is wrong: to let it pass would be to answer
-    something else."""
+    """The request body. Options for another kind of reply are mistakes, since ignoring them would give a wrong one."""
 
     model: str
     messages: list[_Message] = Field(min_length=1, max_length=MESSAGES)
@@ -198,10 +198,13 @@ B = TypeVar("B", _Body, _ResponseBody)
 
 
 def parse_request(body: bytes, model: str) -> ChatRequest:
-    """What a request of chat completions asks for, by its JSON object; `model` is the one that is served.
+    """Parse a JSON request body of chat completions.
+
+    Args:
+        model: name of the served model.
 
     Raises:
-        Refusal: every mistake in it; 404 for another model.
+        Refusal: every mistake in the request; status 404 for another model.
     """
     request = _checked(_Body, body, model)
     unheeded = [name for name in _UNHEEDED if getattr(request, name) is not None]
@@ -222,12 +225,15 @@ def _checked(kind: type[B], body: bytes, model: str) -> B:
     try:
         request = kind.model_validate_json(body)
     except ValidationError as error:
-        keys = [_location(row["loc"]) for row in error.errors()]
-        words = [row["msg"].removeprefix("Value error, ") for row in error.errors()]
-        problems = [inert(f"{key}: {problem}" if key else problem) for key, problem in zip(keys, words, strict=True)]
-        raise Refusal(problems, keys[0] or None) from None
+        problems: list[str] = []
+        for mistake in error.errors():
+            location = _location(mistake["loc"])
+            problem = mistake["msg"].removeprefix("Value error, ")
+            problems.append(inert(f"{location}: {problem}" if location else problem))
+        first_location = _location(error.errors()[0]["loc"])
+        raise Refusal(problems, first_location or None) from None
     if request.model != model:
-        message = f"The model {_named(request.model)!r} does not exist; the model served here is {model!r}"
+        message = f"The model {_short_name(request.model)!r} does not exist; the model served here is {model!r}"
         raise Refusal(message, "model", 404, "model_not_found")
     return request
 
@@ -235,11 +241,11 @@ def _checked(kind: type[B], body: bytes, model: str) -> B:
 def _asked(
     request: _Body | _ResponseBody, field: str, messages: Sequence[_Message], unheeded: Sequence[str]
 ) -> ChatRequest:
-    """The turn that a request asks for.
+    """Return the request as a `ChatRequest`.
 
     Args:
-        field: what holds the messages.
-        unheeded: fields that were given and change nothing, beside those that are not declared.
+        field: name of the field with the messages.
+        unheeded: names of the declared fields that are set and ignored; undeclared fields are ignored, too.
     """
     system = [f"{field}[{n}] ({row.role})" for n, row in enumerate(messages) if row.role in _INSTRUCTIONS]
     ours = request.turnmark or _Ours()
@@ -249,32 +255,35 @@ def _asked(
         stream=bool(request.stream),
         events=bool(ours.events),
         footnotes=ours.footnotes is not False,
-        ignored=(*system, *map(_named, (*(request.model_extra or {}), *unheeded)))[:_MOST_IGNORED],
+        ignored=(*system, *map(_short_name, (*(request.model_extra or {}), *unheeded)))[:_MOST_IGNORED],
     )
 
 
 def _history(messages: Sequence[_Message]) -> list[Message]:
-    """The turns before; what is said to the model alone, and replies without a word, are left out."""
-    return [
-        Message(role="user", content=message.text)
-        if message.role == "user"
-        else Message(role="assistant", content=strip_citations(without_footnotes(message.text)))
-        for message in messages
-        if message.role not in _INSTRUCTIONS and message.text.strip()
-    ]
+    """Convert messages to turns, without system messages and empty replies, and without footnotes and citations."""
+    history: list[Message] = []
+    for message in messages:
+        if message.role in _INSTRUCTIONS or not message.text.strip():
+            continue
+        if message.role == "user":
+            history.append(Message(role="user", content=message.text))
+        else:
+            answer = strip_citations(without_footnotes(message.text))
+            history.append(Message(role="assistant", content=answer))
+    return history
 
 
 def _location(location: Sequence[str | int]) -> str:
-    """Where a mistake is, as a client would write it: `messages[0].content[1].type`."""
-    keys = (f"[{key}]" if isinstance(key, int) else f".{_named(key)}" for key in location)
+    """Format the location of a mistake: `messages[0].content[1].type`."""
+    keys = (f"[{key}]" if isinstance(key, int) else f".{_short_name(key)}" for key in location)
     return "".join(keys).removeprefix(".")
 
 
-def _named(name: str) -> str:
-    """A name of the client's own making, as one short inert line."""
+def _short_name(name: str) -> str:
+    """Make a name from the client safe to print: one line, of limited length."""
     return ellipsize(inert(name), _LONGEST_NAME)
 
 
 def without_footnotes(text: str) -> str:
-    """An answer as it was before its marks became footnotes, without its marks; any other text nearly unchanged."""
+    """Undo `footnote_marks` on an answer, and remove its marks; other texts stay nearly unchanged."""
     return _ESCAPED.sub(r"\1", _NOTE.sub("", _DEFINITIONS.sub("", text)))
