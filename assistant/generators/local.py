@@ -1,4 +1,4 @@
-"""`local:NAME`, `local:FILE.gguf`, `local:FOLDER`: a small language model in this process, by OpenVINO GenAI."""
+"""Run a small language model in this process with OpenVINO GenAI: `local:NAME`, `local:FILE.gguf`, `local:FOLDER`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens
 
 
 class LocalGenerator(ConfiguredGenerator):
-    """A model in this process. Calls are answered one after the other; their deadline counts from their turn on."""
+    """A model in this process. It runs one call at a time; a call's deadline counts from its start."""
 
     at_once = 1
 
@@ -60,7 +60,7 @@ class LocalGenerator(ConfiguredGenerator):
             pass
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """One reply; see `Generator.complete`."""
+        """Return one reply; see `Generator.complete`."""
         call, stop = self._call(options), current()
         form = json.dumps(strict_schema(call.schema)) if call.schema is not None else ""
         if form in self._refused:
@@ -111,25 +111,25 @@ class LocalGenerator(ConfiguredGenerator):
 
     @contextmanager
     def _loaded(self) -> Iterator[None]:
-        """The model, loaded, for this thread alone."""
+        """Give the loaded model to this thread exclusively."""
         with holding(self._model.lock):
             self._model.load()
             yield
 
 
 class _Stream:
-    """Passes text on as its tokens come; a character whose last bytes are still to come is held back."""
+    """Streams text as its tokens come; an incomplete character is held back."""
 
     def __init__(self, model: LocalModel, on_text: OnText | None) -> None:
         self._model, self._on_text, self._text = model, on_text, ""
 
     def show(self, tokens: Sequence[int]) -> None:
-        """All tokens so far."""
+        """Decode all tokens so far, and pass on the new text."""
         if self._on_text is not None:
             self._send(self._model.text(tokens).rstrip("\ufffd"))
 
     def finish(self, tokens: Sequence[int]) -> str:
-        """The text, whose rest is passed on now."""
+        """Pass on the rest of the text; return all of it."""
         text = valid_text(self._model.text(tokens))
         self._send(text)
         return text
@@ -141,7 +141,7 @@ class _Stream:
 
 
 def open_local(spec: Spec) -> LocalGenerator:
-    """`local:NAME`, `local:FILE.gguf`, `local:FOLDER`; nothing is loaded yet, and nothing is ever fetched."""
+    """Open `local:NAME`, `local:FILE.gguf` or `local:FOLDER`; loads nothing yet, and never downloads."""
     if find_spec("openvino_genai") is None:
         raise MissingExtra(f"generator {spec.name!r}", "local")
     errors = ErrorCollector()
@@ -158,7 +158,7 @@ def open_local(spec: Spec) -> LocalGenerator:
 
 
 def _path(argument: str) -> Path:
-    """The file or folder that the argument names."""
+    """Return the file or folder of the argument."""
     path = Path(named_or_other(argument)).expanduser()
     names = ", ".join(MODELS)
     if not argument or not path.exists():
@@ -172,7 +172,7 @@ def _path(argument: str) -> Path:
 
 
 def _own_context(path: Path) -> int | None:
-    """Tokens of the context as the model's own files say; None where they do not."""
+    """Return the context length in tokens from the model's files; None if they do not say."""
     try:
         if path.is_dir():
             config = path / "config.json"
@@ -192,7 +192,7 @@ _MOST_FIELDS = 1000
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The fields of a GGUF file before its first list (the vocabulary), by name; the context is among them.
+    """Return the fields of a GGUF file, by name, before its first list (the vocabulary), including the context length.
 
     Raises:
         ValueError: the file is not GGUF, or its header is damaged.
@@ -200,23 +200,24 @@ def read_header(path: Path) -> dict[str, Any]:
     Source: github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
 
-    def taken(size: int) -> bytes:
-        if size > _LONGEST_STRING or len(data := file.read(size)) < size:
+    def read_exactly(size: int) -> bytes:
+        data = file.read(size) if size <= _LONGEST_STRING else b""
+        if len(data) < size:
             raise ValueError("the header ends early, or is damaged")
         return data
 
     def number(form: str) -> Any:
-        return struct.unpack(form, taken(struct.calcsize(form)))[0]
+        return struct.unpack(form, read_exactly(struct.calcsize(form)))[0]
 
     fields: dict[str, Any] = {}
     with open(path, "rb") as file:
         if file.read(4) != b"GGUF":
             raise ValueError("not a GGUF file")
-        taken(12)  # the version, and the number of tensors
+        read_exactly(12)  # the version, and the number of tensors
         for _ in range(min(number("<Q"), _MOST_FIELDS)):
-            name, kind = taken(number("<Q")).decode("utf-8", "replace"), number("<I")
+            name, kind = read_exactly(number("<Q")).decode("utf-8", "replace"), number("<I")
             if kind == _STRING:
-                fields[name] = taken(number("<Q")).decode("utf-8", "replace")
+                fields[name] = read_exactly(number("<Q")).decode("utf-8", "replace")
             elif kind in _NUMBERS:
                 fields[name] = number(_NUMBERS[kind])
             else:

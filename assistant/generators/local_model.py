@@ -1,8 +1,8 @@
-"""A language model in this process, by OpenVINO GenAI: loading, conversion of GGUF, and the generation of tokens.
+"""Load a language model with OpenVINO GenAI, convert GGUF files, and generate tokens.
 
-Prompts are read in steps of `CHUNK` tokens and replies written token by token, each step one call into the library. So
-whoever interrupts waits for one step at most. The keys and values of earlier prompts stay in memory (prefix caching):
-a prompt that begins like an earlier one is read from where it differs.
+Prompts are processed in steps of `CHUNK` tokens, and replies token by token, each step in one call of the library. So
+an interruption takes effect after at most one step. The key-value cache of earlier prompts stays in memory (prefix
+caching): of a prompt that begins like an earlier one, only the rest is processed.
 
 Source: openvinotoolkit.github.io/openvino.genai, `ContinuousBatchingPipeline`.
 """
@@ -25,41 +25,41 @@ from turnmark.core.console import notify
 from turnmark.core.home import home, write_json
 
 CHUNK = 128
-"""Prompt tokens of one step: a second of two cores. 256 save 2% of the time, 64 cost 20%."""
+"""Prompt tokens of one step, which takes a second on two cores. 256 save 2% of the time, 64 cost 20%."""
 CACHE_GB = 1
-"""Memory for keys and values of prompts; 70,000 tokens of a model of 1.5B parameters."""
+"""Memory for the key-value cache of prompts; 70,000 tokens of a model of 1.5B parameters."""
 TOP_P = 0.9
-"""Of sampling, where the model's own folder does not say."""
+"""Default of sampling, if the model's folder has none."""
 SOURCE = "source.json"
-"""Written last into a converted model: its presence says that the conversion is complete."""
+"""Written last by a conversion; its presence marks a complete one."""
 
 OnTokens = Callable[[Sequence[int]], None]
 
 
 @dataclass
 class Generated:
-    """What the model wrote: the tokens of the reply, without the one that ended it, and what it cost."""
+    """The tokens of a reply, without the end token, and their usage."""
 
     tokens: list[int] = field(default_factory=list)
     finish: FinishReason = "other"
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
-    """Of the prompt, certainly not read anew; up to `CHUNK` - 1 more were not either."""
+    """Minimum number of prompt tokens that were cached; up to `CHUNK` - 1 more may have been."""
 
     @property
     def usage(self) -> Usage:
-        """The tokens of one call."""
+        """The usage of this call."""
         used = {name: getattr(self, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
         return Usage(calls=1, **used)
 
 
 class UnsupportedGrammar(Exception):
-    """The library cannot decode by this schema."""
+    """The library does not support this schema."""
 
 
 class LocalModel:
-    """A model from a GGUF file or a folder in OpenVINO's form; one for all generators of a path. Calls hold `lock`."""
+    """A model from a GGUF file or an OpenVINO folder, shared by all generators of a path. Callers hold `lock`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class LocalModel:
         self._number = 0
 
     def load(self) -> None:
-        """Load the model, if it is not loaded; a GGUF file is converted first, once. The caller holds `lock`."""
+        """Load the model if necessary; a GGUF file is converted at first use. The caller holds `lock`."""
         if self._pipeline is not None:
             return
         try:
@@ -80,7 +80,7 @@ class LocalModel:
             raise GeneratorError("unavailable", f"{self.path} cannot be loaded: {_first_line(error)}") from None
 
     def prompt(self, messages: Sequence[dict[str, str]]) -> list[int]:
-        """The tokens of a conversation in the model's own form, up to where its reply begins."""
+        """Encode a conversation with the model's chat template, up to the beginning of the reply."""
         try:
             text = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True)
         except RuntimeError as error:
@@ -89,7 +89,7 @@ class LocalModel:
         return [int(token) for token in self._tokenizer.encode(text, add_special_tokens=False).input_ids.data[0]]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Tokens as text."""
+        """Decode tokens."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True)) if tokens else ""
 
     def generate(
@@ -103,7 +103,7 @@ class LocalModel:
         check: Callable[[], None],
         on_tokens: OnTokens | None = None,
     ) -> Generated:
-        """Write a reply. The caller holds `lock`.
+        """Generate a reply. The caller holds `lock`.
 
         Args:
             limit: the most tokens of the reply.
@@ -129,7 +129,7 @@ class LocalModel:
                     handle.cancel()
                     self._pipeline.step()
         except RuntimeError as error:
-            # After an error inside a step the library refuses every further one.
+            # After an error in a step the library refuses all further steps.
             self._pipeline = None
             if schema:
                 raise UnsupportedGrammar(_first_line(error)) from None
@@ -193,7 +193,7 @@ def _pipeline(path: Path, **properties: object) -> Any:
 
 
 def convert(path: Path) -> Path:
-    """The folder with a GGUF file in OpenVINO's form, made now unless this file has one already.
+    """Return the OpenVINO folder of a GGUF file; convert the file if it has none.
 
     It is next to the file, or in `$TURNMARK_HOME/cache/local` if that folder cannot be written.
     """
@@ -219,7 +219,7 @@ def _convert(path: Path, folder: Path) -> None:
 
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        # The library writes next to the file that it reads.
+        # The library writes next to its input file.
         link = scratch / "model.gguf"
         link.symlink_to(path.resolve())
         Tokenizer(link, enable_save_ov_model=True)
@@ -233,7 +233,7 @@ def _convert(path: Path, folder: Path) -> None:
 
 
 def _state(path: Path) -> dict[str, object]:
-    """What differs when another GGUF file has this name, or another version of the library converted it."""
+    """Return the mark of a conversion, which changes with the GGUF file and the version of the library."""
     import openvino
 
     stat = path.stat()
@@ -250,18 +250,18 @@ def _converted_from(folder: Path) -> object:
 
 
 def _first_line(error: Exception) -> str:
-    """What an error of the library says, without positions in its source."""
+    """Return the message of a library error, without positions in its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__
 
 
-# --- one of each in a process ----------------------------------------------------------------------------------------
+# --- loaded models of this process -----------------------------------------------------------------------------------
 
 _models: dict[Path, LocalModel] = {}
 _models_lock = threading.Lock()
 
 
 def model_at(path: Path) -> LocalModel:
-    """The model of this process at a path; nothing is loaded by this."""
+    """Return the shared model of a path, without loading it."""
     with _models_lock:
         return _models.setdefault(path.resolve(), LocalModel(path.resolve()))

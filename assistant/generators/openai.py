@@ -59,16 +59,16 @@ if TYPE_CHECKING:
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 HOSTED_CONTEXT, OWN_CONTEXT = 128_000, 32_768
-"""Tokens of the context of an endpoint that does not say; the second for an address of this machine."""
+"""Default context length in tokens of an endpoint that does not report it; the second for endpoints on this machine."""
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window")
-"""Of a row of /models: vLLM; OpenRouter and Together; Mistral and LM Studio; Groq."""
+"""Fields of /models with the context length: of vLLM; OpenRouter and Together; Mistral and LM Studio; Groq."""
 MODELS_SECONDS = 5.0
 BREAK_WAIT = 1.0
-"""Seconds before a reply that broke off is asked for again, doubled each time."""
+"""Seconds before a broken reply is requested again, doubled each time."""
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
 _OBJECTIONS = frozenset((400, 422, 501))
-# What an endpoint may object to, and the call goes on without: reasoning models take neither `temperature` nor
+# Parameters that are left out if an endpoint rejects them: reasoning models support neither `temperature` nor
 # `max_tokens`, older servers no `stream_options`. A schema that is refused is written into the prompt.
 _LEFT_OUT = {
     "response_format": "response_format|json_schema|guided|structured",
@@ -77,25 +77,25 @@ _LEFT_OUT = {
     "seed": r"\bseed\b",
     "temperature": "temperature",
 }
-# An objection to the number ("max_tokens is too large for the context of this model"), not to the parameter.
+# A rejected value ("max_tokens is too large for the context of this model"), not a rejected parameter.
 _TOO_MANY = re.compile("too (large|long|big|many)|context|exceed|maximum|at most|less than|at least|greater")
 
 
 def shown_url(url: str) -> str:
-    """The URL without user, password, query and fragment: what names and messages may hold."""
+    """Return the URL without user, password, query and fragment, for names and messages."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a spec of an endpoint settles, checked.
+    """The checked settings of an endpoint's spec.
 
     Attributes:
-        name: the spec in normal form, without any secret; with the URL if that came from the environment.
-        key_env: the environment variable that holds the key, which is empty if none is needed.
-        settings: limits and defaults; `context` None: asked of the endpoint.
-        more: values of the options that only this kind of endpoint has.
+        name: the spec in normal form, without secrets; with the URL if that came from the environment.
+        key_env: name of the environment variable with the key; it may be unset if no key is needed.
+        settings: limits and defaults; `context` None: the endpoint is asked.
+        more: values of options that are specific to this kind of endpoint.
     """
 
     name: str
@@ -126,36 +126,36 @@ class OpenAIGenerator(ConfiguredGenerator):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides its replies beyond what a call says, for the response cache; holds no user and no password."""
+        """See `GeneratorBase.identity`; without user and password."""
         return {"url": _CREDENTIALS.sub("", self._url), "model": self._model, "seed": self._settings.seed}
 
     @property
     def context_tokens(self) -> int:
-        """The option `context`, else what the endpoint says under /models, else 128,000 (of this machine: 32,768)."""
+        """The option `context`, or the context length in /models, or 128,000 (on this machine: 32,768)."""
         if self._context is not None:
             return self._context
         default = OWN_CONTEXT if is_here(self._url) else HOSTED_CONTEXT
-        if self._url == OFFICIAL_URL:  # its list says nothing about the context
+        if self._url == OFFICIAL_URL:  # its /models has no context length
             return default
         try:
             self.make_ready()
             self._context = drive(lambda _: self._ask_context(), MODELS_SECONDS) or default
         except (GeneratorError, TimeoutError) as error:
-            if getattr(error, "status", None) is None:  # nobody there: ask again when there may be
+            if getattr(error, "status", None) is None:  # not reachable: ask again next time
                 return default
             self._context = default
         return self._context
 
     def make_ready(self) -> None:
-        """Load the client library now: its modules import each other, and threads that do so at once may see half."""
+        """Load the client library now, since its circular imports can fail in concurrent threads."""
         _ = self._client
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """One reply; see `Generator.complete`."""
+        """Return one reply; see `Generator.complete`."""
         call = self._call(options)
         if call.schema is not None and "response_format" in self._refused:
             raise SchemaRefused(f"{self._where} takes no schema")
-        # Half a surrogate pair (from a document that was read with errors) cannot be sent as UTF-8.
+        # A lone surrogate (from a document with encoding errors) cannot be sent as UTF-8.
         chat = [{"role": message.role, "content": valid_text(message.content)} for message in messages]
         received, sent = self._ask(call, lambda: self._body(call, chat))
         return Completion(
@@ -177,7 +177,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         max_tokens: int | None = None,
         on_text: OnText | None = None,
     ) -> ToolReply:
-        """The next message of a conversation with tools; see `ToolGenerator.converse`."""
+        """Return the next reply of a conversation with tools; see `ToolGenerator.converse`."""
         call = self._call({"max_tokens": max_tokens, "on_text": on_text})
         more = {"tools": [{"type": "function", "function": tool.model_dump()} for tool in tools]} if tools else {}
         chat = [_wire(message) for message in messages]
@@ -196,7 +196,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         )
 
     def _body(self, call: Call, chat: list[dict[str, Any]]) -> dict[str, Any]:
-        """The request, without what this endpoint has refused."""
+        """Return the request, without the parameters that this endpoint has rejected."""
         limit = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
         body: dict[str, Any] = {"model": self._model, "messages": chat, "stream": True, limit: call.limit}
         body |= {"stream_options": {"include_usage": True}, "temperature": call.temperature}
@@ -209,7 +209,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         return {name: value for name, value in body.items() if name not in self._refused}
 
     def _ask(self, call: Call, body: Callable[[], dict[str, Any]]) -> tuple[Received, int]:
-        """A reply, and the requests sent for it."""
+        """Return a reply and the number of requests sent for it."""
         self.make_ready()
         tally = RequestTally()
         try:
@@ -226,7 +226,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             kind, problem = fault.kind, f"{fault}"
             schema_refused = call.schema is not None and kind == "bad_request" and fault.status in (400, 422)
         except TimeoutError:
-            # A server that asks to wait longer than the deadline is rate limited, not slow.
+            # If the server asks to wait longer than the deadline, it is rate limited, not slow.
             kind = "rate_limited" if tally.status == 429 else "timeout"
             limited = " (429)" if tally.status == 429 else ""
             problem, schema_refused = f"{self._where} sent nothing for {call.deadline:g} s{limited}", False
@@ -237,8 +237,8 @@ class OpenAIGenerator(ConfiguredGenerator):
         raise (SchemaRefused(problem, usage) if schema_refused else GeneratorError(kind, problem, usage)) from None
 
     def _retrying(self, call: Call, body: dict[str, Any], tally: RequestTally) -> Received:
-        """The client tries again what fails before a reply begins; a reply that breaks off is asked for again here,
-        unless some of it was shown."""
+        """Request a reply again that broke off before any text was shown; the client itself retries requests that
+        fail earlier."""
         from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
         def may_retry(error: BaseException) -> bool:
@@ -260,7 +260,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         return retrying(ask)
 
     def _leave_out(self, body: dict[str, Any], words: str) -> bool:
-        """Leave out from now on what a refusal names; False if it names nothing that can be left out."""
+        """Leave out the parameter that an error names from now on; return False if there is none to leave out."""
         words = words.lower()
         for name, pattern in _LEFT_OUT.items():
             if name not in body or not re.search(pattern, words):
@@ -277,7 +277,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         TALLY.set(tally)
         received = Received()
         with faults(self._where, self._key_env, self._key):
-            # As plain dictionaries: the client's own records take as long to make as all the rest.
+            # As plain dictionaries, since the client's records take as long to make as everything else.
             stream: Any = await self._client.post(
                 "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object]
             )
@@ -288,7 +288,7 @@ class OpenAIGenerator(ConfiguredGenerator):
                         piece = received.add(event)
                         if received.events > seen:
                             report(piece)
-                    # A connection that is closed in the middle looks like an end; only the finish reason differs.
+                    # A connection closed in the middle looks like an end, but lacks the finish reason.
                     if received.finish is None:
                         message = f"{self._where} broke off in the middle of its reply"
                         raise EndpointFault("unavailable", message, broken=True)
@@ -308,13 +308,14 @@ class OpenAIGenerator(ConfiguredGenerator):
             if len(rows) > 1 and field_of(row, "id") != self._model:
                 continue
             for name in _CONTEXT_FIELDS:
-                if isinstance(length := field_of(row, name), int) and length > 0:
+                length = field_of(row, name)
+                if isinstance(length, int) and length > 0:
                     return length
         return None
 
 
 def _wire(message: ToolMessage) -> dict[str, Any]:
-    """A message as endpoints take it."""
+    """Convert a message for the endpoint."""
     row: dict[str, Any] = {"role": message.role, "content": valid_text(message.content)}
     if message.calls:
         row["tool_calls"] = [
@@ -326,7 +327,7 @@ def _wire(message: ToolMessage) -> dict[str, Any]:
     return row
 
 
-# Ollama cuts a longer prompt at its front without a word; its default and its variable, docs.ollama.com/faq.
+# Ollama silently cuts the beginning of a longer prompt; default and variable: docs.ollama.com/faq.
 OLLAMA_CONTEXT, OLLAMA_CONTEXT_ENV = 4096, "OLLAMA_CONTEXT_LENGTH"
 
 
@@ -353,7 +354,7 @@ def read_endpoint(
     Args:
         preset_url: if neither the spec nor the environment variable `url_env` has one.
         key_env: name of the environment variable with the key, unless the spec names another.
-        context: tokens, unless the spec says; None: asked of the endpoint.
+        context: tokens, default of the option; None: the endpoint is asked.
         extra_options: in addition to those of every endpoint.
     """
     label, errors = f"generator {spec.name!r}", ErrorCollector()
@@ -366,7 +367,8 @@ def read_endpoint(
     options.pop("api_key_env", None)
     key_env = spec.options.get("api_key_env") or key_env
     key = os.environ.get(key_env, "").strip()
-    if problem := _url_problem(url):
+    problem = _url_problem(url)
+    if problem:
         errors.add(f"{url_env if from_env else label + ': what follows @'} {problem}")
     elif spec.url and "@" in urlsplit(url).netloc:
         errors.add(f"{label}: no user or password in the URL; put the key into {key_env}")
@@ -381,14 +383,14 @@ def read_endpoint(
 
 
 def open_openai(spec: Spec) -> OpenAIGenerator:
-    """`openai:MODEL[@URL]`; URL and key default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`."""
+    """Open `openai:MODEL[@URL]`; URL and key default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`."""
     return OpenAIGenerator(
         read_endpoint(spec, preset_url=OFFICIAL_URL, key_env="OPENAI_API_KEY", url_env="OPENAI_BASE_URL")
     )
 
 
 def open_ollama(spec: Spec) -> OpenAIGenerator:
-    """`ollama:MODEL[@URL]`. OpenAI's key is never sent there; `OLLAMA_API_KEY` is, if it is set."""
+    """Open `ollama:MODEL[@URL]`, with the key in `OLLAMA_API_KEY`, if set; OpenAI's key is never sent."""
     from_env = os.environ.get(OLLAMA_CONTEXT_ENV, "")
     context = int(from_env) if from_env.isdecimal() and int(from_env) else OLLAMA_CONTEXT
     preset = "http://localhost:11434/v1"

@@ -1,6 +1,6 @@
-"""A scripted model: `replay:FILE`. For demonstrations, tests and repeatable runs; nothing leaves the machine.
+"""Replay scripted replies: `replay:FILE`, for demonstrations, tests and repeatable runs, without a network.
 
-FILE holds a JSON object a line: `{"text": …, "match": …, "finish_reason": …}`; only `text` must be there. A call takes
+FILE has one JSON object on each line: `{"text": …, "match": …, "finish_reason": …}`; only `text` is required. A call takes
 the first unused line whose `match` occurs in the last message, else the first unused line without `match`; each line is
 used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. Blank lines are skipped.
 
@@ -54,7 +54,7 @@ class ScriptLine(Record):
 
 
 class ReplayGenerator(GeneratorBase):
-    """Gives the replies of a script, word by word where it is streamed, with `delay` seconds before each."""
+    """Gives the replies of a script, with `delay` seconds before each; streams word by word."""
 
     def __init__(
         self,
@@ -71,9 +71,10 @@ class ReplayGenerator(GeneratorBase):
         self._lock = threading.Lock()
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """The next line that fits. The script decides: limits, temperature and schema change nothing."""
+        """Return the next matching reply of the script; limits, temperature and schema are ignored."""
         line = self._take(messages[-1].content if messages else "")
-        if (on_text := options.get("on_text")) is not None:
+        on_text = options.get("on_text")
+        if on_text is not None:
             for word in re.findall(r"\s*\S+\s*?(?=\s|$)|\s+", line.text):
                 time.sleep(self._delay)
                 on_text(word)
@@ -97,7 +98,7 @@ class ReplayGenerator(GeneratorBase):
 
 
 def read_script(path: Path) -> list[ScriptLine]:
-    """The lines of a script."""
+    """Read the lines of a script."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -120,7 +121,7 @@ def read_script(path: Path) -> list[ScriptLine]:
 
 
 def open_replay(spec: Spec) -> ReplayGenerator:
-    """`replay:FILE[?delay=…&context=…]`."""
+    """Open `replay:FILE[?delay=…&context=…]`."""
     errors = ErrorCollector()
     options = errors.collect(check_options, spec, _OPTIONS, "generator") or {}
     if not spec.argument or spec.url:
@@ -135,24 +136,24 @@ REFERENCE = "reference"
 
 
 class ReferenceGenerator:
-    """A name for the targets, which `turnmark eval` takes from the data (`turnmark.evaluation.runs.running`)."""
+    """Stands for the reference answers, which `turnmark eval` takes from the data (`evaluation.runs.running`)."""
 
     name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS
 
     def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
-        """Raises: GeneratorError: always."""
+        """Raise `GeneratorError` always."""
         raise GeneratorError("bad_request", f"the generator {REFERENCE!r} answers tasks of `turnmark eval` alone")
 
 
 def open_reference(spec: Spec) -> ReferenceGenerator:
-    """`reference`, which takes nothing else."""
+    """Open `reference`, which has no options."""
     if spec.argument or spec.url or spec.options:
         raise RequestError(f"generator {REFERENCE!r} takes no argument, no url and no options")
     return ReferenceGenerator()
 
 
 def no_model(spec: Spec) -> None:
-    """`extractive`: no language model; every step uses its extractive form."""
+    """Open `extractive`: no language model; every step uses its extractive form."""
     errors = ErrorCollector()
     if spec.argument or spec.url:
         errors.add("generator 'extractive' takes no argument and no url")
@@ -161,6 +162,6 @@ def no_model(spec: Spec) -> None:
 
 
 def open_python_generator(spec: Spec) -> Any:
-    """`python:pkg.mod:factory`: whatever the factory returns; it must be a `Generator`."""
+    """Open `python:pkg.mod:factory`: call the factory, which must return a `Generator`."""
     check_options(spec, CACHE, "generator")
     return load_python(spec.argument, "generator")()

@@ -1,8 +1,7 @@
-"""vLLM: `vllm:MODEL@URL`, a server that runs; `vllm:MODEL`, one that is started here and ends with this process.
+"""Use vLLM: `vllm:MODEL@URL`, a running server; `vllm:MODEL`, a server that this process starts and ends.
 
-What starts a server is configured by whoever owns this machine, never by a spec, which may come with somebody else's
-run: `TURNMARK_VLLM_COMMAND`, else `vllm serve`. A spec may set the engine arguments of `ENGINE`, which choose how a
-model is run, not what is run.
+The command that starts a server is `TURNMARK_VLLM_COMMAND`, or `vllm serve`. A spec cannot set it, since a spec may
+come with a run from elsewhere. A spec may only set the engine arguments in `ENGINE`, which affect how a model runs.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ ENGINE = {
     "quantization": "--quantization",
     "tensor_parallel": "--tensor-parallel-size",
 }
-"""Options of a spec that become arguments of the engine."""
+"""Options of a spec that are passed to the engine."""
 START_SECONDS = 600.0
-"""That a server may take until it answers, unless the spec says."""
+"""Default maximum seconds until a started server answers."""
 POLL_SECONDS, GRACE_SECONDS = 0.2, 15.0
-"""Between two looks whether a server answers; from SIGTERM to SIGKILL."""
+"""Seconds between two checks of whether a server answers; seconds from SIGTERM to SIGKILL."""
 LOG_LINES, LOG_CHARACTERS = 15, 2000
-# Of other services; a server of models has no use for them.
+# Keys of other services, which a model server does not need.
 _NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")
 
 
@@ -62,7 +61,7 @@ def _value(text: str) -> str:
 
 
 def open_vllm(spec: Spec) -> Generator:
-    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, if it is set, and a server that is started asks for it."""
+    """Open `vllm:MODEL[@URL]`, with the key in `VLLM_API_KEY`, if set; a started server requires it."""
     if spec.url:
         return OpenAIGenerator(read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY"))
     errors, extra = ErrorCollector(), {**dict.fromkeys(ENGINE, _value), "start": option(Seconds)}
@@ -83,7 +82,7 @@ def open_vllm(spec: Spec) -> Generator:
 
 
 class VllmGenerator(OpenAIGenerator):
-    """A model behind a vLLM of this process, which is started when it is first needed.
+    """A model behind a vLLM server that this process starts at first use.
 
     Args:
         endpoint: what the spec says; its URL counts for nothing.
@@ -97,7 +96,7 @@ class VllmGenerator(OpenAIGenerator):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """See `GeneratorBase.identity`; without the port, which is chance."""
+        """See `GeneratorBase.identity`; without the port, which is random."""
         return {"vllm": list(self._command), "seed": self._settings.seed}
 
     @cached_property
@@ -114,7 +113,7 @@ _failures: dict[tuple[str, ...], str] = {}
 
 
 def _url_of(command: tuple[str, ...], key: str, start: float) -> str:
-    """The URL of the server that a command starts: one for all generators, and one try."""
+    """Start a server once for all generators with this command; return its URL."""
     with _lock:
         if command in _servers and _servers[command][0].poll() is None:
             return _servers[command][1]
@@ -139,7 +138,7 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | ({"VLLM_API_KEY": key} if key else {})
     with open(file, "wb") as output:
-        # In a separate session, so that Ctrl-C in a chat ends the turn and not the server.
+        # In a separate session, so that Ctrl-C in a chat stops the turn, not the server.
         server = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True,
@@ -161,10 +160,12 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
 
 
 def _wait(server: subprocess.Popen[bytes], url: str, key: str, start: float) -> str:
-    """Until the server answers; else why it does not."""
-    ends, headers = time.monotonic() + start, {"Authorization": f"Bearer {key}"} if key else {}
+    """Wait until the server answers; return "", or why it does not answer."""
+    ends = time.monotonic() + start
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     while time.monotonic() < ends:
-        if (code := server.poll()) is not None:
+        code = server.poll()
+        if code is not None:
             return f"it ended with code {code} before it answered"
         with suppress(httpx.HTTPError):
             if httpx.get(url, headers=headers, timeout=2.0, trust_env=False).is_success:
@@ -181,7 +182,7 @@ def _stop_all() -> None:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """End a server and what it has started."""
+    """End a server and its child processes."""
     for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 5.0)):
         with suppress(ProcessLookupError):
             os.killpg(server.pid, number)

@@ -34,11 +34,11 @@ PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 BODY = 1_000_000
-"""Bytes of a request."""
+"""Maximum bytes of a request body."""
 
 
 def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
-    """The server as an ASGI application, which calls `on_ready` when it takes requests."""
+    """Make the ASGI application, which calls `on_ready` when it accepts requests."""
     assistant = turns.assistant
     model = assistant.config.index
 
@@ -47,20 +47,20 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
         on_ready()
         yield
 
-    # Its pages of documentation would load scripts from elsewhere.
+    # FastAPI's documentation pages would load scripts from other hosts.
     app = FastAPI(title="Turnmark", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None)
     _say_errors(app)
 
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
-        asked = parse_request(await _body(request), model)
-        form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, asked)
-        return await _answer(turns, asked, form, request)
+        chat_request = parse_request(await _body(request), model)
+        form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, chat_request)
+        return await _answer(turns, chat_request, form, request)
 
     @app.post("/v1/responses")
     async def respond(request: Request) -> Response:
-        asked = parse_response_request(await _body(request), model)
-        return await _answer(turns, asked, ResponseForm(model, asked), request)
+        chat_request = parse_response_request(await _body(request), model)
+        return await _answer(turns, chat_request, ResponseForm(model, chat_request), request)
 
     @app.get("/v1/models")
     async def models() -> Response:
@@ -75,9 +75,11 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
 
     @app.get("/v1/picture")
     async def picture(request: Request) -> Response:
-        asked = parse_picture_request(request.query_params)
+        chat_request = parse_picture_request(request.query_params)
         assert assistant.index is not None, "a server is opened over an index"
-        return Response(await run_in_threadpool(cited_page_picture, assistant.index, asked), media_type="image/png")
+        return Response(
+            await run_in_threadpool(cited_page_picture, assistant.index, chat_request), media_type="image/png"
+        )
 
     @app.get("/healthz")
     async def health() -> Response:
@@ -98,7 +100,7 @@ def _page(file: str, kind: str) -> Callable[[Request], Any]:
 
 
 def _model(assistant: Assistant) -> dict[str, Any]:
-    """The one model there is, in OpenAI's form, and what it is made of."""
+    """Return the served model as OpenAI's model object, with its configuration."""
     assert assistant.index is not None, "a server is opened over an index"
     manifest, retriever = assistant.index.manifest, assistant.retriever
     about = {
@@ -110,9 +112,9 @@ def _model(assistant: Assistant) -> dict[str, Any]:
 
 
 async def _body(request: Request) -> bytes:
-    """What a request holds, which says that it is JSON.
+    """Read a JSON request body.
 
-    A form or plain text is not read: a page of another site could send these without being asked for leave.
+    A form or plain text is refused, since a page of another site could send these without a CORS preflight.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -128,17 +130,21 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _answer(turns: Turns, asked: ChatRequest, form: ReplyForm | ResponseForm, request: Request) -> Response:
-    """A reply, in one piece or streamed, as was asked."""
-    if not asked.stream:
-        return await _complete(turns, asked, form, request)
+async def _answer(
+    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, request: Request
+) -> Response:
+    """Send a reply, complete or streamed."""
+    if not chat_request.stream:
+        return await _complete(turns, chat_request, form, request)
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(turns, asked, form), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_events(turns, chat_request, form), media_type="text/event-stream", headers=headers)
 
 
-async def _complete(turns: Turns, asked: ChatRequest, form: ReplyForm | ResponseForm, request: Request) -> Response:
-    """A reply in one piece; if the client leaves, the turn ends."""
-    async with aclosing(turns.events(asked)) as events:
+async def _complete(
+    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, request: Request
+) -> Response:
+    """Send a complete reply; stop the turn if the client disconnects."""
+    async with aclosing(turns.events(chat_request)) as events:
         async for event in events:
             if isinstance(event, Reply):
                 return json_response(form.completion(event))
@@ -149,11 +155,11 @@ async def _complete(turns: Turns, asked: ChatRequest, form: ReplyForm | Response
     return refuse(Refusal("the client closed the connection", status=503))
 
 
-async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm | ResponseForm) -> AsyncIterator[bytes]:
-    """A reply as server-sent events; sending is cancelled when the client leaves, and the turn ends with it."""
+async def _events(turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm) -> AsyncIterator[bytes]:
+    """Send a reply as server-sent events; stop the turn if the client disconnects."""
     for chunk in form.begin():
         yield _sent(chunk)
-    async with aclosing(turns.events(asked)) as events:
+    async with aclosing(turns.events(chat_request)) as events:
         async for event in events:
             if event is None:
                 yield b": still working\n\n"
@@ -175,7 +181,7 @@ def _sent(value: dict[str, Any]) -> bytes:
 
 
 def _say_errors(app: FastAPI) -> None:
-    """Every error in OpenAI's form."""
+    """Convert every error to OpenAI's error object."""
 
     async def respond(request: Request, raised: Exception) -> Response:
         if isinstance(raised, Refusal):

@@ -15,13 +15,13 @@ from turnmark.core.console import inert
 from turnmark.core.errors import TurnmarkError
 
 CONNECTIONS, HEAD_BYTES, KEEP_ALIVE = 512, 16_384, 20
-"""At once, beyond which they get 503; bytes of a request's head; seconds until an idle connection is closed."""
+"""Maximum connections (more get 503); maximum bytes of a request's head; seconds until an idle connection closes."""
 GRACE, LAST_WORDS = 10, 5
-"""Seconds that turns at work have to finish when the server is ended; that clients of the others have for the news."""
+"""Seconds for running turns to finish at shutdown; seconds for clients of the others to receive the error."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound there."""
+    """Bind a socket to the address."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -40,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Ends turns that outlast `GRACE` itself, so that their clients hear of it; uvicorn cuts off what is left then."""
+    """Stops turns that outlast `GRACE`, so that clients get an error; uvicorn closes the remaining connections."""
 
     def __init__(self, config: uvicorn.Config, end_turns: Callable[[], None]) -> None:
         super().__init__(config)
@@ -53,7 +53,7 @@ class _Server(uvicorn.Server):
 
 
 def run_server(app: Any, end_turns: Callable[[], None], listening: socket.socket) -> None:
-    """Serve until the process shall end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt.
+    """Serve until SIGTERM, which exits with code 0, or Ctrl-C, which raises KeyboardInterrupt.
 
     Args:
         end_turns: ends the turns at work; called when the server ends.

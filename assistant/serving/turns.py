@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
 IDLE = 1.0
-"""Seconds without news after which whoever listens looks whether its client is still there."""
+"""Seconds without an event after which a handler checks whether its client is still connected."""
 MODEL_TURNS = 16
 """At once, with a language model; without one, as many as there are processors."""
 _ENDED = Refusal("the server was ended before the turn was done", status=503, code="stopped")
 
 
 class Turns:
-    """Runs turns of an assistant, `at_once` in threads and the others waiting for a place.
+    """Runs turns of an assistant in threads, at most `at_once` concurrently; further turns wait.
 
     A turn has no time of its own: its calls of models and stores end by their own deadlines, which alone know whether
     something still comes.
@@ -41,14 +41,14 @@ class Turns:
         self._closed = False
 
     def close(self) -> None:
-        """End every turn."""
+        """Stop every turn."""
         self._closed = True
         for stop in self._stops:
             stop.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def events(self, asked: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
-        """A turn's events as they come, then its reply or what to answer instead; None after `IDLE` seconds without.
+        """Yield a turn's events as they come, then its reply or a refusal; None after `IDLE` seconds without an event.
 
         Leaving the loop ends the turn.
         """
@@ -68,7 +68,7 @@ class Turns:
             while item is None or isinstance(item, Event):
                 try:
                     item = await asyncio.wait_for(news.get(), IDLE)
-                except TimeoutError:  # what had no place yet, or hangs, cannot say that it was ended
+                except TimeoutError:  # a waiting or hanging turn cannot report that it was stopped
                     item = _ENDED if self._closed else None
                 yield item
         finally:
@@ -90,7 +90,7 @@ class Turns:
         except TurnmarkError as error:
             return Refusal(str(error), status=500)
         except Exception as error:  # a fault of ours or of a part from outside must not end the server
-            # Where it was, not what it says: that may quote a document or a key.
+            # Only the place of the error, since its message may quote a document or a key.
             frames = "".join(traceback.format_tb(error.__traceback__))
             logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
             return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
