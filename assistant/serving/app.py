@@ -75,11 +75,10 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
 
     @app.get("/v1/picture")
     async def picture(request: Request) -> Response:
-        chat_request = parse_picture_request(request.query_params)
+        picture_request = parse_picture_request(request.query_params)
         assert assistant.index is not None, "a server is opened over an index"
-        return Response(
-            await run_in_threadpool(cited_page_picture, assistant.index, chat_request), media_type="image/png"
-        )
+        content = await run_in_threadpool(cited_page_picture, assistant.index, picture_request)
+        return Response(content, media_type="image/png")
 
     @app.get("/healthz")
     async def health() -> Response:
