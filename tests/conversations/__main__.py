@@ -11,9 +11,10 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
-from tests.conversations.collections import COLLECTIONS, fetch_hatch, work_folder
+from tests.conversations.collections import COLLECTIONS, HARD, collections_named, fetch_hatch, work_folder
 from tests.conversations.labels import LabelledConversation, read_labels
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 
@@ -23,7 +24,10 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.conversations", description=__doc__)
     parser.add_argument("--half", choices=("tuning", "test", "all"), default="tuning", help="default: tuning")
     parser.add_argument(
-        "--collections", metavar="A,B", help=f"of {', '.join(COLLECTIONS)} (default: all that are installed)"
+        "--collections",
+        metavar="A,B",
+        help=f"of {', '.join(COLLECTIONS)} (default: all of these that are installed); of {', '.join(HARD)}, "
+        "or `hard` for these",
     )
     parser.add_argument(
         "--systems",
@@ -32,6 +36,13 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "it and simple too)",
     )
     parser.add_argument("--step", metavar="STEP=FORM", action="append", default=[], help="of our turn; may be repeated")
+    parser.add_argument(
+        "--beside",
+        metavar="STEP=FORM",
+        action="append",
+        default=[],
+        help="hold every conversation with this form, too, in a column beside; may be repeated",
+    )
     parser.add_argument("--show", choices=("wrong",), help="print each wrong turn too")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write figures and replies there")
     parser.add_argument("--fetch", action="store_true", help="download the collection that is no Debian package first")
@@ -41,13 +52,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledConversation]], list[str]]:
     """The conversations to hold, by collection; and which collections are left out since they are not installed."""
     errors, absent = ErrorCollector(), ErrorCollector()
+    collections = collections_named(options.collections.split(",")) if options.collections else COLLECTIONS
     labels: dict[str, list[LabelledConversation]] = {}
-    for name in options.collections.split(",") if options.collections else COLLECTIONS:
-        if name not in COLLECTIONS:
-            errors.add(f"unknown collection {name!r}; there are: {', '.join(COLLECTIONS)}")
-            continue
-        installed = (errors if options.collections else absent).collect(COLLECTIONS[name].documents)
-        conversations = (errors.collect(read_labels, COLLECTIONS[name].labels) if installed else None) or ()
+    for name, collection in collections.items():
+        installed = (errors if options.collections else absent).collect(collection.documents)
+        conversations = (errors.collect(read_labels, collection.labels) if installed else None) or ()
         half = [each for each in conversations if options.half in ("all", each.half)]
         if half:
             labels[name] = half
@@ -74,16 +83,17 @@ def run(options: argparse.Namespace) -> None:
         sys.stderr.write(f"{note}\n")
     summaries, replies = {}, {}
     with shown_progress() as progress:
-        corpora = {name: Corpus(COLLECTIONS[name], progress) for name in labels}
-        for spec in systems:
-            held = hold_all(spec, corpora, labels, progress, options.step)
+        corpora = {name: Corpus(collection, progress) for name, collection in collections_named([*labels]).items()}
+        for spec, form in product(systems, ("", *options.beside)):
+            name = f"{spec} {form}".rstrip()
+            held = hold_all(spec, corpora, labels, progress, [*options.step, *([form] if form else [])])
             turns = tables.scored(held)
-            summaries[spec] = tables.summary(turns)
-            replies[spec] = [each.model_dump(mode="json") for each in held]
+            summaries[name] = tables.summary(turns)
+            replies[name] = [each.model_dump(mode="json") for each in held]
             if options.show:
-                for paragraph in tables.wrong_turns(spec, turns):
+                for paragraph in tables.wrong_turns(name, turns):
                     print(paragraph)
-    Console(width=None if sys.stdout.isatty() else 60 + 40 * len(systems)).print(tables.table(summaries))
+    Console(width=None if sys.stdout.isatty() else 60 + 40 * len(summaries)).print(tables.table(summaries))
     for problem in absent:
         print(f"left out: {problem}")
     if options.json:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -42,6 +42,7 @@ class Collection:
         source: what provides them, and the version that the labels rest on.
         install: what a person does to get them.
         suite: a label file among the project's data; "": `data/NAME.toml` in this folder.
+        hard: the same documents under other labels, `data/hard/NAME.toml`: questions that one search hardly answers.
     """
 
     name: str
@@ -51,11 +52,14 @@ class Collection:
     install: str
     exclude: tuple[str, ...] = ()
     suite: str = ""
+    hard: bool = False
 
     @property
     def labels(self) -> Path:
         """The label file."""
-        return data_folder() / self.suite if self.suite else LABELS / f"{self.name}.toml"
+        if self.suite:
+            return data_folder() / self.suite
+        return LABELS / ("hard" if self.hard else "") / f"{self.name}.toml"
 
     def documents(self) -> Path:
         """The folder."""
@@ -113,6 +117,20 @@ _ALL = (
     ),
 )  # fmt: skip
 COLLECTIONS = {collection.name: collection for collection in _ALL}
+HARD = {
+    f"hard-{name}": replace(COLLECTIONS[name], suite="", hard=True) for name in ("hatch", "recipes", "debian-policy")
+}
+"""Held only if they are asked for: by name, or all as `hard`."""
+
+
+def collections_named(names: Sequence[str]) -> dict[str, Collection]:
+    """Collections by name, `hard` standing for all of `HARD`; RequestError for an unknown name."""
+    known = COLLECTIONS | HARD
+    spread = [name for given in names for name in (HARD if given == "hard" else (given,))]
+    if unknown := [name for name in spread if name not in known]:
+        names_known = ", ".join((*known, "hard"))
+        raise RequestError([f"unknown collection {name!r}; there are: {names_known}" for name in unknown])
+    return {name: known[name] for name in spread}
 
 
 def fetch_hatch() -> Path:

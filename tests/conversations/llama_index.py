@@ -103,7 +103,8 @@ class LlamaIndexChat:
         engine = self._index.as_chat_engine(chat_mode=CHAT_MODE, llm=self._llm, similarity_top_k=PASSAGES)
 
         def ask(message: str) -> Answer:
-            began, tokens_before = time.perf_counter(), self._generator.prompt_tokens
+            began = time.perf_counter()
+            tokens_before, calls_before = self._generator.prompt_tokens, self._generator.calls
             try:
                 response = engine.chat(message)
             except TurnmarkError:
@@ -116,6 +117,7 @@ class LlamaIndexChat:
                 seconds=time.perf_counter() - began,
                 rewrite=response.sources[0].raw_input["message"],
                 prompt_tokens=self._generator.prompt_tokens - tokens_before,
+                calls=self._generator.calls - calls_before,
             )
 
         return ask

@@ -25,7 +25,7 @@ _HEDGE = re.compile(r"^\W*(?:i am|i'm|i’m) not (?:quite |entirely )?(?:sure|ce
 class Answer(Record):
     """What a system replied to one message.
 
-    `decision` is None if the system states none; `prompt_tokens` are those of all calls of the turn.
+    `decision` is None if the system states none; `prompt_tokens` are those of all `calls` of a model in the turn.
     """
 
     text: str
@@ -33,6 +33,7 @@ class Answer(Record):
     seconds: float
     rewrite: str = ""
     prompt_tokens: int = 0
+    calls: int = 0
     error: str = ""
 
 

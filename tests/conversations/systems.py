@@ -60,20 +60,22 @@ class Product:
                 seconds=seconds,
                 rewrite=reply.rewrite,
                 prompt_tokens=sum(usage.prompt_tokens for usage in reply.usage.values()),
+                calls=sum(usage.calls for usage in reply.usage.values()),
             )
 
         return ask
 
 
 class CountedGenerator(GeneratorWrapper):
-    """A generator that sums up the prompt tokens of its calls."""
+    """A generator that sums up its calls and their prompt tokens."""
 
-    prompt_tokens = 0
+    prompt_tokens = calls = 0
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """See `Generator.complete`."""
         completion = self.generator.complete(messages, **options)
         self.prompt_tokens += completion.usage.prompt_tokens
+        self.calls += completion.usage.calls
         return completion
 
 
@@ -114,7 +116,8 @@ class Simple:
         history: list[Message] = []
 
         def ask(message: str) -> Answer:
-            began, tokens_before = time.perf_counter(), self._generator.prompt_tokens
+            began = time.perf_counter()
+            tokens_before, calls_before = self._generator.prompt_tokens, self._generator.calls
             question = self._condensed(history, message) if history else message
             query = Query(text=message, history=tuple(history), variants=(question,) if question != message else ())
             text = self._answer(self._retriever.search([query], PASSAGES)[0], question)
@@ -126,6 +129,7 @@ class Simple:
                 seconds=time.perf_counter() - began,
                 rewrite=question,
                 prompt_tokens=self._generator.prompt_tokens - tokens_before,
+                calls=self._generator.calls - calls_before,
             )
 
         return ask

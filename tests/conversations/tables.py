@@ -52,6 +52,7 @@ def summary(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
         "unanswerable": _not_answered([turn for turn in turns if turn.label.kind == "unknown"]),
         "flags": {flag: flags[flag] for flag in FLAGS},
         "median_seconds": median(turn.answer.seconds for turn in turns),
+        "calls": sum(turn.answer.calls for turn in turns) / len(turns),
         "prompt_tokens": sum(turn.answer.prompt_tokens for turn in turns) / len(turns),
     }
 
@@ -86,6 +87,7 @@ def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
     for flag in FLAGS[2:]:
         made.add_row(f"turns {flag}", *(str(each["flags"][flag]) for each in every))
     made.add_row("median seconds a turn", *(f"{each['median_seconds']:.2f}" for each in every))
+    made.add_row("mean calls a turn", *(f"{each['calls']:.1f}" for each in every))
     made.add_row("mean prompt tokens a turn", *(f"{each['prompt_tokens']:,.0f}" for each in every))
     return made
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conversations import tables
-from tests.conversations.collections import COLLECTIONS, LABELS
+from tests.conversations.collections import COLLECTIONS, HARD, LABELS, collections_named
 from tests.conversations.conftest import FERRY
 from tests.conversations.labels import LabelledTurn, read_labels
 from tests.conversations.runner import Corpus, Journal, hold_all
@@ -31,6 +31,17 @@ def test_a_label_file_is_valid_and_large_enough(path: Path) -> None:
     assert {conversation.half for conversation in conversations} == {"tuning", "test"}
     assert {"answer", "compound", "steps", "unknown", "revise", "courtesy"} == {turn.kind for turn in turns}
     assert [turn.say for turn in turns if not turn.source and turn.kind in ("answer", "compound", "steps")] == []
+
+
+def test_the_hard_questions_are_halved_and_say_where_their_answers_are() -> None:
+    conversations = [each for collection in HARD.values() for each in read_labels(collection.labels)]
+    halves = [conversation.half for conversation in conversations]
+    assert (halves.count("tuning"), halves.count("test")) == (15, 15)
+    assert len({conversation.id for conversation in conversations}) == 30
+    assert all(turn.source for conversation in conversations for turn in conversation.turn)
+    assert list(collections_named(["hard", "clef"])) == [*HARD, "clef"]
+    with pytest.raises(RequestError, match="unknown collection 'soft'"):
+        collections_named(["soft"])
 
 
 def answer(text: str, decision: Decision | None = "answer", error: str = "") -> Answer:
