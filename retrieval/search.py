@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, fuse, top_k_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import rebuild_command
@@ -74,6 +75,10 @@ class IndexRetriever:
     def titles(self) -> list[str]:
         """Return the titles of the index's documents."""
         return self.index.titles
+
+    def collection(self) -> Collection:
+        """Return all passages of the index, to be counted and listed."""
+        return Collection(self.index.store)
 
     def sure_from(self) -> float | None:
         """The confidence from which an answer without a model is sure, as its index was measured."""

@@ -7,8 +7,9 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,16 @@ class DocumentEntry(Record):
     date: str = Field(description="date of its last change or of writing; empty if unknown")
     passages: int = Field(description="number of its passages")
     characters: int = Field(description="length of its text")
+
+
+class StoredText(NamedTuple):
+    """What a scan needs of a passage."""
+
+    id: str
+    document: str
+    title: str
+    section: str
+    text: str
 
 
 class PassageStore:
@@ -108,11 +119,13 @@ class PassageStore:
         rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
         return [self._passage(row) for row in rows]
 
-    def documents(self) -> list[DocumentEntry]:
-        """Return an entry for each document, by id."""
+    def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
+        """Return an entry for each document that has passages matching every glob of `where`, by id."""
+        tests, values = self._tests(where or {})
         rows = self._all(
             'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end") FROM passages '
-            'GROUP BY "document" ORDER BY "document"'
+            f'WHERE {tests} GROUP BY "document" ORDER BY "document"',
+            values,
         )
         return [DocumentEntry(**dict(zip(DocumentEntry.model_fields, row, strict=True))) for row in rows]
 
@@ -126,6 +139,26 @@ class PassageStore:
             'SELECT "title" FROM passages WHERE "title" != \'\' GROUP BY "document" ORDER BY count(*) DESC, "document"'
         )
         return list(dict.fromkeys(row[0] for row in rows))
+
+    @cached_property
+    def document_count(self) -> int:
+        """The number of documents, of a store that is not being written."""
+        return int(self._all('SELECT count(DISTINCT "document") FROM passages')[0][0])
+
+    def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
+        """Yield the passages that match every glob of `where`, in row order: only what a scan needs of them."""
+        tests, values = self._tests(where or {})
+        last = -1
+        while True:
+            rows = self._all(
+                f'SELECT "row", "id", "document", "title", "section", "text" FROM passages '
+                f'WHERE "row" > ? AND {tests} ORDER BY "row" LIMIT ?',
+                [last, *values, size],
+            )
+            if not rows:
+                return
+            yield from (StoredText(*row[1:]) for row in rows)
+            last = rows[-1][0]
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
         """Yield every (row, content hash, passage) in row order, a page at a time."""
@@ -178,10 +211,14 @@ class PassageStore:
 
     def rows_where(self, where: Mapping[str, str]) -> list[int]:
         """Return the rows whose values match every glob of `where`."""
-        self.matching(dict.fromkeys(where, ""))
-        tests = " AND ".join(f'"{key}" GLOB ?' for key in where) or "1"
-        rows = self._all(f'SELECT "row" FROM passages WHERE {tests}', list(map(_glob, where.values())))
+        tests, values = self._tests(where)
+        rows = self._all(f'SELECT "row" FROM passages WHERE {tests}', values)
         return [row[0] for row in rows]
+
+    def _tests(self, where: Mapping[str, str]) -> tuple[str, list[str]]:
+        """Return the condition under which a passage matches every glob of `where`, and its values."""
+        self.matching(dict.fromkeys(where, ""))
+        return " AND ".join(f'"{key}" GLOB ?' for key in where) or "1", list(map(_glob, where.values()))
 
     # -- building
 

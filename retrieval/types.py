@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import Field
 
 from turnmark.core.record import Record
 from turnmark.corpora.types import CONTINUED, Message, Passage
+
+if TYPE_CHECKING:
+    from turnmark.retrieval.collection import Collection
 
 
 class Query(Record):
@@ -91,6 +94,12 @@ def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
     return neighbours(passage) if neighbours else []
 
 
+def collection_of(retriever: Retriever | None) -> Collection | None:
+    """All that a retriever searches, to be counted and listed; None if it has no `collection`."""
+    collection: Callable[[], Collection | None] | None = getattr(retriever, "collection", None)
+    return collection() if collection else None
+
+
 def sure_from(retriever: Retriever | None) -> float | None:
     """Return the minimum confidence of a sure answer without a model; None if the retriever has no `sure_from`."""
     level: Callable[[], float | None] | None = getattr(retriever, "sure_from", None)
@@ -123,6 +132,10 @@ class RetrieverWrapper:
     def neighbours(self, passage: Passage) -> list[Passage]:
         """See `neighbours_of`."""
         return neighbours_of(self.inner, passage)
+
+    def collection(self) -> Collection | None:
+        """See `collection_of`."""
+        return collection_of(self.inner)
 
     def sure_from(self) -> float | None:
         """See the function `sure_from`."""

@@ -14,6 +14,7 @@ from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.runs.predictions import read_lists, read_runs
+from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
 
 if TYPE_CHECKING:
@@ -128,6 +129,10 @@ class Without(RetrieverWrapper):
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         return [neighbour for neighbour in super().neighbours(passage) if neighbour.id not in self._hidden]
+
+    def collection(self) -> Collection | None:
+        collection = super().collection()
+        return collection and collection.without(self._hidden)
 
 
 OFFICIAL = "official"

@@ -1,0 +1,207 @@
+"""All passages that are searched, scanned as they are stored: exact counts, where a ranking shows the best few.
+
+There is no index for this: a scan of 100,000 passages takes a second or so (docs/measured.md).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from turnmark.core.errors import RequestError
+from turnmark.corpora.text import CJK
+from turnmark.corpora.types import CONTINUED
+from turnmark.retrieval.store import DocumentEntry, PassageStore, StoredText
+
+PATTERN_SECONDS = 5.0
+"""That a regular expression may take over all passages."""
+LONGEST_PATTERN = 200
+"""Characters of what is looked for."""
+KEPT = 20
+_WIDE = re.compile(f"[{CJK}]")
+_SLASHED = re.compile(r"/(.+)/", re.DOTALL)
+_RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # may take all memory before any time is up
+
+
+class Line(NamedTuple):
+    """A line of a document that holds what was looked for."""
+
+    document: str
+    section: str
+    text: str
+
+
+@dataclass
+class Occurrences:
+    """Where some words or a pattern occur.
+
+    Attributes:
+        documents: that were looked at.
+        times: document -> how often it occurs there, most first.
+        titles: of these documents.
+        sections: that hold it.
+        line_count: lines that hold it.
+        lines: `KEPT` of them a document: the first one of every document, then the second of each.
+    """
+
+    documents: int
+    times: Mapping[str, int]
+    titles: Mapping[str, str]
+    sections: int
+    line_count: int
+    lines: list[Line]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The passages of a store, but for those that are hidden."""
+
+    store: PassageStore
+    hidden: frozenset[str] = frozenset()
+
+    def without(self, hidden: Iterable[str]) -> Collection:
+        """Return the collection with these passages hidden, too."""
+        return replace(self, hidden=self.hidden | frozenset(hidden))
+
+    def count(self) -> int:
+        """Return the number of documents."""
+        return len(self.documents()) if self.hidden else self.store.document_count
+
+    def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
+        """Return the documents under a filter (`Query.where`), by id."""
+        if not self.hidden:
+            return self.store.documents(where)
+        counts = Counter(text.document for text in self._texts(where))
+        return [
+            row.model_copy(update={"passages": counts[row.document]})
+            for row in self.store.documents(where)
+            if row.document in counts
+        ]
+
+    def holding(self, words: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
+        """Return the documents that hold every one of some words, and in how many passages any, most first."""
+        finders = [_finder(word) for word in words.split()]
+        found: dict[str, set[int]] = {}
+        counts: Counter[str] = Counter()
+        for text, whole in self._wholes(where):
+            here = {at for at, find in enumerate(finders) if next(find(whole), None) is not None}
+            if here:
+                found.setdefault(text.document, set()).update(here)
+                counts[text.document] += 1
+        rows = [row for row in self.documents(where) if len(found.get(row.document, ())) == len(finders) > 0]
+        return sorted(((row, counts[row.document]) for row in rows), key=lambda pair: -pair[1])
+
+    def grep(self, wanted: str, where: Mapping[str, str] | None = None) -> Occurrences:
+        """Count some words, or `/a regular expression/`, in all documents, whatever the case.
+
+        Words are looked for as they are, as whole words, over line breaks too. A regular expression may take
+        `PATTERN_SECONDS` in all: what would never end is given up, and never counted in part.
+
+        Raises:
+            RequestError: there is nothing to look for, or it is no regular expression, or one that takes too long.
+        """
+        find = _finder(wanted)
+        times: Counter[str] = Counter()
+        sections: set[tuple[str, str]] = set()
+        lines: dict[str, list[Line]] = {}
+        titles: dict[str, str] = {}
+        documents: set[str] = set()
+        line_count = 0
+        for text, whole in self._wholes(where):
+            documents.add(text.document)
+            starts = list(find(whole))
+            if not starts:
+                continue
+            times[text.document] += len(starts)
+            section = text.section.removesuffix(CONTINUED).rstrip()
+            sections.add((text.document, section))
+            titles[text.document] = text.title
+            numbers = dict.fromkeys(whole.count("\n", 0, start) for start in starts)
+            line_count += len(numbers)
+            own = lines.setdefault(text.document, [])
+            rows = whole.split("\n") if len(own) < KEPT else []
+            shown = list(numbers)[: KEPT - len(own)]
+            own += [Line(text.document, section, rows[number].strip()) for number in shown]
+        in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
+        return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
+
+    def _texts(self, where: Mapping[str, str] | None) -> Iterator[StoredText]:
+        return (text for text in self.store.texts(where) if text.id not in self.hidden)
+
+    def _wholes(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
+        """Yield each passage, and its text; that of a document's first one with the title, if it lacks that."""
+        document = None
+        for text in self._texts(where):
+            first, document = text.document != document, text.document
+            titled = first and text.title and text.title not in text.text
+            yield text, f"{text.title}\n{text.text}" if titled else text.text
+
+
+Find = Callable[[str], Iterator[int]]
+"""Where in a text something begins, in order."""
+
+
+def _finder(wanted: str) -> Find:
+    wanted = wanted.strip()
+    if len(wanted) > LONGEST_PATTERN:
+        raise RequestError(f"{wanted[:40]!r}… is longer than {LONGEST_PATTERN} characters; look for less of it")
+    if slashed := _SLASHED.fullmatch(wanted):
+        return _by_pattern(slashed[1])
+    if not wanted:
+        raise RequestError("nothing to look for")
+    return _by_words(wanted)
+
+
+def _by_words(wanted: str) -> Find:
+    parts = wanted.casefold().split()
+    # Chinese and Japanese put no space between words.
+    before = "" if _WIDE.match(parts[0][0]) else r"(?<!\w)"
+    after = "" if _WIDE.match(parts[-1][-1]) else r"(?!\w)"
+    pattern = re.compile(before + r"\s+".join(map(re.escape, parts)) + after)
+
+    def find(text: str) -> Iterator[int]:
+        folded = text.casefold()
+        if all(part in folded for part in parts):
+            yield from (match.start() for match in pattern.finditer(folded))
+
+    return find
+
+
+def _by_pattern(written: str) -> Find:
+    import regex
+
+    pattern = _compiled(written)
+    ends = time.monotonic() + PATTERN_SECONDS
+
+    def find(text: str) -> Iterator[int]:
+        left = ends - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            for match in pattern.finditer(text, timeout=left, concurrent=True):
+                if match.end() > match.start():
+                    yield match.start()
+        except (TimeoutError, MemoryError, regex.error):
+            raise RequestError(
+                f"/{written}/ took longer than {PATTERN_SECONDS:g} s; look for plain words, or a simpler expression"
+            ) from None
+
+    return find
+
+
+@lru_cache(maxsize=32)
+def _compiled(written: str) -> Any:
+    import regex
+
+    if _RECURSIVE.search(written):
+        raise RequestError(f"/{written}/ calls itself; look for plain words, or a simpler expression")
+    try:
+        return regex.compile(written, regex.IGNORECASE | regex.MULTILINE)
+    except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
+        raise RequestError(f"/{written}/ is no regular expression: {error}") from None

@@ -1,0 +1,129 @@
+"""Counts over all passages, beside a count by brute force."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from turnmark.core.errors import RequestError
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.collection import Collection
+from turnmark.retrieval.store import PassageStore
+
+
+def collection(path: Path, documents: dict[str, list[tuple[str, str]]], title: str = "") -> Collection:
+    """Documents as lists of (section, text)."""
+    path.unlink(missing_ok=True)
+    store = PassageStore(path, write=True)
+    passages = []
+    for name, sections in documents.items():
+        start = 0
+        for section, text in sections:
+            end = start + len(text)
+            passages.append(
+                Passage(
+                    id=f"{name}-{start}-{end}",
+                    document=name,
+                    title=title,
+                    section=section,
+                    text=text,
+                    start=start,
+                    end=end,
+                )
+            )
+            start = end + 1
+    store.add_passages(passages)
+    store.finish()
+    return Collection(store)
+
+
+WORD = st.sampled_from(
+    ["red", "Red", "REDS", "kettle", "straße", "STRASSE", "o'er", "a-b", "2.5", "é", "ﬁn", "x_y", ""]
+)
+TEXT = st.lists(st.tuples(WORD, st.sampled_from([" ", "\n", "\t ", ", ", "-", "."]))).map(
+    lambda rows: "".join(map("".join, rows))
+)
+
+
+def spaced(text: str) -> list[str]:
+    return re.findall(r"\w+|\s+|[^\w\s]", text.casefold())
+
+
+def brute_force(words: list[str], text: str) -> int:
+    """How often the words follow each other in a text, with white space alone between them."""
+    tokens = spaced(text)
+    count = at = 0
+    while at < len(tokens):
+        position = at
+        for number, word in enumerate(words):
+            if number:
+                if position >= len(tokens) or not tokens[position].isspace():
+                    break
+                position += 1
+            pieces = spaced(word)
+            if tokens[position : position + len(pieces)] != pieces:
+                break
+            position += len(pieces)
+        else:
+            count, at = count + 1, position
+            continue
+        at += 1
+    return count
+
+
+@given(
+    st.lists(TEXT, min_size=1, max_size=4),
+    st.lists(WORD.filter(bool), min_size=1, max_size=2),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_words_are_counted_as_by_brute_force(tmp_path, texts, words):
+    documents = {f"d{n}": [("S", text)] for n, text in enumerate(texts)}
+    found = collection(tmp_path / "p.db", documents).grep(" ".join(words))
+    expected = {name: brute_force(words, sections[0][1]) for name, sections in documents.items()}
+    assert found.times == dict(Counter({name: count for name, count in expected.items() if count}).most_common())
+    assert found.documents == len(texts)
+    assert found.sections == len(found.times)
+
+
+def test_a_title_a_part_of_a_word_and_a_section_in_two_passages(tmp_path):
+    cut = [("Tea", "Tea and teapots."), ("Tea (continued)", "more tea\nand\nTEA"), ("Milk", "milk")]
+    every = collection(tmp_path / "p.db", {"a.md": cut, "b/c.md": [("", "no such drink")]}, "On tea")
+    found = every.grep("tea")
+    assert found.times == {"a.md": 4, "b/c.md": 1}, "a title counts where the text lacks it"
+    assert found.sections == 2
+    assert [line.text for line in found.lines] == ["On tea", "On tea", "Tea and teapots.", "more tea", "TEA"]
+    assert every.grep("/tea(pots)?/").times == {"a.md": 5, "b/c.md": 1}
+    assert every.grep("tea", {"document": "b/*"}).documents == 1
+    assert [row.document for row, _ in every.holding("milk tea")] == ["a.md"]
+    assert every.grep("茶").times == {}
+
+
+def test_languages_without_spaces(tmp_path):
+    every = collection(tmp_path / "p.db", {"a": [("", "红烧肉需要五花肉、酱油")]})
+    assert every.grep("五花肉").times == {"a": 1}
+
+
+def test_what_is_hidden_is_not_counted(tmp_path):
+    every = collection(tmp_path / "p.db", {"a": [("", "red")], "b": [("", "red"), ("", "blue")]})
+    hidden = every.without(["a-0-3", "b-0-3"])
+    assert (hidden.count(), hidden.grep("red").times, hidden.grep("red").documents) == (1, {}, 1)
+    assert [(row.document, row.passages) for row in hidden.documents()] == [("b", 1)]
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(?:a{1,1000}){1,1000}b", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
+def test_an_expression_that_would_never_end_is_given_up(tmp_path, monkeypatch, pattern):
+    monkeypatch.setattr("turnmark.retrieval.collection.PATTERN_SECONDS", 0.3)
+    every = collection(tmp_path / "p.db", {f"d{n}": [("", "a" * 5000 + "!")] for n in range(50)})
+    with pytest.raises(RequestError, match="took longer than"):
+        every.grep(f"/{pattern}/")
+
+
+@pytest.mark.parametrize("wanted", ["", "/(/", "/a{99999999999}/", r"/(?R)/", r"/(a(?1)?)+/", "/" + "a" * 300 + "/"])
+def test_what_cannot_be_looked_for_is_told(tmp_path, wanted):
+    with pytest.raises(RequestError):
+        collection(tmp_path / "p.db", {"a": [("", "a")]}).grep(wanted)
