@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
@@ -255,19 +255,32 @@ def write_text(
     messages: Sequence[PromptMessage],
     on_text: OnText | None = None,
 ) -> WrittenText:
-    """Ask for a reply in prose. A reply that the token limit cut is repeated once with twice the limit, not streamed.
+    """Ask for a reply in prose; see `completed_text`."""
+    prompt_tokens = sum(count_tokens(message.content) for message in messages)
+    return completed_text(
+        generator.complete(messages, on_text=on_text),
+        lambda limit: generator.complete(messages, max_tokens=limit),
+        generator.context_tokens - prompt_tokens,
+    )
+
+
+def completed_text(reply: Completion, repeat: Callable[[int], Completion], room: int) -> WrittenText:
+    """Return a reply in prose. A reply that the token limit cut is repeated once with twice the limit, not streamed.
 
     A cut reply that repeats itself ends before its repetitions instead. Raises `EmptyReply` or `GeneratorError` if
     nothing was written.
+
+    Args:
+        repeat: asks for the reply again, with another limit.
+        room: most tokens that a reply can have.
     """
-    reply = generator.complete(messages, on_text=on_text)
     usage = reply.usage
     text = without_thinking(reply.text).strip()
     if reply.finish_reason == "length":
         without_repeats = before_repeats(text)
         if without_repeats:  # more room would only be filled with more of the same
             return WrittenText(text=without_repeats, usage=usage, note=None, finish_reason="length")
-        reply, spent = _once_more(generator, messages, reply)
+        reply, spent = _once_more(reply, repeat, room)
         usage += spent
         text = without_thinking(reply.text).strip()
     if not text:
@@ -298,14 +311,13 @@ def before_repeats(text: str) -> str:
     return text[:first_start].rstrip()
 
 
-def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
-    """Repeat a cut reply with twice the limit, if the context has room; keep the first if the second is no better."""
-    prompt_tokens = sum(count_tokens(message.content) for message in messages)
-    room = min(2 * cut.max_tokens, generator.context_tokens - prompt_tokens)
+def _once_more(cut: Completion, repeat: Callable[[int], Completion], room: int) -> tuple[Completion, Usage]:
+    """Repeat a cut reply with twice the limit, if there is room; keep the first if the second is no better."""
+    room = min(2 * cut.max_tokens, room)
     if room <= cut.max_tokens:
         return cut, Usage()
     try:
-        retry = generator.complete(messages, max_tokens=room)
+        retry = repeat(room)
     except GeneratorError as error:
         return cut, error.usage
     is_better = retry.finish_reason != "length" or len(retry.text) > len(cut.text)

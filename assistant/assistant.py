@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from turnmark.assistant.config import PASSAGES, READ_PASSAGES, AssistantConfig
-from turnmark.assistant.forms import forms_for, open_steps, reader_of
+from turnmark.assistant.forms import calls_tools, forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
 from turnmark.assistant.steps.retrieve import drop_repeats, in_turns
@@ -65,7 +65,7 @@ class Assistant:
         self.embed = embed
         reader = reader_of(generator)
         self.passages = config.passages or (READ_PASSAGES if reader == "large" else PASSAGES)
-        self.forms = forms_for(reader, config.steps)
+        self.forms = forms_for(reader, config.steps, calls_tools(generator))
         self.steps = open_steps(self.forms)
         self.name = generator.name if generator else "extractive"
 

@@ -31,7 +31,11 @@ class AssistantConfig(Record):
         ge=1,
         description="passages found for a question, or a part of one; None: 10 for a large model, else 6",
     )
-    tokens: int = Field(default=TOKENS, ge=1, description="approximate tokens of sections that a large model reads")
+    tokens: int = Field(
+        default=TOKENS,
+        ge=1,
+        description="approximate tokens of sections that a large model reads; up to five times as many more with tools",
+    )
     prompts: Path | None = Field(
         default=None, description="folder with prompts that replace the built-in ones; None: no replacement"
     )

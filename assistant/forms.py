@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from turnmark.assistant.generators.base import Generator, traits_of
+from turnmark.assistant.generators.base import Generator, ToolGenerator, traits_of
 from turnmark.assistant.turn import Step
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Entry, load_python
@@ -32,10 +32,12 @@ class Form(Entry):
     Attributes:
         default: the reader profiles for which it runs unless another form is chosen.
         model: whether it needs a language model.
+        tools: whether it replaces the default for a large model that calls tools.
     """
 
     default: tuple[Reader, ...] = ()
     model: bool = False
+    tools: bool = False
 
 
 STEPS: Mapping[str, Mapping[str, Form]] = {
@@ -72,8 +74,9 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         ),
         "agent": Form(
             f"{_STEPS}.agent:SearchWithTools",
-            "as read; then the model that answers searches and reads further with tools",
+            "as read; then the model that answers may search and read further with tools, if its endpoint calls tools",
             model=True,
+            tools=True,
         ),
     },
     "decide": {
@@ -148,16 +151,24 @@ def all_forms() -> dict[str, dict[str, Form]]:
     return forms
 
 
-def forms_for(reader: Reader, choices: Sequence[str] = ()) -> dict[str, str]:
+def calls_tools(generator: Generator | None) -> bool:
+    """Return whether a model can be offered tools. Only a first call shows whether its endpoint accepts them."""
+    return isinstance(generator, ToolGenerator)
+
+
+def forms_for(reader: Reader, choices: Sequence[str] = (), tools: bool = False) -> dict[str, str]:
     """Return the name of the form of every step; raises RequestError with all mistakes in `choices`.
 
     Args:
         reader: reader profile, whose default forms run.
         choices: `STEP=FORM` each, to replace a default.
+        tools: whether the model calls tools; see `calls_tools`.
     """
     forms: dict[str, str] = {}
     for step, step_forms in STEPS.items():
         forms[step] = next(name for name, form in step_forms.items() if reader in form.default)
+        if tools and reader == "large":
+            forms[step] = next((name for name, form in step_forms.items() if form.tools), forms[step])
     available = all_forms()
     errors = ErrorCollector()
     for choice in choices:

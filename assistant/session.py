@@ -7,6 +7,7 @@ get the current exchanges; `turnmark.assistant.session_files` stores them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ from pydantic import Field, TypeAdapter
 
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.steps.marks import cited_numbers
-from turnmark.assistant.types import Citation, Event, Reply
+from turnmark.assistant.types import Citation, Event, Reply, ToolUse
 from turnmark.core.console import inert
 from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations, words
@@ -68,6 +69,15 @@ class Again(Record):
     events: tuple[Event, ...] = ()
 
 
+class Stopped(Record):
+    """A message whose turn the person stopped while a model was searching; it is no part of the conversation."""
+
+    event: Literal["stopped"] = "stopped"
+    at: str = Field(default_factory=utc_time)
+    question: str
+    calls: tuple[ToolUse, ...] = Field(description="what it had searched and found")
+
+
 class TurnRated(Record):
     """Event: the person rates a reply."""
 
@@ -85,7 +95,7 @@ class Edited(Record):
     text: str
 
 
-SessionEvent = Annotated[Began | Swapped | Turned | Again | TurnRated | Edited, Field(discriminator="event")]
+SessionEvent = Annotated[Began | Swapped | Turned | Again | Stopped | TurnRated | Edited, Field(discriminator="event")]
 EVENT: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
 
 
@@ -137,6 +147,8 @@ class Conversation:
         self.exchanges: list[Exchange] = []
         self.config = AssistantConfig()
         """Configuration of the current assistant."""
+        self.stopped: Stopped | None = None
+        """The turn that the person stopped after the last exchange."""
 
     @property
     def last(self) -> Exchange | None:
@@ -157,6 +169,8 @@ class Conversation:
 
         Raises ValueError for a session of a newer format.
         """
+        if isinstance(event, Turned | Again | Stopped):
+            self.stopped = event if isinstance(event, Stopped) else None
         match event:
             case Began() | Swapped():
                 if isinstance(event, Began) and event.format > FORMAT:
@@ -209,6 +223,22 @@ def link(index: Index | None, citation: Citation) -> str:
         return ""
     page = f"#page={citation.page}" if citation.page and file.suffix.lower() == ".pdf" else ""
     return file.as_uri() + page
+
+
+_CALLS = {
+    "search": ("search", "searches"),
+    "read": ("reading", "readings"),
+    "grep": ("count", "counts"),
+    "outline": ("outline", "outlines"),
+    "documents": ("list", "lists"),
+}
+
+
+def calls_line(calls: Iterable[ToolUse]) -> str:
+    """The calls of a model in a few words: `3 searches, 2 readings`; empty if there were none."""
+    counts = Counter(call.tool for call in calls)
+    named = [(counts[tool], names) for tool, names in _CALLS.items() if counts[tool]]
+    return ", ".join(f"{count} {names[count != 1]}" for count, names in named)
 
 
 def cite(citation: Citation, section: bool = True) -> str:

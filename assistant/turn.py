@@ -25,6 +25,7 @@ from turnmark.assistant.types import (
     Search,
     SearchHit,
     SubQuestion,
+    ToolUse,
     Trace,
     Understanding,
     Usage,
@@ -102,6 +103,8 @@ class Turn:
         message_hits: by `retrieve`: hits of a compound message searched as one, best first.
         hits: by `retrieve`: all evidence; a citation `[n]` is the n-th, from 1.
         searches: by `retrieve` and `revise`: all searches, for the trace.
+        search_on: by `retrieve`: lets the model answer while it searches with tools; returns False if it could not.
+        calls: by `answer`: the tool calls of that, for the trace.
         judgement: by `decide`, for all parts; `answer` may correct it.
         draft: by `answer` or `revise`.
         checks, sub_questions: by `verify`. A turn with checks is settled: no further step runs.
@@ -128,6 +131,8 @@ class Turn:
     message_hits: list[Hit] = field(default_factory=list)
     hits: list[Hit] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
+    search_on: Callable[[Turn], bool] = lambda _: False
+    calls: list[ToolUse] = field(default_factory=list)
     judgement: Judgement = NOT_JUDGED
     draft: Draft = _NOTHING_WRITTEN
     checks: Checks | None = None
@@ -153,11 +158,6 @@ class Turn:
         """How many passages to find for a part."""
         assert self.config.passages is not None, "set by the assistant"
         return self.config.passages
-
-    @property
-    def written(self) -> bool:
-        """Whether an answer was written already."""
-        return bool(self.draft.text)
 
     # -- running steps
 
@@ -335,6 +335,7 @@ class Turn:
                 forms=self.forms,
                 understanding=self.understanding,
                 searches=tuple(self.searches),
+                calls=tuple(self.calls),
                 judgement=self.judgement,
                 parts=tuple(part_judgements),
             ),

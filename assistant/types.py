@@ -121,12 +121,27 @@ class Search(Record):
     hits: tuple[SearchHit, ...] = ()
 
 
+class ToolUse(Record):
+    """One call with which a model looked at the documents."""
+
+    tool: str
+    asked: str = Field(description="its arguments, in a line")
+    found: str = Field(description="what it came to, in a line")
+    round: int = 1
+
+    @property
+    def line(self) -> str:
+        """The call and what it came to."""
+        return f"{self.tool}: {self.asked} → {self.found}"
+
+
 class Trace(Record):
     """How a reply came about: forms, understanding, searches and judgements."""
 
     forms: Mapping[str, str] = Field(default_factory=dict, description="step -> name of the form that ran")
     understanding: Understanding | None = None
     searches: tuple[Search, ...] = ()
+    calls: tuple[ToolUse, ...] = Field(default=(), description="of a model that searched and read on with tools")
     judgement: Judgement | None = None
     parts: tuple[Judgement, ...] = Field(
         default=(), description="judgement of each sub-question; empty for a single one"

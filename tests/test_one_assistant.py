@@ -141,6 +141,7 @@ def test_a_model_is_sent_the_same_messages_by_all(asking, corpus_index, benchmar
         by_python(corpus_index, f"openai:tiny@{first.url}")
         asking(corpus_index, f"openai:tiny@{second.url}", turnmark, benchmark)
     assert len(sent(first)) == 2 * len(QUESTIONS)
+    assert ["tools" in body for body in second.bodies] == [False, True] * len(QUESTIONS), "the same tools, too"
     assert [json.dumps(messages) for messages in sent(second)] == [json.dumps(messages) for messages in sent(first)]
 
 

@@ -100,6 +100,13 @@ class CallOptions(TypedDict, total=False):
     on_text: OnText | None
 
 
+class ToolsRefused(GeneratorError):
+    """The endpoint calls no tools. The same question without them may be answered."""
+
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        super().__init__("bad_request", message, usage)
+
+
 class Generator(Protocol):
     """A language model. Synchronous, and safe to call from many threads."""
 
@@ -163,6 +170,15 @@ class ToolReply(Record):
     calls: tuple[ToolCall, ...]
     usage: Usage
     finish_reason: FinishReason = Field(description="`stop` also if the reply ends with tool calls")
+    model: str = Field(default="", description="model name as the endpoint reports it")
+    max_tokens: int = Field(default=MAX_TOKENS, description="token limit under which it was asked for")
+    saved: Usage | None = Field(default=None, description="see `Completion.saved`")
+
+    @property
+    def completion(self) -> Completion:
+        """The reply without its calls."""
+        fields = self.model_dump(exclude={"calls"})
+        return Completion(**fields)
 
     @property
     def message(self) -> ToolMessage:
@@ -180,6 +196,7 @@ class ToolGenerator(Protocol):
         tools: Sequence[Tool],
         *,
         max_tokens: int | None = None,
+        temperature: float | None = None,
         on_text: OnText | None = None,
     ) -> ToolReply:
         """Return the next reply of the conversation.
@@ -187,7 +204,8 @@ class ToolGenerator(Protocol):
         Without tools the model has to answer in text.
 
         Raises:
-            GeneratorError: the call failed; `bad_request` if the endpoint does not support tools.
+            ToolsRefused: the endpoint does not support tools. Further calls with tools raise it without a request.
+            GeneratorError: the call failed.
         """
         ...
 

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ValidationError
 
@@ -28,6 +28,9 @@ from turnmark.assistant.generators.base import (
     Generator,
     GeneratorWrapper,
     PromptMessage,
+    Tool,
+    ToolMessage,
+    ToolReply,
     traits_of,
 )
 from turnmark.assistant.generators.client import strict_schema
@@ -111,6 +114,9 @@ def default_store() -> ResponseStore:
     return _store(home() / "cache" / FILE)
 
 
+Kept = TypeVar("Kept", Completion, ToolReply)
+
+
 class Cached(GeneratorWrapper):
     """A generator with a response cache; each repeat of a sample has separate replies.
 
@@ -132,7 +138,7 @@ class Cached(GeneratorWrapper):
             temperature=None if effective is None else float(effective),
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
         )
-        cached = self._stored(key)
+        cached = self._stored(key, Completion)
         if cached is not None:
             if on_text is not None:
                 on_text(cached.text)
@@ -142,17 +148,37 @@ class Cached(GeneratorWrapper):
             self.store.put(key, reply.model_dump_json())
         return reply
 
+    def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
+        """Return the cached reply, else one from the generator; see `ToolGenerator.converse`."""
+        temperature = options.get("temperature")
+        effective = self.temperature if temperature is None else temperature
+        key = self._key(
+            messages=[message.model_dump(mode="json") for message in messages],
+            tools=[tool.model_dump(mode="json") for tool in tools],
+            max_tokens=options.get("max_tokens") or self.reply_tokens,
+            temperature=None if effective is None else float(effective),
+        )
+        cached = self._stored(key, ToolReply)
+        if cached is not None:
+            if options.get("on_text") is not None:
+                options["on_text"](cached.text)
+            return cached
+        reply: ToolReply = super()._converse(messages, tools, **options)
+        if reply.finish_reason == "stop" and (reply.calls or reply.text.strip()) and reply.saved is None:
+            self.store.put(key, reply.model_dump_json())
+        return reply
+
     def _key(self, **request: Any) -> str:
         parts = {"generator": dict(traits_of(self.generator).identity), "repeat": self.repeat, **request}
         # ASCII with escapes, since a lone surrogate in a prompt cannot be encoded in UTF-8.
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
-    def _stored(self, key: str) -> Completion | None:
+    def _stored(self, key: str, kind: type[Kept]) -> Kept | None:
         text = self.store.get(key)
         if text is None:
             return None
         try:
-            reply = Completion.model_validate_json(text)
+            reply = kind.model_validate_json(text)
         except ValidationError:  # of another version
             return None
         return reply.model_copy(update={"saved": reply.usage, "usage": Usage()})

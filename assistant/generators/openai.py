@@ -33,6 +33,7 @@ from turnmark.assistant.generators.base import (
     Tool,
     ToolMessage,
     ToolReply,
+    ToolsRefused,
     estimate_usage,
 )
 from turnmark.assistant.generators.client import (
@@ -77,6 +78,8 @@ _LEFT_OUT = {
     "seed": r"\bseed\b",
     "temperature": "temperature",
 }
+# "does not support tools", '"auto" tool choice requires …', "No endpoints found that support tool use".
+_NO_TOOLS = re.compile(r"\btools?\b|function.?call")
 # A rejected value ("max_tokens is too large for the context of this model"), not a rejected parameter.
 _TOO_MANY = re.compile("too (large|long|big|many)|context|exceed|maximum|at most|less than|at least|greater")
 
@@ -175,25 +178,37 @@ class OpenAIGenerator(ConfiguredGenerator):
         tools: Sequence[Tool],
         *,
         max_tokens: int | None = None,
+        temperature: float | None = None,
         on_text: OnText | None = None,
     ) -> ToolReply:
         """Return the next reply of a conversation with tools; see `ToolGenerator.converse`."""
-        call = self._call({"max_tokens": max_tokens, "on_text": on_text})
+        if tools and "tools" in self._refused:
+            raise ToolsRefused(f"{self._where} calls no tools")
+        call = self._call({"max_tokens": max_tokens, "temperature": temperature, "on_text": on_text})
         more = {"tools": [{"type": "function", "function": tool.model_dump()} for tool in tools]} if tools else {}
         chat = [_wire(message) for message in messages]
         try:
             received, sent = self._ask(call, lambda: self._body(call, chat) | more)
         except GeneratorError as error:
-            if error.kind == "bad_request" and tools and "tool" in str(error).lower():
-                raise GeneratorError("bad_request", f"{self._where} calls no tools: {error}", error.usage) from None
-            raise
+            begun = any(message.calls for message in messages)
+            if not tools or begun or error.kind != "bad_request" or not self._objects_to_tools(error):
+                raise
+            self._refused.add("tools")
+            raise ToolsRefused(f"{self._where} calls no tools: {error}", error.usage) from None
         used = received.usage
         return ToolReply(
             text=valid_text(received.text),
             calls=received.calls,
             usage=Usage(calls=sent, **used) if used else estimate_usage(messages, received.text, sent),
             finish_reason="stop" if received.calls else finish_reason(received.finish),
+            model=received.model or self._model,
+            max_tokens=call.limit,
         )
+
+    def _objects_to_tools(self, error: GeneratorError) -> bool:
+        """Whether a refusal is about tools, and not about a prompt that is too long with them."""
+        words = str(error).replace(self._where, "").lower()
+        return bool(_NO_TOOLS.search(words)) and not _TOO_MANY.search(words)
 
     def _body(self, call: Call, chat: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the request, without the parameters that this endpoint has rejected."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, say, uninterrupted
-from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
+from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Stopped, Turned
 from turnmark.assistant.session_files import ChatSession, new_session
-from turnmark.assistant.types import Event, Reply
+from turnmark.assistant.types import Event, Reply, ToolUse
 from turnmark.core.console import printable
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Message
@@ -119,7 +119,11 @@ class Chat:
         except KeyboardInterrupt:
             if not self.interactive:
                 raise
-            self.say("cancelled; this question is not part of the conversation", style="yellow")
+            calls = tuple(ToolUse(**event.detail) for event in events if "found" in event.detail)
+            if calls:
+                self.record(Stopped(question=message, calls=calls))
+            found = "; /why shows what was found" if calls else ""
+            self.say(f"cancelled; this question is not part of the conversation{found}", style="yellow")
             return None
         except TurnmarkError as error:
             self.failed += 1

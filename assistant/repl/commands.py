@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,10 +18,10 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.open import reopen_assistant
 from turnmark.assistant.repl.chat import Chat
-from turnmark.assistant.repl.screen import CALL, uninterrupted
-from turnmark.assistant.session import Began, Edited, Exchange, Rating, Swapped, TurnRated, cite
+from turnmark.assistant.repl.screen import uninterrupted
+from turnmark.assistant.session import Began, Edited, Exchange, Rating, Swapped, TurnRated, calls_line, cite
 from turnmark.assistant.session_files import new_session
-from turnmark.assistant.types import Reply, Search
+from turnmark.assistant.types import Reply, Search, ToolUse
 from turnmark.core.console import inert, printable, stdin_is_terminal, valid_text
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import write_atomic
@@ -104,6 +104,12 @@ def open_editor(text: str) -> str:
 
 def why(chat: Chat, argument: str) -> None:
     """Print the trace of the last turn; with a number, the text of that source."""
+    stopped = chat.conversation.stopped
+    if stopped and not argument:
+        chat.say(f"cancelled: {inert(stopped.question)}", style="bold")
+        for line in _calls(stopped.calls):
+            chat.say(line, style="" if line.startswith(" ") else "bold")
+        return
     last = chat.need_last()
     if argument:
         source = next((source for source in last.reply.citations if str(source.n) == argument), None)
@@ -134,16 +140,20 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
     if len(reply.sub_questions) > 1:
         for part in reply.sub_questions:
             yield f"  part ({'answered' if part.answered else 'not answered'}): {inert(part.text)}"
-    calls = [inert(event.text) for event in exchange.events if CALL.match(event.text)]
-    if calls:
-        yield "calls of the model"
-    for call in calls:
-        yield f"  {call}"
+    yield from _calls(reply.trace.calls)
     for number, search in enumerate(reply.trace.searches, 1):
         yield from _search(number, search, reply)
     yield from _outcome(exchange)
     yield from _cost(reply)
     yield f"assistant: {' · '.join(_config_words(exchange.config))}"
+
+
+def _calls(calls: Sequence[ToolUse]) -> Iterator[str]:
+    """What a model searched and read on, and what each call found."""
+    if calls:
+        yield f"the model searched on: {calls_line(calls)}"
+    for call in calls:
+        yield f"  {call.round}. {inert(call.line)}"
 
 
 def _config_words(config: AssistantConfig) -> Iterator[str]:

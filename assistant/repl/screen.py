@@ -30,7 +30,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.session import cite, link, says_same, sources_used
+from turnmark.assistant.session import calls_line, cite, link, says_same, sources_used
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.console import inert, printable
@@ -41,8 +41,6 @@ from turnmark.retrieval.index import Index
 _NEXT = {"understand": "searching …", "retrieve": "reading …", "decide": "writing …", "answer": "checking …"}
 EVERY = 0.08
 """Minimum seconds between two redraws of the unfinished paragraph."""
-CALL = re.compile(r"(?:search|read|documents): ")
-"""Beginning of the text of an event that reports a model's tool call."""
 
 
 def say(console: Console, text: str, style: str | Style = "", indent: int = 0) -> None:
@@ -99,7 +97,9 @@ class TurnView:
             self._line(f"note: {inert(event.text)}", "yellow")
         elif event.step == "understand" and event.text:
             self._line(f"→ {inert(event.text)}")
-        elif event.step == "retrieve" and CALL.match(event.text):
+        elif "found" in event.detail:
+            self._calls[-1:] = [inert(event.text)]
+        elif "tool" in event.detail:
             self._stream.end()  # text before a tool call is not part of the answer
             self._draft = ""
             self._calls.append(inert(event.text))
@@ -139,8 +139,10 @@ class TurnView:
 
 
 def checks_line(reply: Reply) -> str:
-    """Return decision, sources, answered parts and seconds in one line: `answer · 2 sections · 1/2 parts · 0.4 s`."""
+    """Return how the answer came out in one line: `answer · 3 searches · 2 sections · 1/2 parts · 0.4 s`."""
     items: list[str] = [reply.decision]
+    if reply.trace.calls:
+        items.append(calls_line(reply.trace.calls))
     count = len(sources_used(reply))
     if count:
         items.append("1 section" if count == 1 else f"{count} sections")

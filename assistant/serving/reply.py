@@ -99,6 +99,10 @@ class ReplyText:
         """Return the text to send for an event; a possible beginning of a citation mark is held back."""
         if event.step == "retrieve":  # a model that searches again may cite more sources than these
             self._sources = len(event.detail.get("hits", ())) or _MOST_SOURCES
+        if "tool" in event.detail and "found" not in event.detail and self._written:
+            # What it said before the call is sent and stays, but is no part of its answer.
+            said, self._written = self._closed(), ""
+            return f"{said}\n\n"
         self._written += event.delta
         if not self._footnotes or not event.delta:
             return printable(event.delta)
@@ -125,11 +129,17 @@ class ReplyText:
         complete = content(reply, self._footnotes)
         if not self._written.strip():
             return complete
-        pending = footnote_marks(self._fence + self._held, self._sources).removeprefix(self._fence)
+        pending = self._closed()
         if reply.checks.repaired or not says_same(self._written, reply):
             return f"{pending}{AFTER}{complete}"
         notes = definitions(reply) if self._footnotes else ""
         return f"{pending}\n\n{notes}" if notes else pending
+
+    def _closed(self) -> str:
+        """What was held back, as nothing more completes it."""
+        held = footnote_marks(self._fence + self._held, self._sources).removeprefix(self._fence)
+        self._held = self._fence = ""
+        return held
 
 
 class ReplyForm:

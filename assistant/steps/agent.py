@@ -1,156 +1,152 @@
-"""Retrieval by the model: it reads what a first search found, and may then search and read further with tools.
+"""Retrieval by the model itself: it reads what a first search found, and may search and read on, with tools.
 
-The rounds are one conversation to which messages are only appended, so that a server with a prefix cache processes each
-section once. The first reply that calls no tool is the answer.
+One conversation that only grows, so that a server that caches prefixes reads each section once. What the model writes
+when it calls no more tools is its answer; it may do so at once, in as many calls as without tools. Nothing of it is
+kept for the next turn but the answer.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from turnmark.assistant.asking import WrittenText, merge_roles
-from turnmark.assistant.generators.base import GeneratorError, Tool, ToolCall, ToolGenerator, ToolMessage
-from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.read import settle_reply, show_section, turn_prompt
-from turnmark.assistant.steps.retrieve import SearchAndRead, grow_sections, join_passages
-from turnmark.assistant.steps.support import stems
-from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Usage
-from turnmark.corpora.types import Passage
-from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of, section_of
-
-ROUNDS = 4
-"""Most rounds of tool calls in a turn."""
-TOKENS = 1500
-"""Most tokens of the sections that one tool call returns."""
-LISTED, LOOKED_AT = 20, 200
-"""For `documents`: the most documents that are listed, and the passages that are searched for them."""
-
-
-def _tool(name: str, description: str, **arguments: str) -> Tool:
-    properties = {key: {"type": "string", "description": text} for key, text in arguments.items()}
-    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return Tool(name=name, description=description, parameters=schema)
-
-
-TOOLS = (
-    _tool("search", "Finds sections of the documents.", query="what a section that answers would say"),
-    _tool(
-        "read",
-        "Reads on in a document: a section with all that is below it.",
-        document="the file, as the sections name it in parentheses",
-        section="its heading; empty: from the beginning",
-    ),
-    _tool("documents", "Lists the documents that hold some words, and how often.", words="one to three words"),
+from turnmark.assistant.asking import completed_text, merge_roles
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import (
+    EmptyReply,
+    GeneratorError,
+    Tool,
+    ToolCall,
+    ToolGenerator,
+    ToolMessage,
+    ToolReply,
+    ToolsRefused,
 )
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.read import settle_reply, turn_prompt
+from turnmark.assistant.steps.retrieve import SearchAndRead
+from turnmark.assistant.steps.tools import TOOL_TOKENS, DocumentTools, Result
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.types import ToolUse, Usage
+
+ROUNDS, CALLS = 8, 8
+"""Rounds of calls, and calls that are answered in one of them."""
+BUDGET, PIECE = 5, 2
+"""Results in all have this many times the tokens of the first search's sections; one result has a part of these."""
+LEAST = 1500
+"""Tokens of results that the context must have room for; else no tools are offered."""
 
 
 class SearchWithTools(SearchAndRead):
-    """Retrieve step: a first search, then up to four rounds of tool calls that end with the answer.
+    """The first search; the model that answers may then search and read on, if its endpoint calls tools.
 
-    A model or endpoint that cannot call tools answers from the first search, as in the form `read`.
+    A model or endpoint without tools, or with too little context for them, answers from the first search.
     """
 
     def __call__(self, turn: Turn) -> None:
         super().__call__(turn)
-        if isinstance(turn.generator, ToolGenerator) and turn.retriever is not None and turn.evidence is None:
-            try:
-                _Agent(turn, turn.generator, turn.retriever).answer()
-            except GeneratorError as error:
-                if error.kind != "bad_request":
-                    raise
-                turn.use("answer", error.usage, "answered without tools: the endpoint takes none")
+        turn.forms["retrieve"] = "read"  # until tools are offered
+        if turn.evidence is None:
+            turn.search_on = answer_with_tools
+
+
+def answer_with_tools(turn: Turn) -> bool:
+    """Let the model search on and answer; False: it cannot, and nothing was said."""
+    if not isinstance(turn.generator, ToolGenerator) or turn.retriever is None:
+        return False
+    agent = _Agent(turn, turn.generator, DocumentTools(turn, turn.retriever))
+    if agent.left < LEAST:
+        return False
+    try:
+        agent.answer()
+    except ToolsRefused as refused:
+        told = (
+            "answered without tools: the endpoint takes none" if refused.usage.calls else None
+        )  # once, as it cost one
+        turn.use("answer", refused.usage, told)
+        return False
+    except GeneratorError as error:  # the prompt had become too long, or nothing was written
+        if error.kind != "bad_request" and not isinstance(error, EmptyReply):
+            raise
+        turn.use("answer", error.usage, f"answered without more tools: {error}")
+        return False
+    return True
 
 
 class _Agent:
-    """The conversation with the model about one turn."""
-
-    def __init__(self, turn: Turn, generator: ToolGenerator, retriever: Retriever) -> None:
-        self.turn, self.generator, self.retriever = turn, generator, retriever
+    def __init__(self, turn: Turn, generator: ToolGenerator, tools: DocumentTools) -> None:
+        self.turn, self.generator, self.tools = turn, generator, tools
         prompt, notes = turn_prompt(turn)
+        used = sum(count_tokens(message.content) for message in prompt) + 2 * TOOL_TOKENS  # and the rules about them
+        room = turn.model.context_tokens - turn.model.reply_tokens - used
+        self.left = min(BUDGET * turn.config.tokens, room)
+        self.piece = turn.config.tokens // PIECE
+        self.round = 0
+        self.seen: set[tuple[str, str]] = set()
+        collection = tools.collection
         rules = [message for message in prompt if message.role == "system"]
-        rules += load_prompt("agent", turn.prompts).render(rounds=str(ROUNDS))
-        messages = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
-        self.messages = [ToolMessage(role=message.role, content=message.content) for message in messages]
-        turn.use("answer", Usage(), *notes)
+        rules += load_prompt("agent", turn.prompts).render(
+            rounds=str(ROUNDS),
+            tokens=f"{max(self.left, LEAST) // 500 * 500:,}",
+            documents=f"{collection.count():,} documents" if collection else "the documents",
+        )
+        asked = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
+        self.messages = [ToolMessage(role=message.role, content=message.content) for message in asked]
+        self.notes = notes
 
     def answer(self) -> None:
-        """Run rounds of tool calls until the model answers; after the last round it is offered no tools."""
-        for number in range(ROUNDS + 1):
-            tools = TOOLS if number < ROUNDS else ()
-            reply = self.generator.converse(self.messages, tools, on_text=self.turn.stream)
+        """Rounds of calls until the model answers; in the last one it has no tools."""
+        reply = self._next(self.tools.tools)
+        self.turn.forms["retrieve"] = "agent"
+        self.turn.use("answer", Usage(), *self.notes)
+        while reply.calls:
             self.turn.use("answer", reply.usage)
-            if not reply.calls:
-                settle_reply(
-                    self.turn,
-                    WrittenText(text=reply.text.strip(), usage=Usage(), note=None, finish_reason=reply.finish_reason),
-                )
-                return
+            self.round += 1
             self.messages.append(reply.message)
-            for call in reply.calls:
-                self.messages.append(ToolMessage(role="tool", content=self._result(call), call_id=call.id))
+            new = [self._take(call, at) for at, call in enumerate(reply.calls)]
+            ended = self._why_ended(any(new))
+            self.turn.use("answer", Usage(), ended)
+            self.turn.report_hits()
+            reply = self._next(() if ended else self.tools.tools)
+            if ended:
+                break
+        self._settle(reply)
 
-    def _result(self, call: ToolCall) -> str:
-        """Run one tool call and return its result as text for the model; a wrong call returns what is wrong."""
-        try:
-            arguments = json.loads(call.arguments or "{}")
-        except ValueError:
-            return "The arguments are not JSON."
-        values: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
-        texts = {key: " ".join(str(value).split()) for key, value in values.items()}
-        self.turn.report("retrieve", f"{call.name}: {' › '.join(filter(None, texts.values()))}")
-        match call.name:
-            case "search" if texts.get("query"):
-                return self._search(texts["query"])
-            case "read" if texts.get("document"):
-                return self._read(texts["document"], texts.get("section", ""))
-            case "documents" if texts.get("words"):
-                return self._documents(texts["words"])
-        return f"No tool {call.name!r} takes these arguments."
+    def _why_ended(self, anything_new: bool) -> str:
+        """Why the model gets no more tools, for the person; empty: it does."""
+        if self.left <= 0:
+            return "the model had read as much as it may in a turn, and answered from that (--tokens)"
+        if self.round >= ROUNDS:
+            return f"the model had searched {ROUNDS} rounds, and answered from what it had found"
+        return "" if anything_new else "the model repeated its calls, and answered from what it had found"
 
-    def _search(self, text: str) -> str:
-        query = Query(text=text, standalone=True)
-        hits = self.retriever.search([query], self.turn.passages)[0]
-        self.turn.searched(query, hits, "the model searches on")
-        return self._shown(grow_sections(self.retriever, hits, TOKENS))
+    def _next(self, tools: tuple[Tool, ...]) -> ToolReply:
+        return self.generator.converse(self.messages, tools, on_text=self.turn.stream)
 
-    def _read(self, document: str, heading: str) -> str:
-        passages = neighbours_of(self.retriever, _anywhere(document))
-        if not passages:
-            return f"No document is called {document!r}."
-        matching = [passage for passage in passages if heading.lower() in passage.indexed_text.lower()]
-        in_heading = (passage for passage in matching if heading.lower() in passage.section.lower())
-        first = next(in_heading, matching[0] if matching else None)
-        if heading and first is None:
-            sections = dict.fromkeys(passage.section for passage in passages if passage.section)
-            return f"No such section in it. Its sections: {'; '.join(sections) or 'none'}"
-        start = passages.index(first) if first else 0
-        section = section_of(first, passages) if first and first.section else passages[start:]
-        hit = Hit(passage=join_passages(section), score=0.0)
-        return self._shown([hit] if len(section) == 1 else grow_sections(None, [hit], TOKENS))
+    def _settle(self, reply: ToolReply) -> None:
+        prompt = sum(count_tokens(message.content) for message in self.messages)
+        written = completed_text(
+            reply.completion,
+            lambda limit: self.generator.converse(self.messages, (), max_tokens=limit).completion,
+            self.turn.model.context_tokens - prompt,
+        )
+        settle_reply(self.turn, written)
 
-    def _documents(self, text: str) -> str:
-        query_stems = stems(text)
-        hits = self.retriever.search([Query(text=text, standalone=True)], LOOKED_AT)[0]
-        counts = Counter(hit.passage.document for hit in hits if query_stems <= stems(hit.passage.indexed_text))
-        rows = [f"{document}: {count} section{'s'[: count != 1]}" for document, count in counts.most_common(LISTED)]
-        more = f"\n… and {len(counts) - LISTED} more" if len(counts) > LISTED else ""
-        return "\n".join(rows) + more if rows else "No document holds all of these words."
-
-    def _shown(self, hits: Sequence[Hit]) -> str:
-        """Number the hits and show them to the model; of one that it has seen already, only its number."""
-        known = len(self.turn.hits)
-        numbers = self.turn.number(hits)
-        texts = [
-            show_section(number, hit.passage) if number > known else f"[{number}] is shown above."
-            for number, hit in zip(numbers, hits, strict=True)
-        ]
-        return "\n\n".join(texts) or "Nothing was found."
-
-
-def _anywhere(document: str) -> Passage:
-    """Return an empty passage of a document, with which its passages can be looked up."""
-    return Passage(id="", document=document, title="", text="", start=0, end=0)
+    def _take(self, call: ToolCall, at: int) -> bool:
+        """Answer a call; whether it was a new one."""
+        asked = self.tools.asked(call)
+        key = (call.name, asked)
+        new = key not in self.seen
+        self.turn.report("retrieve", f"{call.name}: {asked}", tool=call.name)
+        if not new:
+            result = Result("This was called before: what it found stands above.", "called before")
+        elif at >= CALLS:
+            result = Result(f"At most {CALLS} calls in a round: call it again.", "too many calls at once")
+        elif self.left <= 0:
+            result = Result("There is no room for more: answer from what you have.", "no room left")
+        else:
+            self.seen.add(key)
+            result = self.tools.result(call, min(self.piece, self.left))
+        self.left -= count_tokens(result.text) + count_tokens(call.arguments)
+        self.messages.append(ToolMessage(role="tool", content=result.text, call_id=call.id))
+        used = ToolUse(tool=call.name, asked=asked, found=result.found, round=self.round)
+        self.turn.calls.append(used)
+        self.turn.report("retrieve", used.line, **used.model_dump())
+        return new

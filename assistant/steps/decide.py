@@ -50,8 +50,6 @@ class LeaveToReader:
     name = "decide"
 
     def __call__(self, turn: Turn) -> None:
-        if turn.written:  # the model answered while it searched
-            return
         for part in turn.parts:
             confidence = confidence_of(asked_of(part), part.hits, turn.embed) if part.hits else 0.0
             if turn.hits:

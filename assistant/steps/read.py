@@ -35,7 +35,7 @@ class Read:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        if turn.written:  # the model answered while it searched
+        if turn.search_on(turn):
             return
         if not turn.hits:
             turn.draft = nothing(turn.parts)

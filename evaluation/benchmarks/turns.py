@@ -12,6 +12,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.steps.tools import COUNT_ID
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
@@ -56,7 +57,7 @@ def turn_sample(
         domain=item.domain,
         query=question,
         rewrite=reply.rewrite if reply.rewrite != question else None,
-        contexts=tuple(ContextRef(document_id=name, score=score) for name, score in hits),
+        contexts=tuple(_context(name, score, reply) for name, score in hits),
         prediction=reply.answer,
         marks=max(len(hits), len(reply.citations)),
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
@@ -68,6 +69,13 @@ def turn_sample(
         usage={role: usage for role, usage in reply.usage.items() if usage != Usage()},
         timings=dict(reply.timings),
     )
+
+
+def _context(name: str, score: float, reply: Reply) -> ContextRef:
+    """A source of a reply; a count over documents, which is in no corpus, with what it says."""
+    cited = (citation for citation in reply.citations if citation.id == name)
+    count = next(cited, None) if name.startswith(COUNT_ID) else None
+    return ContextRef(document_id=name, score=score, title=count and count.title, text=count.text if count else None)
 
 
 def _is_hedged(reply: Reply) -> bool:

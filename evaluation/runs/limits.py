@@ -41,6 +41,9 @@ class _WithTemperature(GeneratorWrapper):
             options["temperature"] = self.temperature
         return self.generator.complete(messages, **options)
 
+    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
+        return super()._converse(messages, tools, **{"temperature": self.temperature, **options})
+
 
 class ModelNoting(GeneratorWrapper):
     """A judge's generator that records the names of the models that answered, as the endpoint reports them."""
@@ -100,7 +103,11 @@ class Bounded(GeneratorWrapper):
         return reply
 
     def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
-        return self._within(lambda: super(Bounded, self)._converse(messages, tools, **options))
+        on_text = options.pop("on_text", None)
+        reply = self._within(lambda: super(Bounded, self)._converse(messages, tools, **options))
+        if on_text is not None and reply.text:
+            on_text(reply.text)
+        return reply
 
     def _within(self, call: Callable[[], Any]) -> Any:
         """Call, with the deadline; count the usage.

@@ -3,41 +3,144 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.assistant.notes import notes, turn_of
+from tests.assistant.notes import notes, script, turn_of
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ToolCall
-from turnmark.assistant.steps.agent import ROUNDS, TOOLS, _Agent
+from turnmark.assistant.steps.agent import BUDGET, CALLS, LEAST, ROUNDS
+from turnmark.assistant.steps.tools import MOST_LINES, TOOLS, DocumentTools
 from turnmark.assistant.types import Event
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.types import Hit
 
 KETTLE = "What colour is the kettle?"
 UNDERSTOOD = Say("{}")
 MANUAL = "# Manual\n\nWelcome to it.\n\n## Lamps\n\nLamps are green.\n\n## Doors\n\nDoors are brown.\n"
+LONG = "# Long\n\n" + "".join(
+    f"## Part {n}\n\n" + "".join(f"Sentence {n}.{m} says that door {n * m} is painted blue.\n\n" for m in range(40))
+    for n in range(1, 6)
+)
 
 
 @pytest.fixture
 def manual(kitchen, tmp_path):
-    build_index(notes(tmp_path / "m", manual=MANUAL, kettle="# Kettle\n\nThe kettle is red.\n"), "m", retriever="bm25")
+    folder = notes(tmp_path / "m", manual=MANUAL, kettle="# Kettle\n\nThe kettle is red.\n", long=LONG)
+    build_index(folder, "m", retriever="bm25")
     return assistant_over("m").retriever
 
 
-def asked(index: str, *replies, message: str = KETTLE):
+def asked(index: str, *replies, message: str = KETTLE, options: str = "", **fields: Any):
     events: list[Event] = []
     with ScriptedServer(UNDERSTOOD, *replies) as server:
-        generator = f"openai:tiny@{server.url}?retries=0"
-        assistant = assistant_over(index, generator, passages=1, steps=("retrieve=agent",))
+        generator = f"openai:tiny@{server.url}?retries=0{options}"
+        assistant = assistant_over(index, generator, **{"passages": 1, **fields})
         reply = assistant.reply([], message, events.append)
     return reply, server.bodies[1:], events
 
 
 def tools_said(body: dict) -> list[str]:
     return [message["content"] for message in body["messages"] if message["role"] == "tool"]
+
+
+def calling(*calls: tuple[str, dict[str, str]], text: str = "") -> Say:
+    return Say(text, calls=[(name, json.dumps(arguments)) for name, arguments in calls])
+
+
+# --- who searches on -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_it_is_the_default_where_tools_can_be_called(tmp_path):
+    with ScriptedServer(UNDERSTOOD, Say("Red [1].")) as server:
+        spec = f"openai:tiny@{server.url}"
+        forms = {
+            name: assistant_over("n", spec + more).forms["retrieve"]
+            for name, more in (("large", ""), ("small", "?size=small"))
+        }
+        assert forms == {"large": "agent", "small": "once"}
+        assert assistant_over("n", spec, steps=("retrieve=read",)).forms["retrieve"] == "read"
+    assert assistant_over("n", script(tmp_path, "x")).forms["retrieve"] == "read"
+    assert assistant_over("n").forms["retrieve"] == "active"
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_model_that_answers_at_once_costs_as_many_calls_as_without_tools():
+    reply, bodies, _ = asked("n", Say("Ada Berg made it [1]."))
+    assert (reply.answer, reply.decision) == ("Ada Berg made it [1].", "answer")
+    assert [len(body["tools"]) for body in bodies] == [len(TOOLS)]
+    assert sum(usage.calls for usage in reply.usage.values()) == 2
+    assert (reply.trace.forms["retrieve"], reply.trace.calls) == ("agent", ())
+    assert reply.notes == ()
+    plain, without, _ = asked("n", Say("Ada Berg made it [1]."), steps=("retrieve=read",))
+    assert plain.answer == reply.answer
+    assert "tools" not in without[0]
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_evidence_that_is_handed_in_is_all_that_is_read():
+    given_passage = Passage(id="p", document="p", title="", text="The kettle is red.", start=0, end=18)
+    with ScriptedServer(Say("Red [1].")) as server:
+        assistant = assistant_over("n", f"openai:tiny@{server.url}")
+        reply = assistant.reply([], KETTLE, evidence=[Hit(passage=given_passage, score=1.0)])
+    assert not any("tools" in body for body in server.bodies)
+    assert reply.trace.forms["retrieve"] == "read"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "tiny does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (404, "No endpoints found that support tool use."),
+        (422, "Extra inputs are not permitted: tools"),
+    ],
+)
+@pytest.mark.usefixtures("kitchen")
+def test_an_endpoint_that_takes_no_tools_is_asked_with_them_once(status, words):
+    replies = [UNDERSTOOD, Status(status, words), Say("Ada Berg made it [1]."), UNDERSTOOD, Say("Red [1].")]
+    with ScriptedServer(*replies) as server:
+        assistant = assistant_over("n", f"openai:tiny@{server.url}?retries=0")
+        first, second = assistant.reply([], "Who made it?"), assistant.reply([], KETTLE)
+    assert (first.answer, second.answer) == ("Ada Berg made it [1].", "Red [1].")
+    assert first.notes == ("answered without tools: the endpoint takes none",)
+    assert second.notes == ()
+    assert ["tools" in body for body in server.bodies] == [False, True, False, False, False]
+    assert (second.trace.forms["retrieve"], second.usage["answer"].calls) == ("read", 1)
+    without = server.bodies[2]["messages"][0]["content"]
+    assert "Searching on" not in without, "no word about tools that there are not"
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_prompt_that_is_too_long_says_nothing_about_tools():
+    words = (
+        "This model's maximum context length is 900 tokens, you requested 950 (700 in the messages, 250 in the tools)"
+    )
+    replies = [UNDERSTOOD, Status(400, words), Say("Red [1]."), UNDERSTOOD, Say("Red [1].")]
+    with ScriptedServer(*replies) as server:
+        assistant = assistant_over("n", f"openai:tiny@{server.url}?retries=0")
+        first = assistant.reply([], KETTLE)
+        assistant.reply([], KETTLE)
+    assert first.answer == "Red [1]."
+    assert ["tools" in body for body in server.bodies] == [False, True, False, False, True]
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_context_without_room_for_results_gets_no_tools():
+    reply, bodies, _ = asked("n", Say("Red [1]."), options="&context=4096")
+    assert ("tools" in bodies[0], reply.notes) == (False, ())
+    assert reply.trace.forms["retrieve"] == "read"
+
+
+# --- rounds ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("kitchen")
@@ -51,60 +154,222 @@ def test_it_searches_on_and_what_it_finds_is_numbered_behind_what_is_there():
     [result] = tools_said(bodies[1])
     assert result.startswith("[2]\n> Ada Berg")
     assert [search.why for search in reply.trace.searches] == ["the message", "the model searches on"]
-    assert "search: Ada Berg died" in [event.text for event in events]
+    assert [event.text for event in events if "tool" in event.detail] == [
+        "search: Ada Berg died", "search: Ada Berg died → 1 section [2]",
+    ]  # fmt: skip
     assert reply.usage["answer"].calls == 2
     assert bodies[1]["messages"][: len(bodies[0]["messages"])] == bodies[0]["messages"], "one that only grows"
     system, user = bodies[0]["messages"]
-    assert "search before you answer" in system["content"]
+    assert "a first search of 3 documents found" in " ".join(system["content"].split())
     assert user["content"].endswith(f"The user's message:\n{KETTLE}"), "the question comes last"
+    assert reply.timings["answer"] > 0
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_calls_side_by_side_are_answered_in_one_round_each_once():
+    calls = [("search", {"query": "Ada Berg died"}), ("documents", {}), ("search", {"query": "Ada Berg died"})]
+    reply, bodies, _ = asked("n", calling(*calls), Say("In 1931 [2]."))
+    said = tools_said(bodies[1])
+    assert len(said) == 3
+    assert said[2] == "This was called before: what it found stands above."
+    assert [call.round for call in reply.trace.calls] == [1, 1, 1]
+    ids = [message["tool_call_id"] for message in bodies[1]["messages"] if message["role"] == "tool"]
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_too_many_calls_at_once_are_put_off():
+    calls = [("search", {"query": f"kettle {n}"}) for n in range(CALLS + 2)]
+    _, bodies, _ = asked("n", calling(*calls), Say("Red [1]."))
+    assert [said.startswith(f"At most {CALLS} calls") for said in tools_said(bodies[1])] == [False] * CALLS + [True] * 2
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_after_eight_rounds_it_has_to_answer():
+    rounds = [calling(("search", {"query": f"kettle {n}"})) for n in range(ROUNDS)]
+    reply, bodies, _ = asked("n", *rounds, Say("Not known."))
+    assert ["tools" in body for body in bodies] == [True] * ROUNDS + [False]
+    assert reply.answer == "Not known."
+    assert reply.notes == ("the model had searched 8 rounds, and answered from what it had found",)
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_model_that_calls_the_same_for_ever_is_stopped_at_once():
+    call = calling(("search", {"query": "kettle"}))
+    reply, bodies, _ = asked("n", call, call, Say("Red [1]."))
+    assert ["tools" in body for body in bodies] == [True, True, False]
+    assert reply.notes == ("the model repeated its calls, and answered from what it had found",)
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_one_that_only_calls_is_answered_for_from_what_was_found():
+    call = calling(("search", {"query": "Ada Berg died"}))
+    reply, bodies, _ = asked("n", call, call, call, Say("In 1931 [2]."))
+    assert reply.answer == "In 1931 [2]."
+    assert "[2]\n> Ada Berg" in bodies[-1]["messages"][-1]["content"]
+
+
+@pytest.mark.usefixtures("manual")
+def test_results_end_with_the_budget():
+    """The room is tied to the tokens of the first search, and what is left of it is what a result may have."""
+    tokens = 400
+    numbers = iter(range(2, 30))
+
+    def reading_on(body: dict[str, Any]) -> Say:
+        calls = [("read", {"document": "long.md", "after": str(next(numbers))})]
+        return calling(*calls) if "tools" in body else Say("Blue [1].")
+
+    parts = calling(*(("read", {"document": "long.md", "section": f"Part {n}"}) for n in range(1, 6)))
+    reply, bodies, _ = asked("m", parts, reading_on, tokens=tokens)
+    said = tools_said(bodies[-1])
+    assert BUDGET * tokens <= sum(map(count_tokens, said)) < (BUDGET + 1) * tokens
+    assert "tools" not in bodies[-1]
+    assert reply.notes == ("the model had read as much as it may in a turn, and answered from that (--tokens)",)
+    assert f"about {BUDGET * tokens:,} tokens of results" in " ".join(bodies[0]["messages"][0]["content"].split())
+    assert BUDGET * tokens >= LEAST
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_an_answer_that_is_cut_is_asked_for_again_with_more_room():
+    reply, bodies, _ = asked("n", Say("It is", "length"), Say("It is red [1]."))
+    assert reply.answer == "It is red [1]."
+    assert "tools" not in bodies[1]
+    assert bodies[1]["max_tokens"] == 2 * bodies[0]["max_tokens"]
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_thoughts_are_no_part_of_the_answer_and_a_call_is_cached():
+    replies = [calling(("search", {"query": "Ada Berg died"})), Say("<think>Hm.</think>In 1931 [2].")]
+    with ScriptedServer(UNDERSTOOD, *replies) as server:
+        assistant = assistant_over("n", f"openai:tiny@{server.url}?cache=1", passages=1)
+        first, second = assistant.reply([], KETTLE), assistant.reply([], KETTLE)
+        assert len(server.bodies) == 3
+    assert first.answer == second.answer == "In 1931 [2]."
+    assert second.usage["answer"].calls == 0
+
+
+# --- what tools say --------------------------------------------------------------------------------------------------
+
+
+def tools_over(retriever) -> DocumentTools:
+    return DocumentTools(turn_of("x", retriever=retriever), retriever)
+
+
+def call(name: str, **arguments: object) -> ToolCall:
+    return ToolCall(id="1", name=name, arguments=json.dumps(arguments))
 
 
 @pytest.mark.parametrize(
-    ("call", "result"),
+    ("name", "arguments", "result"),
     [
-        (("read", '{"document": "manual.md", "section": "doors"}'), "Doors are brown."),
-        (("read", '{"document": "manual.md", "section": "Roofs"}'), "No such section in it. Its sections:"),
-        (("read", '{"document": "../etc/passwd", "section": ""}'), "No document is called '../etc/passwd'."),
-        (("documents", '{"words": "kettle red"}'), "kettle.md: 1 section"),
-        (("search", '{"query": "zyzzyva quux"}'), "Nothing was found."),
-        (("delete", '{"query": "x"}'), "No tool 'delete' takes these arguments."),
-        (("search", "{not JSON"), "The arguments are not JSON."),
+        ("read", {"document": "manual.md", "section": "doors"}, "Doors are brown."),
+        ("read", {"document": "Manual", "section": "## Doors"}, "Doors are brown."),
+        ("read", {"document": "manual.md", "section": "Roofs"}, "No such section in it. Its sections:"),
+        ("read", {"document": "../etc/passwd"}, "no document is called '../etc/passwd'; `documents` lists them."),
+        ("read", {"document": "manual.md", "after": "7"}, "No section has the number '7'."),
+        ("read", {}, "read needs: document."),
+        ("outline", {"document": "manual.md"}, "- Doors: 8 tokens"),
+        ("grep", {"words": "the kettle"}, "Count of “the kettle”: 1 time in 1 section of 1 of 3 documents"),
+        ("grep", {"words": "door blue"}, "in none of 3 documents"),
+        ("grep", {"words": "/door.? (are|\\d+)/"}, "Count of “/door.? (are|\\d+)/”: 201 times"),
+        ("grep", {"words": "/(/"}, "/(/ is no regular expression"),
+        ("grep", {"words": "/(?R)/"}, "calls itself"),
+        ("grep", {"words": "x" * 5000}, "is longer than 200 characters"),
+        ("grep", {"words": "red", "where": "manual.md"}, "in none of 1 documents in manual.md"),
+        ("documents", {"words": "red kettle"}, "Documents: 1 of 3 documents hold all of “red kettle”"),
+        ("documents", {}, "Documents: 3 documents"),
+        ("documents", {"where": "nowhere/"}, "no document is in 'nowhere/'; leave `where` out."),
+        ("search", {"query": "is red", "where": "title=Kettle"}, "[1]\n> Kettle"),
+        ("search", {"query": "doors", "where": "colour=red"}, "no document is in 'colour=red'"),
+        ("search", {"query": "zyzzyva quux"}, "Nothing was found."),
+        ("delete", {"query": "x"}, "There is no tool 'delete'; there are: search, read, outline, grep, documents."),
     ],
-)
-@pytest.mark.usefixtures("manual")
-def test_what_a_tool_says(call, result):
-    reply, bodies, _ = asked("m", Say("", calls=[call]), Say("Red [1]."))
-    assert result in tools_said(bodies[1])[0]
-    assert reply.answer == "Red [1]."
+)  # fmt: skip
+def test_what_a_tool_says(manual, name, arguments, result):
+    assert result in tools_over(manual).result(call(name, **arguments), 1500).text
 
 
-@pytest.mark.usefixtures("kitchen")
-def test_after_four_rounds_it_has_to_answer():
-    call = Say("", calls=[("search", '{"query": "kettle"}')])
-    reply, bodies, _ = asked("n", *[call] * ROUNDS, Say("Not known."))
-    assert ["tools" in body for body in bodies] == [True] * ROUNDS + [False]
-    assert reply.answer == "Not known."
+def test_arguments_that_are_no_json(manual):
+    assert (
+        tools_over(manual).result(ToolCall(id="1", name="search", arguments="{not"), 99).text.endswith("JSON object.")
+    )
 
 
-@pytest.mark.usefixtures("kitchen")
-def test_an_endpoint_that_takes_no_tools_answers_from_the_first_search():
-    reply, bodies, _ = asked("n", Status(400, "tiny does not support tools"), Say("Ada Berg made it [1]."))
-    assert reply.answer == "Ada Berg made it [1]."
-    assert reply.notes == ("answered without tools: the endpoint takes none",)
-    assert ["tools" in body for body in bodies] == [True, False]
+def test_a_long_section_is_read_in_pieces_and_what_is_left_is_said(manual):
+    tools = tools_over(manual)
+    text = tools.result(call("read", document="long.md", section="Part 2"), 300).text
+    left = re.search(r"About ([\d,]+) tokens of it are left: read on with after=(\d+)\.$", text)
+    assert left
+    assert int(left[1].replace(",", "")) > 200
+    seen = text
+    while left := re.search(r"after=(\d+)\.$", text):
+        text = tools.result(call("read", document="long.md", after=left[1]), 300).text
+        seen += text
+    assert all(f"Sentence {n}.{m} " in seen for n in range(2, 6) for m in range(40)), "on to the document's end"
+    assert "Sentence 1.39" not in seen
 
 
-KEYS = st.sampled_from(["query", "document", "section", "words"]) | st.text(max_size=5)
+@given(st.lists(st.sampled_from(
+    [("search", {"query": "door painted"}), ("search", {"query": "lamps doors"}), ("read", {"document": "long.md"}),
+     ("read", {"document": "long.md", "section": "Part 3"}), ("read", {"document": "manual.md", "after": "1"}),
+     ("read", {"document": "manual.md"})]), min_size=2, max_size=6))  # fmt: skip
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nothing_is_shown_twice(manual, calls):
+    tools = tools_over(manual)
+    shown = "\n".join(tools.result(call(name, **arguments), 700).text for name, arguments in calls)
+    sentences = re.findall(r"Sentence \d+\.\d+ |Lamps are green|Doors are brown|The kettle is red", shown)
+    assert len(sentences) == len(set(sentences))
+    spans = [(hit.passage.document, hit.passage.start, hit.passage.end) for hit in tools.turn.hits]
+    for document, start, end in spans:
+        assert [span for span in spans if span[0] == document and span[1] < end and start < span[2]] == [
+            (document, start, end)
+        ]
+
+
+def test_what_is_shown_already_is_named_by_its_number(manual):
+    tools = tools_over(manual)
+    first = tools.result(call("read", document="manual.md"), 1500)
+    again = tools.result(call("search", query="brown doors"), 1500)
+    assert first.found == "1 section [1]"
+    assert "Also found, and shown above: [1]." in again.text
+    assert tools.result(call("read", document="manual.md", section="Doors"), 1500).text == "Shown above: [1]."
+
+
+def test_counts_say_what_they_leave_out_and_are_cited(manual):
+    tools = tools_over(manual)
+    result = tools.result(call("grep", words="painted"), 1500)
+    assert "Count of “painted”: 200 times in 5 sections of 1 of 3 documents" in result.text
+    assert "\n> - long.md (Long): 200\n" in result.text
+    assert result.text.count("\n> - long.md › Part") == MOST_LINES
+    assert f"… and {200 - MOST_LINES} lines more" in result.text
+    assert result.text.startswith("[1]\n")
+    assert tools.turn.hits[0].passage.document == "3 documents"
+
+
+def test_a_result_is_no_longer_than_its_room(manual):
+    for name, arguments in (("grep", {"words": "painted"}), ("outline", {"document": "long.md"}), ("documents", {})):
+        assert count_tokens(tools_over(manual).result(call(name, **arguments), 60).text) < 60 + 40
+
+
+KEYS = st.sampled_from(["query", "document", "section", "after", "words", "where"]) | st.text(max_size=5)
 JSON = st.recursive(
-    st.none() | st.integers() | st.text(max_size=20),
+    st.none()
+    | st.integers()
+    | st.text(max_size=20)
+    | st.sampled_from(["manual.md", "Doors", "1", "/(a+)+$/", "document=*"]),
     lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner),
     max_leaves=5,
 )
 
 
 @given(st.sampled_from([tool.name for tool in TOOLS]), JSON.map(json.dumps) | st.text(max_size=30))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_arguments_come_to_words(manual, name, arguments):
-    agent = object.__new__(_Agent)
-    agent.turn, agent.retriever = turn_of("x", retriever=manual), manual
-    assert agent._result(ToolCall(id="1", name=name, arguments=arguments)).strip()
+    result = tools_over(manual).result(ToolCall(id="1", name=name, arguments=arguments), 500)
+    assert result.text.strip()
+    assert "\n" not in result.found
+
+
+def test_definitions_are_short():
+    """They are sent with every answer: a turn that is answered at once shall cost little more than without."""
+    assert count_tokens(json.dumps([tool.model_dump() for tool in TOOLS])) < 600

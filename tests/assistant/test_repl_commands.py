@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
+from signal import SIGINT, raise_signal
 
 import pytest
 from rich.console import Console
 
 from tests.assistant.notes import scripted
 from tests.opened import assistant_over
+from tests.servers import Say, ScriptedServer
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.commands import COMMANDS
 from turnmark.assistant.repl.loop import handle
@@ -182,6 +185,30 @@ def test_a_turn_that_fails_or_is_cancelled_leaves_conversation_and_file_as_they_
     talk("How is bread baked?")
     assert talk.chat.history[:2] == history
     assert talk.chat.history[2].content == "How is bread baked?"
+
+
+def test_what_a_stopped_turn_had_found_is_kept_and_shown_by_why(home):
+    def stop(_: object) -> Say:
+        raise_signal(SIGINT)
+        return Say("late", stall=5)
+
+    calls = [("search", '{"query": "rye starter"}'), ("grep", '{"words": "starter"}')]
+    with ScriptedServer(Say("{}"), Say("", calls=calls), stop) as server:
+        talk = Talk(f"openai:tiny@{server.url}?retries=0")
+        printed = talk("Which pages mention a starter?")
+        assert "cancelled; this question is not part of the conversation; /why shows what was found" in printed
+        assert talk.chat.history == []
+        shown = talk("/why")
+        assert "cancelled: Which pages mention a starter?\nthe model searched on: 1 search, 1 count\n" in shown
+        assert re.search(r"1\. grep: starter → \d+ times in \d+ sections of \d+ of \d+ documents \[\d+\]\n", shown)
+        server.replies = [Say("{}"), Say("It is fed weekly [1].")]
+        talk(STARTER)
+        assert "cancelled" not in talk("/why")
+    name = talk.chat.session.name
+    talk.chat.session.close()
+    kept = (sessions_folder() / f"{name}.jsonl").read_text(encoding="utf-8")
+    assert '"event": "stopped"' in kept
+    assert [exchange.question for exchange in read_session(name)[0].exchanges] == [STARTER]
 
 
 def test_a_session_gets_a_name_and_one_that_cannot_be_kept_goes_on(home):

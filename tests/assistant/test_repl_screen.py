@@ -25,6 +25,7 @@ from turnmark.assistant.types import (
     Search,
     SearchHit,
     SubQuestion,
+    ToolUse,
     Trace,
     Understanding,
     Usage,
@@ -86,7 +87,9 @@ def test_turns_on_a_terminal(every, monkeypatch):
     console = Console(file=out, width=40, height=50, force_terminal=True, color_system="standard", highlight=False)
     with TurnView(console, streaming=False) as view:
         view.on_event(Event(step="understand", text="the question in full"))
-        view.on_event(Event(step="retrieve", text="search: borrow saw"))
+        view.on_event(Event(step="retrieve", text="search: borrow saw", detail={"tool": "search"}))
+        found = {"tool": "search", "found": "2 sections"}
+        view.on_event(Event(step="retrieve", text="search: borrow saw → 2 sections [3] [4]", detail=found))
         view.finish(QUOTED)
     with TurnView(console, streaming=True) as view:
         for start in range(0, len(SAMPLE), 7):
@@ -99,6 +102,7 @@ def test_turns_on_a_terminal(every, monkeypatch):
         view.finish(reply("It is fed [1].", "a"))
     raw = out.getvalue()
     assert all(f"\x1b[2m{text}" in raw for text in ("thinking …", "search: borrow saw"))
+    assert "search: borrow saw → 2 sections [3] [4]" in raw
     assert "\x1b[1mMachines go back after" in raw
     assert "\x1b[2;3mBorrowing › How long" in raw
     assert "\x1b[2J" not in raw
@@ -114,12 +118,16 @@ def test_why_shows_what_was_understood_searched_called_decided_and_spent():
                    hits=(SearchHit(id="borrow\n-1", title="B", score=7.25, similarity=0.5),)),
             Search(why="what was missing", query="which saw", round=2),
         ),
+        calls=(
+            ToolUse(tool="search", asked="saw \x1b[2J", found="2 sections [3] [4]"),
+            ToolUse(tool="search", asked="circular saw", found="nothing"),
+            ToolUse(tool="grep", asked="saw", found="3 times in 2 sections of 2 of 40 documents [5]", round=2),
+        ),
         judgement=Judgement(decision="partial", confidence=0.62, reason="the model says so"),
     )  # fmt: skip
     exchange = Exchange(
         turn=1, at="", kind="ask", question="How long, and which saw?", rating="bad", comment="short", edit="x",
         config=AssistantConfig(index="demo", generator="openai:m", passages=3, steps=("retrieve=agent",)),
-        events=(Event(step="retrieve", text="search: saw"), Event(step="retrieve", text="2 passages")),
         reply=QUOTED.model_copy(
             update={"trace": trace, "rewrite": "How long may it be kept?", "notes": ("cut",),
                     "checks": Checks(grounded=0.5, unsupported=("It is red.",)),

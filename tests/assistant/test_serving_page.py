@@ -162,6 +162,28 @@ def test_a_source_of_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monk
         assert YELLOW in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
 
 
+def test_searches_of_a_model_are_seen_live_and_folded_afterwards(server, endpoint, chromium):
+    opened(chromium, server)
+    calls = [("search", '{"query": "draw the blade"}'), ("grep", '{"words": "stone <b>"}')]
+    endpoint.replies = [Say("{}"), Say("Let me look.", calls=calls), Say("Lay it in water. [1] And wait.", stall=20)]
+    typed(chromium, "How do I sharpen a knife?")
+    enter(chromium)
+    chromium.wait(lambda: "Lay" in text(chromium, ".said.draft"))
+    assert "Let me look" not in text(chromium, ".said.draft")
+    live = text(chromium, ".calls p").split("|")
+    assert [line.split(" → ")[0] for line in live] == ["search: draw the blade", "grep: stone <b>"]
+    assert live[1].endswith("in none of 1 documents [2]")
+    chromium.press("Escape")
+    done(chromium)
+    assert count(chromium, ".calls p") == 2, "what was found stays"
+    endpoint.replies = [Say("{}"), Say("Let me look.", calls=calls), Say("Lay it in water. [1]")]
+    chromium.run("document.querySelector('.again').click()")
+    chromium.wait(lambda: count(chromium, ".foot"))
+    assert text(chromium, "details.calls > summary") == "1 search, 1 count"
+    assert not chromium.run("document.querySelector('details.calls').open")
+    assert text(chromium, ".said") == "Lay it in water. 1"
+
+
 def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
     opened(chromium, server)
     endpoint.replies = [Say("{}"), Say("Lay the stone in water. [1] And wait.", stall=20)]  # the first understands

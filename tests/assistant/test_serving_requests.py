@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
 from turnmark.assistant.serving.guard import is_loopback, read_token
-from turnmark.assistant.serving.reply import ReplyForm, ReplyText, cited_places, footnote_marks
+from turnmark.assistant.serving.reply import AFTER, ReplyForm, ReplyText, cited_places, footnote_marks
 from turnmark.assistant.serving.reply import content as markdown_of
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, without_footnotes
 from turnmark.assistant.serving.responses import ResponseForm
@@ -227,3 +227,17 @@ def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, content):
     assert not content or content not in str(raised.value)
     with pytest.raises(RequestError, match="never the token itself"):
         read_token(tmp_path / "s3cret")
+
+
+def test_what_a_model_said_before_it_searched_is_no_part_of_its_answer():
+    text = ReplyText(footnotes=True)
+    call = {"tool": "search", "asked": "x"}
+    events = [
+        Event(step="answer", delta="Let me look [1"),
+        Event(step="retrieve", text="search: x", detail=call),
+        Event(step="retrieve", text="search: x → nothing", detail={**call, "found": "nothing"}),
+        Event(step="answer", delta="It is red [1]."),
+    ]
+    sent = "".join(map(text.add, events))
+    assert sent == "Let me look \\[1\n\nIt is red [^1]."
+    assert AFTER not in "".join(text.rest(reply(answer="It is red [1].", procedure=())))

@@ -5,6 +5,8 @@ const $ = (id) => document.getElementById(id);
 const DOING = {
   understand: "Thinking", retrieve: "Searching", decide: "Weighing what was found", answer: "Writing", verify: "Checking",
 };
+const CALLS = [["search", "search", "searches"], ["read", "reading", "readings"], ["grep", "count", "counts"],
+  ["outline", "outline", "outlines"], ["documents", "list", "lists"]];
 const NEXT = { understand: "retrieve", retrieve: "decide", decide: "answer", answer: "answer", verify: "verify" };
 
 const talk = [];        // the conversation: {role, content}
@@ -126,12 +128,12 @@ class Turn {
   constructor(question) {
     this.draft = "";
     this.drawing = false;
-    this.calls = [];
+    this.calls = el("div", "calls dim");
     this.doing = el("div", "doing", "Thinking…");
     this.understood = el("p", "understood");
     this.understood.hidden = true;
     this.said = el("div", "said draft");
-    this.box = el("article", "turn", el("div", "asked", question), this.understood, this.said, this.doing);
+    this.box = el("article", "turn", el("div", "asked", question), this.understood, this.calls, this.said, this.doing);
     this.box.setAttribute("aria-label", "Question and answer");
     $("turns").append(this.box);
     status("Thinking");
@@ -144,9 +146,11 @@ class Turn {
       this.redraw();
     } else if (event.step === "understand" && event.text) {
       this.rewritten(event.text);
-    } else if (event.step === "retrieve" && /^(search|read|documents): /.test(event.text)) {
-      this.calls.push(event.text);
-      this.doing.textContent = event.text;
+    } else if (event.detail.tool) {
+      if ("found" in event.detail) this.calls.lastChild.textContent = event.text;
+      else this.calls.append(el("p", "", event.text));
+      this.draft = "";  // what the model said before the call is no part of its answer
+      this.redraw();
       return;
     }
     const doing = DOING[event.delta ? "answer" : NEXT[event.step]];
@@ -170,6 +174,7 @@ class Turn {
   finish(reply) {
     this.draft = null;
     this.doing.remove();
+    this.folded(reply.trace.calls);
     this.said.className = "said";
     const numbers = new Set(reply.citations.map((one) => one.n));
     const used = new Set();
@@ -191,8 +196,16 @@ class Turn {
     for (const note of reply.notes) this.box.append(el("p", "note", note));
     this.box.append(foot(reply, used.size));
     if (reply.citations.length) this.box.append(this.listed(reply.citations, used));
-    this.box.append(traced(reply, this.calls));
+    this.box.append(traced(reply));
     status(`Answered: ${reply.answer}`.slice(0, 400));
+  }
+
+  folded(calls) {
+    const named = CALLS.map(([tool, one, more]) => [calls.filter((call) => call.tool === tool).length, one, more]).filter(([count]) => count);
+    const summary = named.map(([count, one, more]) => `${count} ${count === 1 ? one : more}`).join(", ");
+    const lines = calls.map((call) => el("p", "", `${call.tool}: ${call.asked} → ${call.found}`));
+    if (calls.length) this.calls.replaceWith(el("details", "more calls", el("summary", "", summary), el("div", "trace", ...lines)));
+    else this.calls.remove();
   }
 
   listed(citations, used) {
@@ -222,7 +235,7 @@ class Turn {
   }
 
   failed(message, again) {
-    this.draft = null;
+    this.draft = null;  // its searches stay
     this.doing.remove();
     const button = el("button", "again", "Try again");
     button.type = "button";
@@ -254,7 +267,7 @@ function foot(reply, sections) {
   return el("div", "foot", el("span", `tag ${reply.decision}`, reply.decision), said.join(" · "));
 }
 
-function traced(reply, calls) {
+function traced(reply) {
   const box = el("div", "trace"), trace = reply.trace, judged = trace.judgement;
   if (judged) {
     box.append(el("h3", "", "Decision"), el("p", "", `${judged.decision}, confidence ${judged.confidence.toFixed(2)}: ${judged.reason}`));
@@ -263,7 +276,6 @@ function traced(reply, calls) {
     box.append(el("h3", "", "Parts"));
     for (const one of reply.sub_questions) box.append(el("p", "", `${one.answered ? "✓" : "–"} ${one.text}`));
   }
-  if (calls.length) box.append(el("h3", "", "Calls of the model"), ...calls.map((one) => el("p", "", one)));
   if (trace.searches.length) box.append(el("h3", "", "Searches"));
   for (const one of trace.searches) {
     const made = box.appendChild(el("div", "search", el("div", "query", one.query), el("div", "dim", one.why)));

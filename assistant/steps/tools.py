@@ -1,0 +1,413 @@
+"""The tools with which a model looks at the documents: what each takes, and what each says, in words.
+
+Everything a model sends is checked, and a mistake is told in words that help to mend it. A result has at most as many
+tokens as it is given and says what it leaves out. What was shown before is named by its number, never shown again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, shorten
+from turnmark.assistant.generators.base import Tool, ToolCall
+from turnmark.assistant.steps.read import show_section
+from turnmark.assistant.steps.retrieve import grow_sections, join_passages
+from turnmark.assistant.turn import Turn
+from turnmark.core.console import inert
+from turnmark.core.errors import RequestError
+from turnmark.corpora.types import CONTINUED, Passage
+from turnmark.retrieval.collection import Collection, Line
+from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
+from turnmark.retrieval.types import Hit, Query, Retriever, collection_of, neighbours_of
+
+MOST_DOCUMENTS, MOST_LINES, MOST_HEADINGS = 60, 20, 100
+"""That one result lists; the lines are at most as many as are kept of a document."""
+COUNT_ID = "count:"
+"""Begins the id of a source that is a count or a list over documents, and no passage of one."""
+LINE_CHARACTERS, ASKED_CHARACTERS = 200, 120
+"""Of a line that is quoted, and of what a model asked for, where it is repeated."""
+_ARROW = " › "
+_HEADING = re.compile(r"#{1,6} +(\S.*?)\s*$")
+
+
+def _tool(name: str, description: str, needed: str, **arguments: str) -> Tool:
+    properties = {key: {"type": "string", "description": text} for key, text in arguments.items()}
+    required = [key for key in needed.split() if key]
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return Tool(name=name, description=description, parameters=schema)
+
+
+_WHERE = "only there: a folder, a document, or KEY=GLOB (title, section, page)"
+_DOCUMENT = "the file, as sections name it in parentheses"
+TOOLS = (
+    _tool("search", "Finds sections by meaning.", "query", query="what they would say", where=_WHERE),
+    _tool(
+        "read", "Reads a document, or a section with all below it.", "document",
+        document=_DOCUMENT, section="its heading; left out: from the start",
+        after="number of a section: reads on behind it",
+    ),
+    _tool("outline", "The headings of a document, with sizes.", "document", document=_DOCUMENT),
+    _tool(
+        "grep", "Counts words in ALL documents, exactly: in how many, in which, how often; and shows lines.", "words",
+        words="whole words as written, any case; or /regular expression/", where=_WHERE,
+    ),
+    _tool(
+        "documents", "Lists documents with title and date: all, or those that hold all of some words.", "",
+        words="in any place of it", where=_WHERE,
+    ),
+)  # fmt: skip
+TOOL_TOKENS = count_tokens(json.dumps([tool.model_dump() for tool in TOOLS]))
+_OVER_ALL = ("outline", "grep", "documents")
+"""Tools that need to see all passages."""
+
+
+class Result(NamedTuple):
+    """What a call came to: in words for the model, and in a line for the person."""
+
+    text: str
+    found: str
+
+
+class DocumentTools:
+    """The tools of one turn, which numbers what they show."""
+
+    def __init__(self, turn: Turn, retriever: Retriever) -> None:
+        self.turn, self.retriever = turn, retriever
+        self.collection = collection_of(retriever)
+        self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _OVER_ALL)
+
+    def asked(self, call: ToolCall) -> str:
+        """A call in a line, for a person."""
+        arguments = self._arguments(call)
+        texts = [call.arguments] if arguments is None else filter(None, arguments.values())
+        return _clip(_ARROW.join(texts), ASKED_CHARACTERS)
+
+    def result(self, call: ToolCall, tokens: int) -> Result:
+        """What a call comes to, within so many tokens; a wrong call too."""
+        arguments = self._arguments(call)
+        if arguments is None:
+            return Result("The arguments are not a JSON object.", "not JSON")
+        tool = next((tool for tool in self.tools if tool.name == call.name), None)
+        if tool is None:
+            names = ", ".join(tool.name for tool in self.tools)
+            return Result(f"There is no tool {_clip(call.name, 40)!r}; there are: {names}.", "no such tool")
+        missing = [name for name in tool.parameters["required"] if not arguments.get(name)]
+        if missing:
+            return Result(f"{tool.name} needs: {', '.join(missing)}.", "an argument is missing")
+        run: Callable[[Mapping[str, str], int], Result] = getattr(self, f"_{tool.name}")
+        try:
+            return run(arguments, tokens)
+        except RequestError as error:
+            problem = _clip(str(error), LINE_CHARACTERS)
+            return Result(f"{problem}.", problem)
+
+    def _arguments(self, call: ToolCall) -> dict[str, str] | None:
+        """The arguments that tools take, each as one line; None if they are no JSON object."""
+        try:
+            values: Any = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(values, dict):
+            return None
+        known = dict.fromkeys(key for tool in TOOLS for key in tool.parameters["properties"])
+        texts = {key: values[key] for key in known if values.get(key) is not None}
+        return {key: " ".join(str(value).split()) for key, value in texts.items()}
+
+    # -- the tools
+
+    def _search(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        query = Query(text=arguments["query"], standalone=True, where=self._where(arguments))
+        hits = self.retriever.search([query], self.turn.passages)[0]
+        self.turn.searched(query, hits, "the model searches on")
+        if not hits:
+            return Result("Nothing was found.", "nothing")
+        new = [hit for hit in hits if self._number_of(hit.passage) is None]
+        known = {self._number_of(hit.passage): None for hit in hits if hit not in new}
+        shown, numbers = self._show(grow_sections(self.retriever, new, tokens) if new else [])
+        left_out = [hit.passage for hit in new if self._number_of(hit.passage) is None]
+        texts = [shown] if shown else []
+        if known:
+            texts.append(f"Also found, and shown above: {_marks(number for number in known if number)}.")
+        if left_out:
+            names = dict.fromkeys(f"{passage.heading} ({passage.document})" for passage in left_out)
+            texts.append(f"Also found, and not shown: {_some(names, 6, '; ')}")
+        found = [f"{_count(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []
+        found += [f"{len(known)} shown before"] if known else []
+        return Result("\n\n".join(texts), ", ".join(found))
+
+    def _read(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        after, heading = arguments.get("after", "").strip("[]"), arguments.get("section", "")
+        if after:
+            hit = (
+                self.turn.hits[int(after) - 1] if after.isdecimal() and 0 < int(after) <= len(self.turn.hits) else None
+            )
+            if hit is None:
+                return Result(f"No section has the number {_clip(after, 20)!r}.", "no such section")
+            document = hit.passage.document
+            passages = self._passages(document)
+            run = [passage for passage in passages if passage.start >= hit.passage.end]
+            if not run:
+                return Result(f"{document} ends with [{after}].", "its end")
+        else:
+            document = self._document(arguments["document"])
+            passages = self._passages(document)
+            run = _below(heading, passages) if heading else passages
+            if not run:
+                names = dict.fromkeys(_plain_section(passage) for passage in passages if passage.section)
+                return Result(
+                    f"No such section in it. Its sections: {_some(names, 30, '; ') or 'none'}", "no such section"
+                )
+        fitting: list[Passage] = []
+        used = 0
+        for passage in run:
+            used += count_tokens(passage.text) + PASSAGE_MARKS
+            if fitting and used > tokens:
+                break
+            fitting.append(passage)
+        rest = sum(count_tokens(passage.text) for passage in run[len(fitting) :])
+        shown, numbers = self._show([Hit(passage=passage, score=0.0) for passage in fitting], join=True)
+        known = dict.fromkeys(self._number_of(passage) for passage in fitting)
+        before = [number for number in known if number and number not in numbers]
+        texts = [shown] if shown else []
+        if before:
+            texts.append(f"Shown above: {_marks(before)}.")
+        if rest:
+            last = self._number_of(fitting[-1])
+            texts.append(f"About {rest:,} tokens of it are left: read on with after={last}.")
+        found = f"{_count(len(numbers), 'section')} {_marks(numbers)}".strip() if numbers else "shown before"
+        return Result("\n\n".join(texts), found + (f", {rest:,} tokens left" if rest else ""))
+
+    def _outline(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        document = self._document(arguments["document"])
+        passages = self._passages(document)
+        sizes: dict[str, int] = {}
+        for passage in passages:
+            for heading, text in _headed(passage):
+                if text.strip():
+                    sizes[heading] = sizes.get(heading, 0) + count_tokens(text)
+        rows = [f"{heading or '(beginning)'}: {size:,} tokens" for heading, size in sizes.items()]
+        title = f"Outline of {passages[0].title or document}"
+        return self._counted(title, document, rows, MOST_HEADINGS, "headings", tokens, _count(len(rows), "heading"))
+
+    def _grep(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        wanted = arguments["words"]
+        where = self._where(arguments)
+        found = self._all.grep(wanted, where)
+        within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
+        over = f"{found.documents:,} documents{within}"
+        held, times = len(found.times), sum(found.times.values())
+        line = f"{_count(times, 'time')} in {_count(found.sections, 'section')} of {held:,} of {over}"
+        if not times:
+            line = f"in none of {over}"
+        rows = [f"{_named(name, found.titles[name])}: {count:,}" for name, count in found.times.items()]
+        shown = found.lines[:MOST_LINES]
+        left = found.line_count - len(shown)
+        others = held - len({text.document for text in shown})
+        quoted = [f"Lines, {len(shown)} of {found.line_count:,}:" if left else "Lines:"] if rows else []
+        quoted += [f"- {_quoted(text)}" for text in shown]
+        if left:
+            elsewhere = f", in {_count(others, 'further document')}" if others else ""
+            quoted.append(f"… and {_count(left, 'line')} more{elsewhere}")
+        title = f"Count of “{wanted}”: {line}"
+        return self._counted(title, over, rows, MOST_DOCUMENTS, "documents", tokens, line, quoted)
+
+    def _documents(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        wanted, where = arguments.get("words", ""), self._where(arguments)
+        every = self._all.documents(where)
+        within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
+        over = f"{len(every):,} documents{within}"
+        if wanted:
+            held = self._all.holding(wanted, where)
+            rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]
+            line = f"{len(held):,} of {over} hold all of “{_clip(wanted, ASKED_CHARACTERS)}”"
+        else:
+            rows, line = [_described(row) for row in every], over
+        return self._counted(f"Documents: {line}", over, rows, MOST_DOCUMENTS, "documents", tokens, line)
+
+    # -- what they share
+
+    @property
+    def _all(self) -> Collection:
+        assert self.collection is not None, "else these tools are not offered"
+        return self.collection
+
+    def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
+        """A filter from what a model wrote: KEY=GLOB, or the beginning of a document's name."""
+        text = arguments.get("where", "").strip()
+        if not text:
+            return {}
+        key, equals, glob = text.partition("=")
+        where = (
+            {key.strip(): glob.strip()} if equals and key.strip() in WHERE_KEYS else {"document": f"{text.strip('/')}*"}
+        )
+        if self.collection is None or not self.collection.documents(where):
+            raise RequestError(f"no document is in {_clip(text, ASKED_CHARACTERS)!r}; leave `where` out")
+        return where
+
+    def _document(self, name: str) -> str:
+        """The document that a model means: by its name, the end of that, or its title."""
+        if self._passages(name):
+            return name
+        every = self.collection.documents() if self.collection else []
+        wanted = name.lower()
+        near = [
+            row.document
+            for row in every
+            if row.document.lower().endswith(f"/{wanted}") or wanted in (row.document.lower(), row.title.lower())
+        ]
+        if len(near) == 1:
+            return near[0]
+        hint = f"; is it one of: {_some(near, 5, ', ')}?" if near else "; `documents` lists them"
+        raise RequestError(f"no document is called {_clip(name, ASKED_CHARACTERS)!r}{hint}")
+
+    def _passages(self, document: str) -> list[Passage]:
+        anywhere = Passage(id="", document=document, title="", text="", start=0, end=0)
+        return neighbours_of(self.retriever, anywhere)
+
+    def _number_of(self, passage: Passage) -> int | None:
+        """The number of the section that shows a passage; None: none does."""
+        for number, hit in enumerate(self.turn.hits, 1):
+            shown = hit.passage
+            if shown.document == passage.document and shown.start <= passage.start and passage.end <= shown.end:
+                return number
+        return None
+
+    def _show(self, hits: Sequence[Hit], join: bool = False) -> tuple[str, list[int]]:
+        """What is new of some sections, each stretch of it as one; and their numbers.
+
+        Args:
+            join: the hits follow each other, and are shown as one stretch where nothing of it was shown.
+        """
+        stretches: list[Hit] = []
+        documents: dict[str, list[Passage]] = {}
+        for hit in hits:
+            name = hit.passage.document
+            passages = documents[name] = documents.get(name) or self._passages(name) or [hit.passage]
+            inside = [each for each in passages if hit.passage.start <= each.start and each.end <= hit.passage.end]
+            for run in self._unshown(inside or [hit.passage]):
+                stretches.append(hit.model_copy(update={"passage": join_passages(run)}))
+        if join and stretches:
+            passages = [hit.passage for hit in stretches]
+            stretches = [
+                Hit(passage=passage, score=0.0) for passage in _joined(passages, documents[passages[0].document])
+            ]
+        numbers = self.turn.number(stretches)
+        shown = zip(numbers, stretches, strict=True)
+        return "\n\n".join(show_section(number, hit.passage) for number, hit in shown), numbers
+
+    def _unshown(self, passages: Sequence[Passage]) -> Iterator[list[Passage]]:
+        """The runs of neighbours that no section shows yet."""
+        run: list[Passage] = []
+        for passage in passages:
+            if self._number_of(passage) is None:
+                run.append(passage)
+            elif run:
+                yield run
+                run = []
+        if run:
+            yield run
+
+    def _counted(
+        self, title: str, over: str, rows: Sequence[str], most: int, what: str, tokens: int, found: str,
+        below: Sequence[str] = (),
+    ) -> Result:  # fmt: skip
+        """A list as a source with a number: what is counted is cited, too."""
+        lines = [f"- {row}" for row in rows[:most]]
+        lines += [f"… and {len(rows) - most:,} more {what}"] if len(rows) > most else []
+        text = shorten("\n".join([*lines, *below]) or "(none)", tokens)
+        passage = Passage(
+            id=f"{COUNT_ID}{title}, {over}", document=over, title=title, text=text, start=0, end=len(text)
+        )
+        [number] = self.turn.number([Hit(passage=passage, score=0.0)])
+        return Result(show_section(number, passage), f"{found} [{number}]")
+
+
+def _below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
+    """The section under a heading with all below it: of that name, else one whose heading or text holds it."""
+    wanted = heading.lower().strip("# ")
+    if wanted in ("", passages[0].title.lower()):
+        return list(passages)
+    paths = [_plain_section(passage).split(_ARROW) for passage in passages]
+    for path in paths:
+        for depth in range(1, len(path) + 1):
+            if wanted in (path[depth - 1].lower(), _ARROW.join(path[:depth]).lower()):
+                return _under(path[:depth], passages, paths)
+    for path in paths:
+        for depth in range(1, len(path) + 1):
+            if wanted in path[depth - 1].lower():
+                return _under(path[:depth], passages, paths)
+    return [passage for passage in passages if wanted in passage.indexed_text.lower()][:1]
+
+
+def _under(start: Sequence[str], passages: Sequence[Passage], paths: Sequence[Sequence[str]]) -> list[Passage]:
+    return [passage for passage, path in zip(passages, paths, strict=True) if path[: len(start)] == start]
+
+
+def _joined(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterator[Passage]:
+    """Stretches that follow each other in one section as one."""
+    place = {passage.end: at for at, passage in enumerate(document)}
+    run: list[Passage] = []
+    for passage in passages:
+        before = run[-1] if run else None
+        at = place.get(before.end) if before else None
+        follows = at is not None and at + 1 < len(document) and document[at + 1].start == passage.start
+        if before is not None and not (follows and _plain_section(passage) == _plain_section(before)):
+            yield join_passages(run)
+            run = []
+        run.append(passage)
+    if run:
+        yield join_passages(run)
+
+
+def _headed(passage: Passage) -> Iterator[tuple[str, str]]:
+    """The stretches of a passage, each under its heading's path: short sections stand together in one passage."""
+    section = _plain_section(passage)
+    above = section.split(_ARROW)
+    heading, lines, code = section, list[str](), False
+    for line in passage.text.split("\n"):
+        code ^= line.lstrip().startswith("```")
+        found = None if code else _HEADING.match(line)
+        if found and found[1] not in above and found[1] != passage.title:
+            yield heading, "\n".join(lines)
+            heading, lines = (f"{section}{_ARROW}{found[1]}" if section else found[1]), []
+        lines.append(line)
+    yield heading, "\n".join(lines)
+
+
+def _plain_section(passage: Passage) -> str:
+    return passage.section.removesuffix(CONTINUED).rstrip()
+
+
+def _described(row: DocumentEntry) -> str:
+    return _named(row.document, ", ".join(filter(None, (row.title, row.date))))
+
+
+def _named(document: str, about: str) -> str:
+    return f"{document} ({about})" if about and about != document else document
+
+
+def _quoted(line: Line) -> str:
+    place = f"{line.document}{_ARROW}{line.section}" if line.section else line.document
+    return f"{place}: {_clip(line.text, LINE_CHARACTERS)}"
+
+
+def _clip(text: str, characters: int) -> str:
+    text = inert(text)
+    return text if len(text) <= characters else f"{text[:characters]}…"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s'[: count != 1]}"
+
+
+def _marks(numbers: Iterable[int]) -> str:
+    return " ".join(f"[{number}]" for number in numbers)
+
+
+def _some(names: Iterable[str], most: int, between: str) -> str:
+    listed = list(names)
+    more = f"{between}… and {len(listed) - most} more" if len(listed) > most else ""
+    return between.join(_clip(name, ASKED_CHARACTERS) for name in listed[:most]) + more
