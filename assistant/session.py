@@ -70,12 +70,12 @@ class Again(Record):
 
 
 class Stopped(Record):
-    """A message whose turn the person stopped while a model was searching; it is no part of the conversation."""
+    """Event: the person stopped a turn while a model was searching. The message does not join the conversation."""
 
     event: Literal["stopped"] = "stopped"
     at: str = Field(default_factory=utc_time)
     question: str
-    calls: tuple[ToolUse, ...] = Field(description="what it had searched and found")
+    calls: tuple[ToolUse, ...] = Field(description="the tool calls until then")
 
 
 class TurnRated(Record):
@@ -235,7 +235,7 @@ _CALLS = {
 
 
 def calls_line(calls: Iterable[ToolUse]) -> str:
-    """The calls of a model in a few words: `3 searches, 2 readings`; empty if there were none."""
+    """Return the number of calls of each tool: `3 searches, 2 readings`; "" if there were none."""
     counts = Counter(call.tool for call in calls)
     named = [(counts[tool], names) for tool, names in _CALLS.items() if counts[tool]]
     return ", ".join(f"{count} {names[count != 1]}" for count, names in named)

@@ -122,16 +122,16 @@ class Search(Record):
 
 
 class ToolUse(Record):
-    """One call with which a model looked at the documents."""
+    """One tool call with which a model searched or read the documents."""
 
     tool: str
-    asked: str = Field(description="its arguments, in a line")
-    found: str = Field(description="what it came to, in a line")
+    asked: str = Field(description="its arguments, in one line")
+    found: str = Field(description="its result, in one line")
     round: int = 1
 
     @property
     def line(self) -> str:
-        """The call and what it came to."""
+        """The call and its result, in one line."""
         return f"{self.tool}: {self.asked} → {self.found}"
 
 
@@ -141,7 +141,7 @@ class Trace(Record):
     forms: Mapping[str, str] = Field(default_factory=dict, description="step -> name of the form that ran")
     understanding: Understanding | None = None
     searches: tuple[Search, ...] = ()
-    calls: tuple[ToolUse, ...] = Field(default=(), description="of a model that searched and read on with tools")
+    calls: tuple[ToolUse, ...] = Field(default=(), description="tool calls of the model that answered")
     judgement: Judgement | None = None
     parts: tuple[Judgement, ...] = Field(
         default=(), description="judgement of each sub-question; empty for a single one"

@@ -1,6 +1,6 @@
-"""All passages that are searched, scanned as they are stored: exact counts, where a ranking shows the best few.
+"""Exact counts over all stored passages, where a ranking returns only the best few.
 
-There is no index for this: a scan of 100,000 passages takes a second or so (docs/measured.md).
+There is no index for this: a scan of 100,000 passages takes about a second (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from turnmark.corpora.types import CONTINUED
 from turnmark.retrieval.store import DocumentEntry, PassageStore, StoredText
 
 PATTERN_SECONDS = 5.0
-"""That a regular expression may take over all passages."""
+"""Most seconds that a regular expression may take over all passages."""
 LONGEST_PATTERN = 200
-"""Characters of what is looked for."""
+"""Most characters of the words or the expression."""
 KEPT = 20
+"""Most lines of a document that are returned."""
 _WIDE = re.compile(f"[{CJK}]")
 _SLASHED = re.compile(r"/(.+)/", re.DOTALL)
 _RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # may take all memory before any time is up
 
 
 class Line(NamedTuple):
-    """A line of a document that holds what was looked for."""
+    """A line of a document that matches."""
 
     document: str
     section: str
@@ -39,15 +40,15 @@ class Line(NamedTuple):
 
 @dataclass
 class Occurrences:
-    """Where some words or a pattern occur.
+    """Where words or a regular expression occur.
 
     Attributes:
-        documents: that were looked at.
-        times: document -> how often it occurs there, most first.
-        titles: of these documents.
-        sections: that hold it.
-        line_count: lines that hold it.
-        lines: `KEPT` of them a document: the first one of every document, then the second of each.
+        documents: number of documents that were scanned.
+        times: document -> number of occurrences, most first.
+        titles: document -> title, for these documents.
+        sections: number of sections with an occurrence.
+        line_count: number of lines with an occurrence.
+        lines: at most `KEPT` lines of each document: the first line of every document, then the second of each.
     """
 
     documents: int
@@ -60,13 +61,13 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class Collection:
-    """The passages of a store, but for those that are hidden."""
+    """The passages of a store, without those that are hidden."""
 
     store: PassageStore
     hidden: frozenset[str] = frozenset()
 
     def without(self, hidden: Iterable[str]) -> Collection:
-        """Return the collection with these passages hidden, too."""
+        """Return the collection without these passages."""
         return replace(self, hidden=self.hidden | frozenset(hidden))
 
     def count(self) -> int:
@@ -85,7 +86,7 @@ class Collection:
         ]
 
     def holding(self, words: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
-        """Return the documents that hold every one of some words, and in how many passages any, most first."""
+        """Return the documents that contain all of some words, with the number of passages that contain any of them."""
         finders = [_finder(word) for word in words.split()]
         found: dict[str, set[int]] = {}
         counts: Counter[str] = Counter()
@@ -98,13 +99,13 @@ class Collection:
         return sorted(((row, counts[row.document]) for row in rows), key=lambda pair: -pair[1])
 
     def grep(self, wanted: str, where: Mapping[str, str] | None = None) -> Occurrences:
-        """Count some words, or `/a regular expression/`, in all documents, whatever the case.
+        """Count words, or `/a regular expression/`, in all documents, ignoring case.
 
-        Words are looked for as they are, as whole words, over line breaks too. A regular expression may take
-        `PATTERN_SECONDS` in all: what would never end is given up, and never counted in part.
+        Words match as whole words in this order, also across line breaks. A regular expression may take
+        `PATTERN_SECONDS` over all passages; one that takes longer is an error, never a partial count.
 
         Raises:
-            RequestError: there is nothing to look for, or it is no regular expression, or one that takes too long.
+            RequestError: `wanted` is empty, too long, not a regular expression, or one that takes too long.
         """
         find = _finder(wanted)
         times: Counter[str] = Counter()
@@ -135,7 +136,7 @@ class Collection:
         return (text for text in self.store.texts(where) if text.id not in self.hidden)
 
     def _wholes(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
-        """Yield each passage, and its text; that of a document's first one with the title, if it lacks that."""
+        """Yield each passage with its text; the first text of a document begins with the title if it lacks it."""
         document = None
         for text in self._texts(where):
             first, document = text.document != document, text.document
@@ -144,7 +145,7 @@ class Collection:
 
 
 Find = Callable[[str], Iterator[int]]
-"""Where in a text something begins, in order."""
+"""Yields where in a text each occurrence begins."""
 
 
 def _finder(wanted: str) -> Find:

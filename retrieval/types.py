@@ -95,7 +95,7 @@ def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
 
 
 def collection_of(retriever: Retriever | None) -> Collection | None:
-    """All that a retriever searches, to be counted and listed; None if it has no `collection`."""
+    """Return all passages that a retriever searches, to count and list them; None if it has no `collection`."""
     collection: Callable[[], Collection | None] | None = getattr(retriever, "collection", None)
     return collection() if collection else None
 

@@ -101,7 +101,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class ToolsRefused(GeneratorError):
-    """The endpoint calls no tools. The same question without them may be answered."""
+    """The endpoint does not support tools. The same request without them may succeed."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)

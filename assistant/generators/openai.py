@@ -206,7 +206,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         )
 
     def _objects_to_tools(self, error: GeneratorError) -> bool:
-        """Whether a refusal is about tools, and not about a prompt that is too long with them."""
+        """Return whether a refusal is about tools, and not about a prompt that is too long with them."""
         words = str(error).replace(self._where, "").lower()
         return bool(_NO_TOOLS.search(words)) and not _TOO_MANY.search(words)
 

@@ -149,9 +149,9 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
 
 
 def _calls(calls: Sequence[ToolUse]) -> Iterator[str]:
-    """What a model searched and read on, and what each call found."""
+    """Yield the tool calls of a model with their results."""
     if calls:
-        yield f"the model searched on: {calls_line(calls)}"
+        yield f"the model searched: {calls_line(calls)}"
     for call in calls:
         yield f"  {call.round}. {inert(call.line)}"
 

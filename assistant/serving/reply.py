@@ -136,7 +136,7 @@ class ReplyText:
         return f"{pending}\n\n{notes}" if notes else pending
 
     def _closed(self) -> str:
-        """What was held back, as nothing more completes it."""
+        """Return the text that was held back, since nothing more completes it."""
         held = footnote_marks(self._fence + self._held, self._sources).removeprefix(self._fence)
         self._held = self._fence = ""
         return held

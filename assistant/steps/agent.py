@@ -1,8 +1,8 @@
-"""Retrieval by the model itself: it reads what a first search found, and may search and read on, with tools.
+"""Retrieval by the model: it reads what a first search found, and may then search and read further with tools.
 
-One conversation that only grows, so that a server that caches prefixes reads each section once. What the model writes
-when it calls no more tools is its answer; it may do so at once, in as many calls as without tools. Nothing of it is
-kept for the next turn but the answer.
+The rounds are one conversation to which messages are only appended, so that a server with a prefix cache processes each
+section once. The first reply that calls no tool is the answer; a model that answers at once costs as many calls as
+without tools. The next turn sees the answer, not what was read for it.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.read import settle_reply, turn_prompt
 from turnmark.assistant.steps.retrieve import SearchAndRead
-from turnmark.assistant.steps.tools import TOOL_TOKENS, DocumentTools, Result
+from turnmark.assistant.steps.tools import LONGEST_NAME, TOOL_TOKENS, DocumentTools, Result
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import ToolUse, Usage
 
 ROUNDS, CALLS = 8, 8
-"""Rounds of calls, and calls that are answered in one of them."""
+"""Most rounds of tool calls in a turn, and most calls that are answered in a round."""
 BUDGET, PIECE = 5, 2
-"""Results in all have this many times the tokens of the first search's sections; one result has a part of these."""
+"""All results together have `BUDGET` times the tokens of a first search, one result a `PIECE`-th of these, at most."""
 LEAST = 1500
-"""Tokens of results that the context must have room for; else no tools are offered."""
+"""Least tokens of results that the context must have room for; with less, no tools are offered."""
 
 
 class SearchWithTools(SearchAndRead):
-    """The first search; the model that answers may then search and read on, if its endpoint calls tools.
+    """Retrieve step: a first search; the model that answers may then search and read further with tools.
 
-    A model or endpoint without tools, or with too little context for them, answers from the first search.
+    A model or endpoint that cannot call tools, or a context too small for them, answers from the first search, as in
+    the form `read`.
     """
 
     def __call__(self, turn: Turn) -> None:
         super().__call__(turn)
-        turn.forms["retrieve"] = "read"  # until tools are offered
+        turn.forms["retrieve"] = "read"  # until the endpoint has accepted tools
         if turn.evidence is None:
             turn.search_on = answer_with_tools
 
 
 def answer_with_tools(turn: Turn) -> bool:
-    """Let the model search on and answer; False: it cannot, and nothing was said."""
+    """Let the model search with tools and answer. Return False if it could not, and nothing was answered."""
     if not isinstance(turn.generator, ToolGenerator) or turn.retriever is None:
         return False
     agent = _Agent(turn, turn.generator, DocumentTools(turn, turn.retriever))
@@ -57,9 +58,8 @@ def answer_with_tools(turn: Turn) -> bool:
     try:
         agent.answer()
     except ToolsRefused as refused:
-        told = (
-            "answered without tools: the endpoint takes none" if refused.usage.calls else None
-        )  # once, as it cost one
+        # Later turns cost no request, and are not told again.
+        told = "answered without tools: the endpoint takes none" if refused.usage.calls else None
         turn.use("answer", refused.usage, told)
         return False
     except GeneratorError as error:  # the prompt had become too long, or nothing was written
@@ -71,28 +71,36 @@ def answer_with_tools(turn: Turn) -> bool:
 
 
 class _Agent:
+    """The conversation with the model about one turn.
+
+    Attributes:
+        left: tokens that further results may have.
+    """
+
     def __init__(self, turn: Turn, generator: ToolGenerator, tools: DocumentTools) -> None:
         self.turn, self.generator, self.tools = turn, generator, tools
         prompt, notes = turn_prompt(turn)
-        used = sum(count_tokens(message.content) for message in prompt) + 2 * TOOL_TOKENS  # and the rules about them
+        # The rules about the tools are about as long as their definitions.
+        used = sum(count_tokens(message.content) for message in prompt) + 2 * TOOL_TOKENS
         room = turn.model.context_tokens - turn.model.reply_tokens - used
         self.left = min(BUDGET * turn.config.tokens, room)
         self.piece = turn.config.tokens // PIECE
         self.round = 0
-        self.seen: set[tuple[str, str]] = set()
+        self.seen: set[str] = set()
         collection = tools.collection
         rules = [message for message in prompt if message.role == "system"]
         rules += load_prompt("agent", turn.prompts).render(
             rounds=str(ROUNDS),
             tokens=f"{max(self.left, LEAST) // 500 * 500:,}",
             documents=f"{collection.count():,} documents" if collection else "the documents",
+            counts=collection is not None,
         )
         asked = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
         self.messages = [ToolMessage(role=message.role, content=message.content) for message in asked]
         self.notes = notes
 
     def answer(self) -> None:
-        """Rounds of calls until the model answers; in the last one it has no tools."""
+        """Run rounds of tool calls until the model answers; after the last round it is offered no tools."""
         reply = self._next(self.tools.tools)
         self.turn.forms["retrieve"] = "agent"
         self.turn.use("answer", Usage(), *self.notes)
@@ -110,7 +118,7 @@ class _Agent:
         self._settle(reply)
 
     def _why_ended(self, anything_new: bool) -> str:
-        """Why the model gets no more tools, for the person; empty: it does."""
+        """Return why the model is offered no more tools, as a note for the person; "": it is offered more."""
         if self.left <= 0:
             return "the model had read as much as it may in a turn, and answered from that (--tokens)"
         if self.round >= ROUNDS:
@@ -130,11 +138,12 @@ class _Agent:
         settle_reply(self.turn, written)
 
     def _take(self, call: ToolCall, at: int) -> bool:
-        """Answer a call; whether it was a new one."""
+        """Run a call and append its result. Return whether the call was a new one."""
         asked = self.tools.asked(call)
-        key = (call.name, asked)
+        key = self.tools.key(call)
         new = key not in self.seen
-        self.turn.report("retrieve", f"{call.name}: {asked}", tool=call.name)
+        name = call.name[:LONGEST_NAME]
+        self.turn.report("retrieve", f"{name}: {asked}", tool=name)
         if not new:
             result = Result("This was called before: what it found stands above.", "called before")
         elif at >= CALLS:
@@ -146,7 +155,7 @@ class _Agent:
             result = self.tools.result(call, min(self.piece, self.left))
         self.left -= count_tokens(result.text) + count_tokens(call.arguments)
         self.messages.append(ToolMessage(role="tool", content=result.text, call_id=call.id))
-        used = ToolUse(tool=call.name, asked=asked, found=result.found, round=self.round)
+        used = ToolUse(tool=name, asked=asked, found=result.found, round=self.round)
         self.turn.calls.append(used)
         self.turn.report("retrieve", used.line, **used.model_dump())
         return new

@@ -1,7 +1,8 @@
-"""The tools with which a model looks at the documents: what each takes, and what each says, in words.
+"""The tools with which a model searches and reads the documents: their definitions and their results, as text.
 
-Everything a model sends is checked, and a mistake is told in words that help to mend it. A result has at most as many
-tokens as it is given and says what it leaves out. What was shown before is named by its number, never shown again.
+Arguments come from a model and are checked; a mistake is answered with text that helps to correct it. A result has at
+most the tokens that it is allowed, and says what it leaves out. A section that was shown before is named by its number
+and never shown again.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever, collection_of, neighbours_of
 
 MOST_DOCUMENTS, MOST_LINES, MOST_HEADINGS = 60, 20, 100
-"""That one result lists; the lines are at most as many as are kept of a document."""
+"""Most documents, lines and headings that a result lists. There are no more lines than are kept of one document."""
 COUNT_ID = "count:"
-"""Begins the id of a source that is a count or a list over documents, and no passage of one."""
+"""Prefix of the id of a source that is a count or a list over documents and not a passage."""
+LONGEST_NAME = 40
+"""Most characters of the name of a tool that a model made up."""
 LINE_CHARACTERS, ASKED_CHARACTERS = 200, 120
-"""Of a line that is quoted, and of what a model asked for, where it is repeated."""
+"""Most characters of a quoted line, and of an argument that is repeated in a message."""
 _ARROW = " › "
 _HEADING = re.compile(r"#{1,6} +(\S.*?)\s*$")
 
@@ -61,18 +64,18 @@ TOOLS = (
 )  # fmt: skip
 TOOL_TOKENS = count_tokens(json.dumps([tool.model_dump() for tool in TOOLS]))
 _OVER_ALL = ("outline", "grep", "documents")
-"""Tools that need to see all passages."""
+"""Tools that need a `Collection`."""
 
 
 class Result(NamedTuple):
-    """What a call came to: in words for the model, and in a line for the person."""
+    """The result of a call: as text for the model, and in one line for the person."""
 
     text: str
     found: str
 
 
 class DocumentTools:
-    """The tools of one turn, which numbers what they show."""
+    """The tools of one turn. What they show joins the turn's numbered evidence."""
 
     def __init__(self, turn: Turn, retriever: Retriever) -> None:
         self.turn, self.retriever = turn, retriever
@@ -80,20 +83,28 @@ class DocumentTools:
         self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _OVER_ALL)
 
     def asked(self, call: ToolCall) -> str:
-        """A call in a line, for a person."""
+        """Return the arguments of a call in one line, for the person."""
         arguments = self._arguments(call)
-        texts = [call.arguments] if arguments is None else filter(None, arguments.values())
-        return _clip(_ARROW.join(texts), ASKED_CHARACTERS)
+        if arguments is None:
+            return _clip(call.arguments, ASKED_CHARACTERS)
+        if arguments.get("after"):
+            arguments["after"] = f"behind [{arguments['after'].strip('[]')}]"
+        return _clip(_ARROW.join(filter(None, arguments.values())), ASKED_CHARACTERS)
+
+    def key(self, call: ToolCall) -> str:
+        """Return a text that is the same for calls that ask for the same."""
+        arguments = self._arguments(call)
+        return json.dumps([call.name, call.arguments if arguments is None else arguments])
 
     def result(self, call: ToolCall, tokens: int) -> Result:
-        """What a call comes to, within so many tokens; a wrong call too."""
+        """Run a call and return its result of at most about `tokens` tokens; a wrong call returns what is wrong."""
         arguments = self._arguments(call)
         if arguments is None:
             return Result("The arguments are not a JSON object.", "not JSON")
         tool = next((tool for tool in self.tools if tool.name == call.name), None)
         if tool is None:
             names = ", ".join(tool.name for tool in self.tools)
-            return Result(f"There is no tool {_clip(call.name, 40)!r}; there are: {names}.", "no such tool")
+            return Result(f"There is no tool {_clip(call.name, LONGEST_NAME)!r}; there are: {names}.", "no such tool")
         missing = [name for name in tool.parameters["required"] if not arguments.get(name)]
         if missing:
             return Result(f"{tool.name} needs: {', '.join(missing)}.", "an argument is missing")
@@ -101,11 +112,11 @@ class DocumentTools:
         try:
             return run(arguments, tokens)
         except RequestError as error:
-            problem = _clip(str(error), LINE_CHARACTERS)
-            return Result(f"{problem}.", problem)
+            problem = shorten(inert(str(error)), tokens)
+            return Result(f"{problem}.", _clip(problem, ASKED_CHARACTERS))
 
     def _arguments(self, call: ToolCall) -> dict[str, str] | None:
-        """The arguments that tools take, each as one line; None if they are no JSON object."""
+        """Return the known arguments of a call, each on one line; None if they are not a JSON object."""
         try:
             values: Any = json.loads(call.arguments or "{}")
         except (ValueError, RecursionError):
@@ -139,27 +150,10 @@ class DocumentTools:
         return Result("\n\n".join(texts), ", ".join(found))
 
     def _read(self, arguments: Mapping[str, str], tokens: int) -> Result:
-        after, heading = arguments.get("after", "").strip("[]"), arguments.get("section", "")
-        if after:
-            hit = (
-                self.turn.hits[int(after) - 1] if after.isdecimal() and 0 < int(after) <= len(self.turn.hits) else None
-            )
-            if hit is None:
-                return Result(f"No section has the number {_clip(after, 20)!r}.", "no such section")
-            document = hit.passage.document
-            passages = self._passages(document)
-            run = [passage for passage in passages if passage.start >= hit.passage.end]
-            if not run:
-                return Result(f"{document} ends with [{after}].", "its end")
+        if arguments.get("after"):
+            run = self._behind(arguments["after"].strip("[]"))
         else:
-            document = self._document(arguments["document"])
-            passages = self._passages(document)
-            run = _below(heading, passages) if heading else passages
-            if not run:
-                names = dict.fromkeys(_plain_section(passage) for passage in passages if passage.section)
-                return Result(
-                    f"No such section in it. Its sections: {_some(names, 30, '; ') or 'none'}", "no such section"
-                )
+            run = self._section(arguments["document"], arguments.get("section", ""))
         fitting: list[Passage] = []
         used = 0
         for passage in run:
@@ -179,6 +173,26 @@ class DocumentTools:
             texts.append(f"About {rest:,} tokens of it are left: read on with after={last}.")
         found = f"{_count(len(numbers), 'section')} {_marks(numbers)}".strip() if numbers else "shown before"
         return Result("\n\n".join(texts), found + (f", {rest:,} tokens left" if rest else ""))
+
+    def _behind(self, number: str) -> list[Passage]:
+        """Return the passages of a document that follow a numbered source."""
+        hits = self.turn.hits
+        hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
+        if hit is None:
+            raise RequestError(f"no section has the number {_clip(number, LONGEST_NAME)!r}")
+        run = [passage for passage in self._passages(hit.passage.document) if passage.start >= hit.passage.end]
+        if not run:
+            raise RequestError(f"{hit.passage.document} ends with [{number}]")
+        return run
+
+    def _section(self, name: str, heading: str) -> list[Passage]:
+        """Return the passages of a document, or those under one of its headings."""
+        passages = self._passages(self._document(name))
+        run = _below(heading, passages) if heading else passages
+        if not run:
+            sections = dict.fromkeys(_plain_section(passage) for passage in passages if passage.section)
+            raise RequestError(f"no such section in it; its sections: {_some(sections, 30, '; ') or 'none'}")
+        return run
 
     def _outline(self, arguments: Mapping[str, str], tokens: int) -> Result:
         document = self._document(arguments["document"])
@@ -235,20 +249,21 @@ class DocumentTools:
         return self.collection
 
     def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
-        """A filter from what a model wrote: KEY=GLOB, or the beginning of a document's name."""
+        """Return the filter of the argument `where`: KEY=GLOB, or the beginning of a document's id."""
         text = arguments.get("where", "").strip()
         if not text:
             return {}
         key, equals, glob = text.partition("=")
-        where = (
-            {key.strip(): glob.strip()} if equals and key.strip() in WHERE_KEYS else {"document": f"{text.strip('/')}*"}
-        )
+        if equals and key.strip() in WHERE_KEYS:
+            where = {key.strip(): glob.strip()}
+        else:
+            where = {"document": f"{text.strip('/')}*"}
         if self.collection is None or not self.collection.documents(where):
             raise RequestError(f"no document is in {_clip(text, ASKED_CHARACTERS)!r}; leave `where` out")
         return where
 
     def _document(self, name: str) -> str:
-        """The document that a model means: by its name, the end of that, or its title."""
+        """Return the id of the document with this id, this end of the id, or this title; RequestError without one."""
         if self._passages(name):
             return name
         every = self.collection.documents() if self.collection else []
@@ -268,7 +283,7 @@ class DocumentTools:
         return neighbours_of(self.retriever, anywhere)
 
     def _number_of(self, passage: Passage) -> int | None:
-        """The number of the section that shows a passage; None: none does."""
+        """Return the number of the source that contains a passage; None: it was not shown."""
         for number, hit in enumerate(self.turn.hits, 1):
             shown = hit.passage
             if shown.document == passage.document and shown.start <= passage.start and passage.end <= shown.end:
@@ -276,10 +291,10 @@ class DocumentTools:
         return None
 
     def _show(self, hits: Sequence[Hit], join: bool = False) -> tuple[str, list[int]]:
-        """What is new of some sections, each stretch of it as one; and their numbers.
+        """Show the parts of some sections that were not shown before. Return their text and their numbers.
 
         Args:
-            join: the hits follow each other, and are shown as one stretch where nothing of it was shown.
+            join: show hits that follow each other in one section as one source.
         """
         stretches: list[Hit] = []
         documents: dict[str, list[Passage]] = {}
@@ -299,7 +314,7 @@ class DocumentTools:
         return "\n\n".join(show_section(number, hit.passage) for number, hit in shown), numbers
 
     def _unshown(self, passages: Sequence[Passage]) -> Iterator[list[Passage]]:
-        """The runs of neighbours that no section shows yet."""
+        """Yield the runs of neighbouring passages that were not shown before."""
         run: list[Passage] = []
         for passage in passages:
             if self._number_of(passage) is None:
@@ -314,7 +329,7 @@ class DocumentTools:
         self, title: str, over: str, rows: Sequence[str], most: int, what: str, tokens: int, found: str,
         below: Sequence[str] = (),
     ) -> Result:  # fmt: skip
-        """A list as a source with a number: what is counted is cited, too."""
+        """Return a list as a numbered source, so that the answer can cite it."""
         lines = [f"- {row}" for row in rows[:most]]
         lines += [f"… and {len(rows) - most:,} more {what}"] if len(rows) > most else []
         text = shorten("\n".join([*lines, *below]) or "(none)", tokens)
@@ -326,7 +341,7 @@ class DocumentTools:
 
 
 def _below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
-    """The section under a heading with all below it: of that name, else one whose heading or text holds it."""
+    """Return the passages under a heading: one of this name, else one that contains it, else a passage with it."""
     wanted = heading.lower().strip("# ")
     if wanted in ("", passages[0].title.lower()):
         return list(passages)
@@ -347,7 +362,7 @@ def _under(start: Sequence[str], passages: Sequence[Passage], paths: Sequence[Se
 
 
 def _joined(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterator[Passage]:
-    """Stretches that follow each other in one section as one."""
+    """Yield the passages, those that follow each other in one section joined."""
     place = {passage.end: at for at, passage in enumerate(document)}
     run: list[Passage] = []
     for passage in passages:
@@ -363,7 +378,7 @@ def _joined(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterato
 
 
 def _headed(passage: Passage) -> Iterator[tuple[str, str]]:
-    """The stretches of a passage, each under its heading's path: short sections stand together in one passage."""
+    """Yield (heading path, text) for each section in a passage; a passage may hold several short sections."""
     section = _plain_section(passage)
     above = section.split(_ARROW)
     heading, lines, code = section, list[str](), False

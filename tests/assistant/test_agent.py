@@ -177,6 +177,15 @@ def test_calls_side_by_side_are_answered_in_one_round_each_once():
     assert len(set(ids)) == 3
 
 
+@pytest.mark.usefixtures("manual")
+def test_calls_that_look_alike_are_told_apart():
+    calls = [("read", {"document": "long.md", "section": "2"}), ("read", {"document": "long.md", "after": "2"})]
+    long = [("search", {"query": f"{'door ' * 40}{n}"}) for n in range(2)]
+    reply, bodies, _ = asked("m", calling(*calls, *long), Say("Blue [1]."))
+    assert not any("called before" in said for said in tools_said(bodies[1]))
+    assert [call.asked for call in reply.trace.calls][:2] == ["long.md › 2", "long.md › behind [2]"]
+
+
 @pytest.mark.usefixtures("kitchen")
 def test_too_many_calls_at_once_are_put_off():
     calls = [("search", {"query": f"kettle {n}"}) for n in range(CALLS + 2)]
@@ -264,9 +273,9 @@ def call(name: str, **arguments: object) -> ToolCall:
     [
         ("read", {"document": "manual.md", "section": "doors"}, "Doors are brown."),
         ("read", {"document": "Manual", "section": "## Doors"}, "Doors are brown."),
-        ("read", {"document": "manual.md", "section": "Roofs"}, "No such section in it. Its sections:"),
+        ("read", {"document": "manual.md", "section": "Roofs"}, "no such section in it; its sections: "),
         ("read", {"document": "../etc/passwd"}, "no document is called '../etc/passwd'; `documents` lists them."),
-        ("read", {"document": "manual.md", "after": "7"}, "No section has the number '7'."),
+        ("read", {"document": "manual.md", "after": "7"}, "no section has the number '7'."),
         ("read", {}, "read needs: document."),
         ("outline", {"document": "manual.md"}, "- Doors: 8 tokens"),
         ("grep", {"words": "the kettle"}, "Count of “the kettle”: 1 time in 1 section of 1 of 3 documents"),
@@ -373,3 +382,14 @@ def test_any_arguments_come_to_words(manual, name, arguments):
 def test_definitions_are_short():
     """They are sent with every answer: a turn that is answered at once shall cost little more than without."""
     assert count_tokens(json.dumps([tool.model_dump() for tool in TOOLS])) < 600
+
+
+def test_without_all_passages_nothing_is_counted(manual):
+    class Bare:
+        name, search, neighbours = "bare", manual.search, manual.neighbours
+
+    tools = tools_over(Bare())
+    assert [tool.name for tool in tools.tools] == ["search", "read"]
+    assert tools.result(call("grep", words="red"), 500).found == "no such tool"
+    assert "Doors are brown." in tools.result(call("read", document="manual.md"), 500).text
+    assert "leave `where` out" in tools.result(call("search", query="doors", where="manual.md"), 500).text

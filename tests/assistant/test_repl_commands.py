@@ -199,7 +199,7 @@ def test_what_a_stopped_turn_had_found_is_kept_and_shown_by_why(home):
         assert "cancelled; this question is not part of the conversation; /why shows what was found" in printed
         assert talk.chat.history == []
         shown = talk("/why")
-        assert "cancelled: Which pages mention a starter?\nthe model searched on: 1 search, 1 count\n" in shown
+        assert "cancelled: Which pages mention a starter?\nthe model searched: 1 search, 1 count\n" in shown
         assert re.search(r"1\. grep: starter → \d+ times in \d+ sections of \d+ of \d+ documents \[\d+\]\n", shown)
         server.replies = [Say("{}"), Say("It is fed weekly [1].")]
         talk(STARTER)
