@@ -22,7 +22,7 @@ from typing import TypeVar
 from turnmark.core.console import NoProgress, Progress, inert, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
-from turnmark.corpora.readers import read_source
+from turnmark.corpora.readers import Watch, read_source, said_unread
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval import chroma
 from turnmark.retrieval.components import (
@@ -61,6 +61,7 @@ class BuildReport:
         kept: passages whose embeddings were reused.
         removed: passages of the old index that are not in the new one.
         problems: everything in the source that was skipped, with its place.
+        unread: the number of files of types that are not read, by suffix.
     """
 
     name: str
@@ -72,6 +73,7 @@ class BuildReport:
     unchanged: bool = False
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
+    unread: dict[str, int] = field(default_factory=dict)
 
 
 def build_index(
@@ -194,7 +196,8 @@ class Build:
         """Read the documents and store their passages, in the order of the source."""
         store.clear_passages()
         self.progress.start("reading", None)
-        items = read_source(self.source, self.include, self.exclude)
+        watch = Watch(self._tell_reading)
+        items = read_source(self.source, self.include, self.exclude, watch)
         for block in _blocks(items, BLOCK):
             documents = [item for item in block if isinstance(item, Document)]
             self.report.problems += [item for item in block if isinstance(item, Problem)]
@@ -204,11 +207,19 @@ class Build:
                 self.report.problems.append(problem)
             self.report.documents += len(documents)
             self.progress.advance(len(block))
+        self.progress.tell("")
+        self.report.unread = dict(watch.unread)
         self.report.passages = store.count()
         if not self.report.passages:
             listed = "".join(f"\n  {inert(problem)}" for problem in self.report.problems[:20])
+            if unread := said_unread(self.report.unread):
+                listed += f"\n  {inert(unread)}"
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
+
+    def _tell_reading(self, what: str) -> None:
+        self.progress.tell(inert(what))
+        self.progress.advance(0)  # a log gets its line although no document is finished
 
     def _manifest(self, store: PassageStore, models: Models, window: Window) -> Manifest:
         return Manifest(
@@ -227,6 +238,7 @@ class Build:
             exact=bool(self.settings.embedder) and not self.settings.server and self.report.passages <= FLAT_LIMIT,
             server=self.settings.server,
             skipped=len(self.report.problems),
+            unread=self.report.unread,
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             version=version("turnmark"),
@@ -242,6 +254,7 @@ class Build:
             "include",
             "exclude",
             "skipped",
+            "unread",
             "internal",
             "sure_from",
         }

@@ -48,6 +48,7 @@ class Manifest(Record):
         default=None, description="minimum confidence of a sure answer without a model; None: not known"
     )
     skipped: int = 0
+    unread: dict[str, int] = Field(default={}, description="number of files of types that are not read, by suffix")
     internal: bool = Field(default=False, description="whether the index is of a benchmark's corpus, hidden from lists")
     created: str
     version: str

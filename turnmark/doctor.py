@@ -270,6 +270,7 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     """Return the names of each role (plural), without importing what they stand for."""
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
+    from turnmark.corpora.readers.table import listed
     from turnmark.evaluation.benchmarks.mtrag_data import MODES
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import RETRIEVERS
@@ -282,19 +283,25 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     for step, entries in all_forms().items():
         for form, entry in entries.items():
             forms[f"{step}={form}"] = entry
-    return {**{role: table.entries() for role, table in tables.items()}, "queries": modes, "steps": forms}
+    return {
+        **{role: table.entries() for role, table in tables.items()},
+        "queries": modes,
+        "steps": forms,
+        "readers": listed(),
+    }
 
 
 def list_names(
     role: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ROLE]", help="retrievers, rerankers, embedders, generators, queries or steps; default: all"
+            metavar="[ROLE]",
+            help="retrievers, rerankers, embedders, generators, queries, steps or readers; default: all",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the retrievers, rerankers, embedders, generators, query modes and forms of steps."""
+    """List the retrievers, rerankers, embedders, generators, query modes, forms of steps and readers of documents."""
     by_role = names_by_role()
     if role is not None and role not in by_role:
         raise RequestError(f"no role is called {role!r}; there are: {', '.join(by_role)}")

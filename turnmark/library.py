@@ -27,11 +27,13 @@ class Index:
     Attributes:
         stored: the index on disk, with its manifest and its components.
         problems: what `build` skipped in the source, and where; empty after `open`.
+        unread: the number of files of types that are not read, by suffix.
     """
 
     def __init__(self, index: stored.Index, problems: Sequence[Problem] = ()) -> None:
         self.stored = index
         self.problems = tuple(problems)
+        self.unread = dict(index.manifest.unread)
         self._retrievers: dict[str, Retriever] = {}
 
     @classmethod

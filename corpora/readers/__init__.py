@@ -1,21 +1,21 @@
 """Reads a folder, a file or a BEIR corpus into Documents and Problems, in a fixed order.
 
-Markdown, text, HTML and PDF are parsed here, to keep offsets, headings and list items; Word files are read with
-LlamaIndex's reader. Nothing is fetched from the network.
+The table in `turnmark.corpora.readers.table` says which types are read, and by what. Nothing is fetched from the
+network.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.readers.prose import Unreadable, parse_text, read_docx
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, read_text
+from turnmark.corpora.readers.table import no_progress, readers
 from turnmark.corpora.rows import Row, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
@@ -26,8 +26,55 @@ if TYPE_CHECKING:
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set; its other files are not read
 
+MAX_BYTES = 64 * 1024 * 1024
 
-def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Document | Problem]:
+# Nobody expects the words of these, so they are not counted among the types that are not read.
+_NO_DOCUMENTS = frozenset(
+    """.png .jpg .jpeg .jpe .jfif .gif .svg .svgz .webp .bmp .ico .icns .tif .tiff .psd .xcf .heic .avif .raw
+    .mp3 .ogg .oga .opus .flac .wav .m4a .aac .mid .mp4 .m4v .mov .avi .mkv .webm .ogv .mpg .mpeg
+    .ttf .otf .woff .woff2 .eot .css .scss .sass .less .map .lock .pyc .pyo .pyd .o .a .so .dll .dylib .exe .class
+    .jar .wasm""".split()
+)
+# Folders of installed packages and of caches.
+_NOT_ENTERED = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
+_MARKS_OF_CACHES = ("CACHEDIR.TAG", "pyvenv.cfg")
+
+
+@dataclass
+class Watch:
+    """What is seen of a reading beside its results.
+
+    Attributes:
+        tell: called with what is being read, in words.
+        unread: the number of files of each type that is not read, by suffix.
+    """
+
+    tell: Callable[[str], None] = lambda _: None
+    unread: Counter[str] = field(default_factory=Counter)
+
+    def count(self, relative: str) -> None:
+        """Count a file of a type that is not read."""
+        suffix = PurePosixPath(relative).suffix.lower()
+        if suffix not in _NO_DOCUMENTS:
+            self.unread[_shown(suffix)] += 1
+
+
+def said_unread(unread: Mapping[str, int]) -> str:
+    """Return a line about types that are not read, "3 files of types that are not read: .doc 2, .zip 1"; or ""."""
+    total = sum(unread.values())
+    if not total:
+        return ""
+    ordered = sorted(unread.items(), key=lambda entry: (-entry[1], entry[0]))
+    counts = [f"{suffix or 'without a suffix'} {count:,}" for suffix, count in ordered[:12]]
+    if len(ordered) > 12:
+        counts.append(f"{len(ordered) - 12} more types")
+    files = "1 file of a type that is" if total == 1 else f"{total:,} files of types that are"
+    return f"{files} not read: {', '.join(counts)}"
+
+
+def read_source(
+    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: Watch | None = None
+) -> Iterator[Document | Problem]:
     """Iterate over the documents of a source, in sorted order, one in memory at a time.
 
     What cannot be read becomes a Problem, and reading continues. Of two rows with the same id the first is kept.
@@ -37,10 +84,11 @@ def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str
         include: gitignore-style globs for paths relative to the folder; empty: every file of a known type. A file of
             an unknown type that matches is read as text.
         exclude: globs of files to leave out; they take precedence over `include`.
+        watch: is told what is being read, and counts the files of types that are not.
     """
     rows = _rows_file(source)
     globs = Globs(include, exclude)
-    return read_rows(rows) if rows else _read_files(source, globs)
+    return read_rows(rows) if rows else _read_files(source, globs, watch or Watch())
 
 
 def _rows_file(source: Path) -> Path | None:
@@ -56,15 +104,16 @@ def _rows_file(source: Path) -> Path | None:
     raise RequestError(f"{source}: no such file or folder; check the spelling (now in {Path.cwd()})")
 
 
-def _read_files(source: Path, globs: Globs) -> Iterator[Document | Problem]:
+def _read_files(source: Path, globs: Globs, watch: Watch) -> Iterator[Document | Problem]:
     if source.is_file():
         files: Iterator[SourceFile | Problem] = iter([SourceFile(source, source.name, named=False)])
     else:
-        files = walk(source, globs)
+        files = walk(source, globs, watch)
     for item in files:
-        result = item if isinstance(item, Problem) else read_file(item.path, item.relative, only_text=item.named)
-        if result is not None:
-            yield result
+        if isinstance(item, Problem):
+            yield item
+        else:
+            yield from read_file(item.path, item.relative, watch, only_text=item.named)
 
 
 def read_rows(path: Path) -> Iterator[Document | Problem]:
@@ -88,75 +137,46 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
 
 # --- one file --------------------------------------------------------------------------------------------------------
 
-MAX_BYTES = 64 * 1024 * 1024
 
-MARKDOWN = (".md", ".markdown", ".mdx")
-TEXT = (".txt", ".text", ".rst")
-HTML = (".html", ".htm")
-SUFFIXES = frozenset((*MARKDOWN, *TEXT, *HTML, ".pdf", ".docx"))
+def read_file(
+    path: Path, relative: str, watch: Watch | None = None, only_text: bool = False
+) -> Iterator[Document | Problem]:
+    """Read the documents of a file; what cannot be read is a Problem that says why. Nothing is raised.
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-
-
-def read_file(path: Path, relative: str, only_text: bool = False) -> Document | Problem | None:
-    """Read a file as a document, or return a Problem that says why it cannot be read; nothing is raised. `relative`
-    becomes the document's id.
-
-    With `only_text`, a file that is not text gives None instead of a Problem.
+    Args:
+        relative: becomes the document's id.
+        only_text: a file of unknown type, which is read if it is text.
     """
+    watch = watch or Watch()
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise Unreadable(f"{size / 2**20:.0f} MB; a file may have {MAX_BYTES // 2**20} MB at most, so split it")
-        document = _parser(path.suffix.lower())(path, relative)
+        for item in _read(path, relative, watch):
+            if isinstance(item, Document) and not item.text.strip():
+                yield Problem(file=item.id, what="empty: there is no text in it")
+            else:
+                yield item
+    except NotOfItsType:
+        watch.count(relative)
     except Unreadable as error:
-        return None if error.binary and only_text else Problem(file=relative, what=str(error), line=error.line)
+        if error.binary and only_text:
+            watch.count(relative)
+        else:
+            yield Problem(file=relative, what=str(error), line=error.line)
     except OSError as error:
-        return Problem(file=relative, what=f"cannot be read ({error.strerror or error}); check its permissions")
-    if not document.text.strip():
-        return Problem(file=relative, what="empty: there is no text in it")
-    return document
+        yield Problem(file=relative, what=f"cannot be read ({error.strerror or error}); check its permissions")
 
 
-def _parser(suffix: str) -> Callable[[Path, str], Document]:
-    if suffix == ".pdf":
+def _read(path: Path, relative: str, watch: Watch) -> Iterator[Document | Problem]:
+    reader = readers().get(path.suffix.lower())
+    if reader is not None and reader.apart:
         from turnmark.corpora.readers.apart import read_apart
 
-        return partial(read_apart, "pdf")
-    if suffix == ".docx":
-        return read_docx
-    parse = parse_text
-    if suffix in MARKDOWN:
-        from turnmark.corpora.readers.markdown import parse_markdown as parse
-    elif suffix in HTML:
-        from turnmark.corpora.readers.html import parse_html as parse
-    return lambda path, relative: parse(decode(path.read_bytes()), relative)
-
-
-def decode(data: bytes) -> str:
-    """Decode the bytes of a text file, with "\\n" for newlines: UTF-8, or UTF-16 if a byte order mark says so."""
-    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
-    if encoding.startswith("utf-8") and b"\0" in data:
-        raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise Unreadable(
-            f"not valid {encoding.removesuffix('-sig').upper()} (byte {error.start + 1}: 0x{data[error.start]:02x}); "
-            "save the file as UTF-8",
-            line=_line(data, error.start) if encoding.startswith("utf-8") else None,
-        ) from error
-    if "\0" in text:
-        raise Unreadable("holds NUL characters, so it is not text", binary=True)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _line(data: bytes, offset: int) -> int:
-    return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
+        yield from read_apart(reader.target, path, relative, watch.tell)
+        return
+    result = reader.load()(path, relative, no_progress) if reader else read_text(path, relative)
+    yield from [result] if isinstance(result, Document) else result
 
 
 @dataclass(frozen=True)
@@ -211,18 +231,19 @@ def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgn
     return None if problems else GitIgnoreSpec.from_lines(patterns)
 
 
-def walk(root: Path, globs: Globs) -> Iterator[SourceFile | Problem]:
+def walk(root: Path, globs: Globs, watch: Watch | None = None) -> Iterator[SourceFile | Problem]:
     """Yield the files below `root` that are to be read, folder by folder in the order of their names.
 
     A link to a file inside `root` is read under the link's name. A link to a folder inside `root` is not followed,
-    since the folder is read itself.
+    since the folder is read itself. Hidden files, folders of installed packages and caches are left out.
     """
+    watch = watch or Watch()
     base = Path(os.path.realpath(root))
     stack: list[tuple[Path, str, bool, _Specs]] = [(base, "", True, ())]
     while stack:
         path, relative, is_folder, specs = stack.pop()
         if not is_folder:
-            yield from _file(base, path, relative, globs)
+            yield from _file(base, path, relative, globs, watch)
             continue
         prefix = f"{relative}/" if relative else ""
         try:
@@ -235,8 +256,12 @@ def walk(root: Path, globs: Globs) -> Iterator[SourceFile | Problem]:
             yield problem
         if spec is not None:
             specs = (*specs, (prefix, spec))
+        if relative and any(mark in names for mark in _MARKS_OF_CACHES):
+            continue
         below = []
         for name in names:
+            if name in _NOT_ENTERED:
+                continue
             inner = prefix + name
             is_folder = (path / name).is_dir() and not (path / name).is_symlink()
             if not _ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
@@ -249,8 +274,8 @@ def _shown(relative: str) -> str:
     return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
-def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[SourceFile | Problem]:
-    known_type = path.suffix.lower() in SUFFIXES
+def _file(base: Path, path: Path, relative: str, globs: Globs, watch: Watch) -> Iterator[SourceFile | Problem]:
+    known_type = path.suffix.lower() in readers()
     is_wanted = globs.takes(relative) and (known_type or globs.include is not None)
     if path.is_symlink():
         target = Path(os.path.realpath(path))
@@ -261,7 +286,11 @@ def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[Sourc
             return
         if is_wanted and not target.exists():
             yield Problem(file=_shown(relative), what="a link to something that does not exist")
-    if not is_wanted or not path.is_file():  # a pipe or a device would hang the reader
+    if not path.is_file():  # a pipe or a device would hang the reader
+        return
+    if not is_wanted:
+        if not known_type and globs.takes(relative):
+            watch.count(relative)
         return
     if _shown(relative) != relative:
         yield Problem(file=_shown(relative), what="the file's name is not valid UTF-8; rename it")

@@ -12,46 +12,59 @@ import errno
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from turnmark.corpora.readers.prose import Unreadable
-from turnmark.corpora.types import Document
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
+from turnmark.corpora.readers.table import load
+from turnmark.corpora.types import Document, Problem
 
 MEMORY = 2 * 1024**3  # bytes of address space that the process may have
 KEPT = 600 * 1024**2  # bytes: a process that has grown larger is replaced after its file
 STEP = 60.0  # seconds that one page may take
 TOTAL = 900.0  # seconds that one file may take
 _PULSE = 0.5  # seconds between two messages that work goes on
+_TICK = 1.0  # seconds after which somebody who waits is told again
 
-Progress = Callable[[int, int], None]
-Reader = Callable[[Path, str, Progress], Document]
-
-
-def _reader(kind: str) -> Reader:
-    if kind == "pdf":
-        from turnmark.corpora.readers.pdf import read_pdf
-
-        return read_pdf
-    raise ValueError(kind)
+Tell = Callable[[str], None]
 
 
-def read_apart(kind: str, path: Path, relative: str) -> Document:
-    """The Document of a file, read by the reader called `kind`.
+def read_apart(target: str, path: Path, relative: str, tell: Tell = lambda _: None) -> Iterator[Document | Problem]:
+    """The documents of a file, read by the reader that `target` names (`turnmark.corpora.readers.table`).
+
+    Args:
+        tell: called with the file and the page that is read, at the beginning and about every second.
 
     Raises:
         Unreadable: it cannot be read, or not within the limits.
+        NotOfItsType: it is no file of the type its suffix says.
         OSError: it cannot be opened.
     """
     with _lock:
-        message = _running().ask({"kind": kind, "path": str(path.absolute()), "relative": relative})
-    return Document.model_validate(message["document"])
+        worker = _running()
+        finished = False
+        request = {"target": target, "path": str(path.absolute()), "relative": relative}
+        try:
+            for message in worker.ask(request, relative, tell):
+                if "document" in message:
+                    yield Document.model_validate(message["document"])
+                else:
+                    yield Problem.model_validate(message["problem"])
+            finished = True
+        except (Unreadable, NotOfItsType, OSError):
+            finished = True
+            raise
+        finally:
+            if not finished:  # nobody wants the rest of the file
+                worker.end()
 
 
 def draw_page(path: Path, page: int, marked: str) -> bytes:
@@ -61,9 +74,25 @@ def draw_page(path: Path, page: int, marked: str) -> bytes:
         Unreadable: it cannot be drawn, or not within the limits.
         OSError: it cannot be opened.
     """
+    request = {"target": "", "path": str(path.absolute()), "page": page, "marked": marked}
     with _lock:
-        message = _running().ask({"kind": "picture", "path": str(path.absolute()), "page": page, "marked": marked})
+        (message,) = _running().ask(request, path.name, lambda _: None)
     return base64.b64decode(message["png"])
+
+
+@dataclass
+class _State:
+    """How far the work on a file is; `seconds` were spent waiting for it."""
+
+    relative: str
+    page: int = 0
+    pages: int = 0
+    seconds: float = 0.0
+
+    def said(self) -> str:
+        """What is being done, in words."""
+        page = f", page {self.page:,} of {self.pages:,}" if self.pages else ""
+        return f"reading {self.relative}{page}"
 
 
 class _Worker:
@@ -78,57 +107,87 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # so that it can be ended together with what it starts
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, output = self._process.stdin, self._process.stdout
-        self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        # Bounded: of a file with many documents only a few wait in memory.
+        self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue(maxsize=32)
         threading.Thread(target=_collect, args=(output, self._messages), daemon=True).start()
         self.ended = False
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request about one file."""
-        page, pages = 0, 0
-        began = time.monotonic()
+    def ask(self, request: dict[str, Any], relative: str, tell: Tell) -> Iterator[dict[str, Any]]:
+        """What a request about one file gives, message by message."""
+        state = _State(relative)
+        tell(state.said())
         try:
             self._input.write(_line(request))
             self._input.flush()
-            while True:
-                left = min(STEP, TOTAL - (time.monotonic() - began))
-                message = self._messages.get(timeout=max(left, 0.01))
-                if message is None:
-                    raise self._crashed(page)
-                if "page" not in message:
-                    break
-                page, pages = message["page"], message["pages"]
-        except queue.Empty:
-            self.end()
-            seconds = TOTAL if time.monotonic() - began >= TOTAL else STEP
-            where = f"page {page + 1} of {pages}" if pages else "its first page"
-            raise Unreadable(
-                f"given up after {seconds:.0f} seconds at {where}; open it and print it to a new file, or split it"
-            ) from None
         except OSError:
-            raise self._crashed(page) from None
+            raise self._crashed(state) from None
+        while True:
+            message = self._message(state, tell)
+            if "page" in message:
+                state.page, state.pages = message["page"], message["pages"]
+                continue
+            if "last" in message:
+                break
+            yield message
         if message["last"]:
             self.end()
         if "errno" in message:
             raise OSError(message["errno"], os.strerror(message["errno"]))
         if "unreadable" in message:
             raise Unreadable(message["unreadable"], message["line"], message["binary"])
-        return message
+        if "other" in message:
+            raise NotOfItsType
 
-    def _crashed(self, page: int) -> Unreadable:
+    def _message(self, state: _State, tell: Tell) -> dict[str, Any]:
+        """The next message; what waits for it keeps telling what it waits for."""
+        waited = 0.0
+        while True:
+            limit = min(STEP - waited, TOTAL - state.seconds)
+            if limit <= 0:
+                raise self._late(state)
+            began = time.monotonic()
+            try:
+                message = self._messages.get(timeout=min(limit, _TICK))
+            except queue.Empty:
+                message = {}
+            spent = time.monotonic() - began
+            waited += spent
+            state.seconds += spent
+            if message is None:
+                raise self._crashed(state)
+            if message:
+                return message
+            tell(state.said())
+
+    def _late(self, state: _State) -> Unreadable:
         self.end()
-        where = f" after page {page}" if page else ""
+        seconds = TOTAL if state.seconds >= TOTAL else STEP
+        where = ""
+        if state.pages:
+            where = f" at page {state.page + 1} of {state.pages}"
+        return Unreadable(
+            f"given up after {seconds:.0f} seconds{where}; open it and print or save it to a new file, or split it"
+        )
+
+    def _crashed(self, state: _State) -> Unreadable:
+        self.end()
+        where = f" after page {state.page}" if state.page else ""
         return Unreadable(
             f"stopped its reader{where}: it is broken, or needs more than {MEMORY // 1024**3} GB of memory; "
-            "open it and print it to a new file"
+            "open it and print or save it to a new file"
         )
 
     def end(self) -> None:
-        """End the process."""
+        """End the process, and what it started."""
         self.ended = True
+        with suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
         with suppress(OSError):
@@ -172,10 +231,9 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints is no message
     _limit_memory()
     for line in sys.stdin.buffer:
-        request = json.loads(line)
-        answer = _answer(request, output)
-        answer["last"] = _grown()
-        output.write(_line(answer))
+        end = _answer(json.loads(line), output)
+        end["last"] = _grown()
+        output.write(_line(end))
         output.flush()
 
 
@@ -190,23 +248,41 @@ def _answer(request: dict[str, Any], output: IO[bytes]) -> dict[str, Any]:
             output.flush()
 
     try:
-        if request["kind"] == "picture":
+        if not request["target"]:
             from turnmark.corpora.readers.pdf.picture import page_picture
 
             picture = page_picture(Path(request["path"]), request["page"], request["marked"])
-            return {"png": base64.b64encode(picture).decode("ascii")}
-        document = _reader(request["kind"])(Path(request["path"]), request["relative"], progress)
-        return {"document": document.model_dump(mode="json")}
+            output.write(_line({"png": base64.b64encode(picture).decode("ascii")}))
+            return {}
+        read = load(request["target"])
+        result = read(Path(request["path"]), request["relative"], progress)
+        for item in [result] if isinstance(result, Document) else result:
+            kind = "document" if isinstance(item, Document) else "problem"
+            output.write(_line({kind: item.model_dump(mode="json")}))
+            output.flush()
+        return {}
     except Unreadable as error:
         return {"unreadable": str(error), "line": error.line, "binary": error.binary}
+    except NotOfItsType:
+        return {"other": True}
     except MemoryError:
-        return {
-            "unreadable": f"needs more than {MEMORY // 1024**3} GB of memory; split it",
-            "line": None,
-            "binary": False,
-        }
+        return _unreadable(f"needs more than {MEMORY // 1024**3} GB of memory; split it")
     except OSError as error:
         return {"errno": error.errno or errno.EIO}
+    except RecursionError:
+        return _unreadable("nested too deeply; open it and save it again")
+    except Exception as error:
+        # Readers of third parties raise what they like, and a broken file makes a library fail anywhere.
+        return _unreadable(f"its reader failed ({_cause(error)}); it is broken, or of a kind that cannot be read")
+
+
+def _unreadable(message: str) -> dict[str, Any]:
+    return {"unreadable": message, "line": None, "binary": False}
+
+
+def _cause(error: BaseException) -> str:
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__
 
 
 def _limit_memory() -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.readers.prose import Unreadable, day, shorten_title, split_front_matter, stem
+from turnmark.corpora.readers.prose import Unreadable, day, decode, shorten_title, split_front_matter, stem
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
+
+
+def read_html(path: Path, relative: str, _: Callable[[int, int], None] | None = None) -> Document:
+    """Read an HTML file."""
+    return parse_html(decode(path.read_bytes()), relative)
 
 
 def parse_html(text: str, relative: str) -> Document:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.html import render
-from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten_title, split_front_matter
+from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
@@ -17,6 +18,11 @@ from turnmark.corpora.types import Block, BlockKind, Document
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+
+def read_markdown(path: Path, relative: str, _: Callable[[int, int], None] | None = None) -> Document:
+    """Read a Markdown file."""
+    return parse_markdown(decode(path.read_bytes()), relative)
 
 
 def parse_markdown(text: str, relative: str) -> Document:

@@ -1,15 +1,10 @@
-"""Reads plain text, the front matter of pages, and Word files (with LlamaIndex's reader).
-
-A Word file may be broken or hostile, so it is checked before it is read.
-"""
+"""Reads plain text and the front matter of pages; what the readers share."""
 
 from __future__ import annotations
 
-import logging
+import codecs
 import re
-import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -19,6 +14,53 @@ from turnmark.corpora.types import Block, Document
 MAX_TITLE = 200  # characters; a longer title is cut at a word
 MAX_TITLE_LINE = 80  # characters of a first line that still counts as a title
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
+
+
+class Unreadable(Exception):
+    """A file cannot be read as a document; it becomes a Problem. `binary`: it is not a text at all."""
+
+    def __init__(self, message: str, line: int | None = None, binary: bool = False) -> None:
+        super().__init__(message)
+        self.line = line
+        self.binary = binary
+
+
+class NotOfItsType(Exception):
+    """A file is of another type than its suffix says, and of none that is read (`notes.1` that is no man page)."""
+
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def decode(data: bytes) -> str:
+    """Decode the bytes of a text file, with "\\n" for newlines: UTF-8, or UTF-16 if a byte order mark says so."""
+    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
+    if encoding.startswith("utf-8") and b"\0" in data:
+        raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"not valid {encoding.removesuffix('-sig').upper()} (byte {error.start + 1}: 0x{data[error.start]:02x}); "
+            "save the file as UTF-8",
+            line=_line(data, error.start) if encoding.startswith("utf-8") else None,
+        ) from error
+    if "\0" in text:
+        raise Unreadable("holds NUL characters, so it is not text", binary=True)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _line(data: bytes, offset: int) -> int:
+    return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
+
+
+def read_text(path: Path, relative: str, _: Callable[[int, int], None] | None = None) -> Document:
+    """Read a text file."""
+    return parse_text(decode(path.read_bytes()), relative)
 
 
 def parse_text(text: str, relative: str) -> Document:
@@ -42,6 +84,18 @@ def main_heading(headings: Sequence[str], relative: str) -> str:
     if len(headings) > 1 and name.lower() not in ("readme", "index") and not {*words(first)} & {*words(name)}:
         return name
     return first or name
+
+
+_NO_TITLE = re.compile(
+    r"(?:untitled|microsoft|slide|title|document|no title|powerpoint|presentation|workbook)\b.*"
+    r"|.*\.(?:dvi|tex|docx?|pptx?|xlsx?|indd|qxd|pdf|ps|odt|odp|ods|fm|rtf|html?)",
+    re.IGNORECASE,
+)
+
+
+def says_a_title(text: str) -> bool:
+    """Return whether the title in a file's metadata was written by a person: "Microsoft Word - x.doc" was not."""
+    return len(text) >= 3 and not _NO_TITLE.fullmatch(text)
 
 
 def shorten_title(title: str) -> str:
@@ -78,15 +132,6 @@ def _title(text: str) -> str:
     if len(head) < 2 or not 0 < len(head[0]) <= MAX_TITLE_LINE:
         return ""
     return " ".join(head[0].split()) if not head[1] or _UNDERLINE.match(head[1]) else ""
-
-
-class Unreadable(Exception):
-    """A file cannot be read as a document; it becomes a Problem. `binary`: it is not a text at all."""
-
-    def __init__(self, message: str, line: int | None = None, binary: bool = False) -> None:
-        super().__init__(message)
-        self.line = line
-        self.binary = binary
 
 
 _YAML = re.compile(r"---[ \t]*\n(?P<body>(?:(?!---|\.\.\.)[^\n]*\n)*+)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
@@ -141,71 +186,3 @@ def _metadata(body: str, key: str) -> str:
             return single_quoted.replace("''", "'")
         return double_quoted.replace('\\"', '"').replace("\\\\", "\\")
     return re.split(r"[ \t]#", value)[0].strip()
-
-
-MAX_UNPACKED = 200 * 1000 * 1000  # bytes of a Word file when unpacked; a book without pictures has about 5 million
-_ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
-
-
-def read_docx(path: Path, relative: str) -> Document:
-    """Read a Word file as paragraphs; LlamaIndex's reader does not tell headings and lists."""
-    _guard_docx(path)
-    with _quiet("docx2txt"):
-        from llama_index.readers.file import DocxReader
-
-        try:
-            text = "".join(part.text or "" for part in DocxReader().load_data(path))
-        except Exception as error:  # of a broken file each layer of the reader raises its own error
-            raise Unreadable(f"a Word file that cannot be read ({_cause(error)}); open it and save it again") from error
-    return parse_text(_clean(text), relative)
-
-
-def _guard_docx(path: Path) -> None:
-    """Refuse a Word file that is not one, unpacks to too much, or declares XML entities."""
-    try:
-        with zipfile.ZipFile(path) as packed:
-            total = sum(part.file_size for part in packed.infolist())
-            if total > MAX_UNPACKED:
-                raise Unreadable(f"unpacks to {total / 1e6:,.0f} MB, more than {MAX_UNPACKED // 10**6}; not opened")
-            for part in packed.infolist():
-                if not part.filename.lower().endswith((".xml", ".rels")):
-                    continue
-                # Unpacking stops at the declared size, which was counted above.
-                content = packed.read(part)
-                if any(mark in content for mark in _ENTITY):
-                    raise Unreadable(
-                        f"its {part.filename} declares XML entities, which Word files do not need; not opened"
-                    )
-    except Unreadable:
-        raise
-    except Exception as error:  # zipfile, zlib and others raise their own errors
-        fault = f"broken, encrypted or in the old .doc format ({_cause(error)})"
-        raise Unreadable(f"not a readable Word file: {fault}; save it again as .docx") from error
-
-
-def _clean(text: str) -> str:
-    """Remove NULs and lone surrogates from extracted text, which SQLite cannot store, and unify newlines."""
-    text = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _cause(error: BaseException) -> str:
-    """Return the first line of an error."""
-    return (str(error).splitlines() or [""])[0] or type(error).__name__
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Silence a library's warnings while it reads; what matters becomes a Problem.
-
-    One of LlamaIndex's readers configures the root logger when it is imported; that is undone.
-    """
-    logger, root = logging.getLogger(name), logging.getLogger()
-    level, root_level, handlers = logger.level, root.level, root.handlers[:]
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        root.setLevel(root_level)
-        root.handlers[:] = handlers

@@ -353,18 +353,25 @@ def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(items[1], Document)
 
 
+def read_one(path: Path) -> Document:
+    """A PDF's Document, by the process that is kept."""
+    (document,) = apart.read_apart("turnmark.corpora.readers.pdf:read_pdf", path, path.name)
+    assert isinstance(document, Document)
+    return document
+
+
 def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
-    apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
+    read_one(tmp_path / "a.pdf")
     first = apart._worker
-    apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
+    read_one(tmp_path / "a.pdf")
     assert apart._worker is first
     assert first is not None
     first._process.kill()
     first._process.wait()
     with pytest.raises(apart.Unreadable, match="stopped its reader"):
-        apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
-    assert apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf").text == "The gates are shut."
+        read_one(tmp_path / "a.pdf")
+    assert read_one(tmp_path / "a.pdf").text == "The gates are shut."
     assert apart._worker is not first
 
 
@@ -372,7 +379,7 @@ def test_the_size_of_the_process_that_reads_a_folder_ends_no_worker(tmp_path: Pa
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
     apart._end()
     large = b"x" * (apart.KEPT + 1)  # Linux counts it as the worker's largest size, too
-    apart.read_apart("pdf", tmp_path / "a.pdf", "a.pdf")
+    read_one(tmp_path / "a.pdf")
     del large
     assert apart._worker is not None
     assert not apart._worker.ended
@@ -380,4 +387,4 @@ def test_the_size_of_the_process_that_reads_a_folder_ends_no_worker(tmp_path: Pa
 
 def test_a_file_that_may_not_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        apart.read_apart("pdf", tmp_path / "none.pdf", "none.pdf")
+        read_one(tmp_path / "none.pdf")

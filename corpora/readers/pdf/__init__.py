@@ -12,18 +12,13 @@ import pypdfium2
 from turnmark.corpora.readers.pdf.glyphs import GlyphReader, Page, mended
 from turnmark.corpora.readers.pdf.pages import ContentsFilter, drop_line_numbers, drop_overlays, drop_running
 from turnmark.corpora.readers.pdf.structure import Draft, Laid, OutlineEntry, Structure, Writer, vocabulary
-from turnmark.corpora.readers.prose import Unreadable, shorten_title, stem
+from turnmark.corpora.readers.prose import Unreadable, says_a_title, shorten_title, stem
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Document
 
 MAX_PAGES = 5_000
 MAX_OUTLINE = 20_000  # bookmarks
 _PRINT_IT = "open it and print it to a new PDF"
-_NO_TITLE = re.compile(
-    r"(?:untitled|microsoft|slide|title|document|no title|powerpoint|presentation)\b.*"
-    r"|.*\.(?:dvi|tex|docx?|pptx?|indd|qxd|pdf|ps|odt|odp|fm|rtf|html?)",
-    re.IGNORECASE,
-)
 _PDF_DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})(\d{2})")
 
 
@@ -124,7 +119,7 @@ def _outline(document: pypdfium2.PdfDocument) -> list[OutlineEntry]:
 def _title(metadata: str, drafts: Sequence[Draft]) -> str:
     """What the file says its title is, if its first pages say so too; else its largest line on the first page."""
     metadata = " ".join(mended(metadata).split())
-    if _NO_TITLE.fullmatch(metadata) or len(metadata) < 3:
+    if not says_a_title(metadata):
         metadata = ""
     first = [draft for draft in drafts if draft.parts and draft.parts[0][0] == 0 and draft.kind == "heading"]
     largest = min(first, key=lambda draft: draft.level, default=None)

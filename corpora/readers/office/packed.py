@@ -1,0 +1,194 @@
+"""Checks a file that is a zip archive of XML before anything in it is read; its title and date.
+
+Office Open XML (ECMA-376), OpenDocument (ISO/IEC 26300) and EPUB are such archives.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from turnmark.corpora.readers.prose import Unreadable, day, says_a_title
+from turnmark.corpora.text import words
+
+MAX_UNPACKED = 200 * 1000 * 1000  # bytes when unpacked; a book without pictures has about 5 million
+MAX_PARTS = 20_000
+_HEAD = 100_000  # bytes of a part in which entities are looked for; they are declared at the beginning
+_ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
+_XML = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
+_SAVE_AGAIN = "open it and save it again"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of archive: what a person calls it, and the parts by which it is known."""
+
+    name: str
+    parts: tuple[str, ...]
+    suffix: str
+
+
+WORD = Family("Word file", ("word/",), ".docx")
+SLIDES = Family("PowerPoint file", ("ppt/",), ".pptx")
+WORKBOOK = Family("Excel file", ("xl/",), ".xlsx")
+OPEN_DOCUMENT = Family("OpenDocument file", ("content.xml",), ".odt")
+EPUB = Family("EPUB", ("META-INF/container.xml",), ".epub")
+_FAMILIES = (WORD, SLIDES, WORKBOOK, EPUB, OPEN_DOCUMENT)
+
+
+def check_packed(path: Path, family: Family, streamed: str = "") -> None:
+    """Refuse a file that is of another kind, broken, encrypted, or that unpacks to too much.
+
+    Args:
+        streamed: the beginning of the names of parts that are never held whole, and may be of any size.
+
+    Raises:
+        Unreadable: with what is wrong, and what to do about it.
+    """
+    _check_magic(path, family)
+    try:
+        with zipfile.ZipFile(path) as packed:
+            _check_parts(packed, family, streamed)
+    except Unreadable:
+        raise
+    except Exception as error:  # zipfile, zlib and others raise their own errors
+        message = f"not a readable {family.name}: broken or cut off ({_cause(error)}); {_SAVE_AGAIN}"
+        raise Unreadable(message) from error
+
+
+def _check_magic(path: Path, family: Family) -> None:
+    with path.open("rb") as file:
+        head = file.read(1024)
+        rest = file.read(4_000_000) if head.startswith(_OLE) else b""
+    if not head.strip():
+        raise Unreadable("empty: there is no text in it")
+    if head.startswith(_OLE):
+        if _ENCRYPTED_PACKAGE in rest:
+            raise Unreadable(f"an encrypted {family.name}, which asks for a password; save it without one")
+        raise Unreadable(f"a file in the old format of Office, not a {family.name}; save it again as {family.suffix}")
+    if not head.startswith(b"PK"):
+        raise Unreadable(f"not a {family.name}, {_other(head)}")
+
+
+def _other(head: bytes) -> str:
+    """Say what a file is instead."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    for begins, what, suffix in (
+        (b"%pdf", "but a PDF", ".pdf"), (b"<!doctype html", "but an HTML page", ".html"),
+        (b"<html", "but an HTML page", ".html"), (b"{\\rtf", "but an RTF file", ".rtf"),
+    ):  # fmt: skip
+        if start.startswith(begins):
+            return f"{what}; rename it to {suffix}"
+    return f"or a broken one; {_SAVE_AGAIN}"
+
+
+def _check_parts(packed: zipfile.ZipFile, family: Family, streamed: str) -> None:
+    parts = packed.infolist()
+    if len(parts) > MAX_PARTS:
+        raise Unreadable(f"holds {len(parts):,} parts, more than {MAX_PARTS:,}; not opened")
+    if any(part.flag_bits & 1 for part in parts):
+        raise Unreadable(f"an encrypted {family.name}, which asks for a password; save it without one")
+    kept = [part for part in parts if not (streamed and part.filename.startswith(streamed))]
+    total = sum(part.file_size for part in kept)
+    if total > MAX_UNPACKED:
+        raise Unreadable(f"unpacks to {total / 1e6:,.0f} MB, more than {MAX_UNPACKED // 10**6}; not opened")
+    names = [part.filename for part in parts]
+    if not _is_of(names, family):
+        other = next((each for each in _FAMILIES if _is_of(names, each)), None)
+        if other:
+            raise Unreadable(f"not a {family.name}, but of the kind {other.name}; rename it to {other.suffix}")
+        raise Unreadable(f"not a readable {family.name}: its {family.parts[0]} is missing; {_SAVE_AGAIN}")
+    _check_encryption(packed, names, family)
+    for part in parts:
+        if part.filename.lower().endswith(_XML):
+            with packed.open(part) as content:
+                head = content.read(_HEAD)
+            if any(mark in head for mark in _ENTITY):
+                raise Unreadable(f"its {part.filename} declares XML entities, which no {family.name} needs; not opened")
+
+
+def _is_of(names: list[str], family: Family) -> bool:
+    return all(any(name.startswith(part) for name in names) for part in family.parts)
+
+
+def _check_encryption(packed: zipfile.ZipFile, names: list[str], family: Family) -> None:
+    manifest = "META-INF/manifest.xml"
+    if family is OPEN_DOCUMENT and manifest in names and b"encryption-data" in packed.read(manifest):
+        raise Unreadable("an encrypted OpenDocument file, which asks for a password; save it without one")
+    if family is EPUB and {"META-INF/rights.xml", "META-INF/license.lcpl", "META-INF/sinf.xml"} & {*names}:
+        raise Unreadable("an EPUB that is locked to a reading device (DRM); its text cannot be read")
+
+
+def _cause(error: BaseException) -> str:
+    """Return the first line of an error."""
+    return (str(error).splitlines() or [""])[0] or type(error).__name__
+
+
+# --- XML -------------------------------------------------------------------------------------------------------------
+
+
+def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
+    """Parse a part without resolving entities; None if it is missing.
+
+    Raises:
+        Unreadable: it is broken.
+    """
+    if name not in packed.namelist():
+        return None
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=False)
+    try:
+        return etree.fromstring(packed.read(name), parser)
+    except (etree.XMLSyntaxError, zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
+        raise Unreadable(f"broken: its {name} cannot be read ({_cause(error)}); {_SAVE_AGAIN}") from error
+    except Exception as error:  # zlib.error
+        raise Unreadable(f"broken: its {name} cannot be unpacked ({_cause(error)}); {_SAVE_AGAIN}") from error
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a file says about itself; empty if it does not."""
+
+    title: str = ""
+    date: str = ""
+
+
+def read_metadata(path: Path) -> Metadata:
+    """The title and the date of the last change that an Office or OpenDocument file gives."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            for name in ("docProps/core.xml", "meta.xml"):
+                tree = parse_part(packed, name)
+                if tree is not None:
+                    title = " ".join(_first(tree, "title").split())
+                    dates = (_first(tree, key) for key in ("modified", "date", "created", "creation-date"))
+                    return Metadata(title if says_a_title(title) else "", day(next(filter(None, dates), "")))
+    except (Unreadable, zipfile.BadZipFile, OSError):
+        pass  # the text is what counts
+    return Metadata()
+
+
+def _first(tree: Any, name: str) -> str:
+    found = tree.find(f".//{{*}}{name}")
+    return "" if found is None else str(found.text or "").strip()
+
+
+def fits(title: str, opening: str) -> bool:
+    """Return whether the beginning of a text says the title, too: many files keep that of their template."""
+    opening_words = {*words(opening)}
+    said = words(title)
+    return bool(said) and sum(word in opening_words for word in said) >= 0.7 * len(said)
+
+
+_UNSAFE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Remove control characters and lone surrogates, which no index can store, and unify newlines."""
+    return _UNSAFE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -1,0 +1,296 @@
+-- Makes of pandoc's document one that the Markdown reader understands: the words and the structure that a person
+-- sees, without looks. Tables become simple tables, merged cells are said in each of their places.
+
+local stringify = pandoc.utils.stringify
+
+-- Text that would be markup at the beginning of a line; pandoc escapes it.
+local function begins_block(text)
+  return text:match('^[#>+*%-=~`|:]') or text:match('^%d+[.)]') or text:match('^%a[.)]$')
+end
+
+-- Pandoc escapes every character that could be markup anywhere; what is quoted to a person should not be full of
+-- backslashes. Only what the Markdown reader would take for HTML or code is escaped.
+local function lightly_escaped(text)
+  text = text:gsub('\\', '\\\\'):gsub('`', '\\`'):gsub('<([%a/!?])', '\\<%1')
+  return pandoc.RawInline('markdown', text)
+end
+
+local function words_of(inlines)
+  local result = pandoc.List()
+  for index, inline in ipairs(inlines) do
+    if inline.t == 'Str' and inline.text:match('[\\`*_%[%]<>$~^\'"&@!{}#|]') then
+      local previous = inlines[index - 1]
+      local starts = index == 1 or previous.t == 'LineBreak'
+      result:insert((starts and begins_block(inline.text)) and inline or lightly_escaped(inline.text))
+    else
+      result:insert(inline)
+    end
+  end
+  return result
+end
+
+local function ends_in_digit(inline)
+  return inline and inline.t == 'Str' and inline.text:match('%d$')
+end
+
+-- "10" with a raised "6" is 10^6, not 106.
+local function raised(inlines)
+  for index, inline in ipairs(inlines) do
+    if inline.t == 'Superscript' and stringify(inline):match('^[-−+]?%d+$') and ends_in_digit(inlines[index - 1]) then
+      inlines[index] = pandoc.Str('^' .. stringify(inline))
+    end
+  end
+  return inlines
+end
+
+local function role_words(text)
+  local shown = text:match('^(.-)%s*<[^<>]*>$')
+  if shown and shown ~= '' then return shown end
+  if text:sub(1, 1) == '~' then return text:match('([^.]+)$') or text end
+  return (text:gsub('^!', ''))
+end
+
+local function spaced_words(text)
+  local result = pandoc.List()
+  for word in text:gmatch('%S+') do
+    if #result > 0 then result:insert(pandoc.Space()) end
+    result:insert(pandoc.Str(word))
+  end
+  return result
+end
+
+local function without_strong(inlines)
+  return inlines:walk({Strong = function(strong) return strong.content end})
+end
+
+local looks = {
+  traverse = 'topdown',
+  Inlines = raised,
+  Code = function(code)
+    if not code.classes:includes('interpreted-text') then return pandoc.Code(code.text) end
+    local role = code.attributes.role or ''
+    if role:match('ref$') or role == 'doc' or role == 'term' or role == 'guilabel' or role == 'menuselection' then
+      return spaced_words(role_words(code.text))
+    end
+    return pandoc.Code(role_words(code.text))
+  end,
+  Image = function(image)
+    local words = stringify(image.caption)
+    if words:match('^%S+%.%a%w%w%w?$') then return {} end
+    return image.caption
+  end,
+  Link = function(link) return link.content end,
+  Span = function(span)
+    if span.classes:includes('comment-start') or span.classes:includes('comment-end') then return {} end
+    return span.content
+  end,
+  Emph = function(element) return element.content end,
+  Underline = function(element) return element.content end,
+  SmallCaps = function(element) return element.content end,
+  Superscript = function(element) return element.content end,
+  Subscript = function(element) return element.content end,
+  Strikeout = function(element) return element.content end,
+  Quoted = function(quoted)
+    local mark = quoted.quotetype == 'DoubleQuote' and {'“', '”'} or {'‘', '’'}
+    return pandoc.List({pandoc.Str(mark[1])}) .. quoted.content .. pandoc.List({pandoc.Str(mark[2])})
+  end,
+  Cite = function(cite) return cite.content end,
+  Math = function(math)
+    if math.mathtype == 'DisplayMath' then return pandoc.Str('$$' .. math.text .. '$$') end
+    return pandoc.Str('$' .. math.text .. '$')
+  end,
+  RawInline = function() return {} end,
+  RawBlock = function() return {} end,
+  HorizontalRule = function() return {} end,
+  LineBlock = function(lines)
+    local result = pandoc.List()
+    for index, line in ipairs(lines.content) do
+      if index > 1 then result:insert(pandoc.LineBreak()) end
+      result:extend(line)
+    end
+    return pandoc.Para(result)
+  end,
+  DefinitionList = function(list)
+    local result = pandoc.List()
+    for _, entry in ipairs(list.content) do
+      result:insert(pandoc.Para({pandoc.Strong(without_strong(entry[1]))}))
+      for _, blocks in ipairs(entry[2]) do result:extend(blocks) end
+    end
+    return pandoc.Div(result)
+  end,
+  Figure = function(figure)
+    local result = pandoc.List(figure.content)
+    local caption = figure.caption.long
+    local shown = stringify(figure.content)
+    if #caption > 0 and stringify(caption) ~= shown then result:extend(caption) end
+    return pandoc.Div(result)
+  end,
+  CodeBlock = function(code)
+    local language = code.classes[1]
+    return pandoc.CodeBlock(code.text, pandoc.Attr('', language and language:match('^[%w+#-]+$') and {language} or {}))
+  end,
+  Header = function(header) return pandoc.Header(math.min(header.level, 6), header.content) end,
+}
+
+-- Strong is kept for a title in bold, which leads what follows; inside a paragraph it is only a look.
+local function plain_strong(inlines)
+  if #inlines == 1 and inlines[1].t == 'Strong' then
+    return pandoc.Inlines({pandoc.Strong(without_strong(inlines[1].content))})
+  end
+  return without_strong(inlines)
+end
+
+local dropped = {toctree = true, contents = true, index = true, highlight = true, TOC = true, toc = true}
+
+local boxes = {
+  Div = function(div)
+    for _, class in ipairs(div.classes) do
+      if dropped[class] then return {} end
+    end
+    if div.classes:includes('title') and #div.content == 1 and div.content[1].content then
+      return pandoc.Para({pandoc.Strong(without_strong(div.content[1].content))})
+    end
+    return div.content
+  end,
+  Para = function(para)
+    para.content = plain_strong(para.content)
+    if stringify(para.content):match('^%s*$') then return {} end
+    return para
+  end,
+  Plain = function(plain)
+    plain.content = plain_strong(plain.content)
+    return plain
+  end,
+}
+
+-- A cell is one line.
+local function cell_words(cell)
+  local inlines = pandoc.utils.blocks_to_inlines(cell.contents, {pandoc.Space()})
+  return inlines:walk({
+    LineBreak = function() return pandoc.Space() end,
+    SoftBreak = function() return pandoc.Space() end,
+    Note = function(note)
+      local words = pandoc.List({pandoc.Space(), pandoc.Str('(')})
+      words:extend(pandoc.utils.blocks_to_inlines(note.content, {pandoc.Space()}))
+      words:insert(pandoc.Str(')'))
+      return words
+    end,
+  })
+end
+
+local MOST = 400  -- columns, and rows that a merged cell fills
+
+local function grid(rows)
+  local filled, width = {}, 0
+  for number, row in ipairs(rows) do
+    filled[number] = filled[number] or {}
+    local column = 1
+    for _, cell in ipairs(row.cells) do
+      while filled[number][column] do column = column + 1 end
+      local words = cell_words(cell)
+      for down = 0, math.min(cell.row_span, MOST, #rows - number + 1) - 1 do
+        filled[number + down] = filled[number + down] or {}
+        for right = 0, math.min(cell.col_span, MOST) - 1 do
+          -- What is merged to the right is said once, what is merged downwards in each row.
+          filled[number + down][column + right] = (right == 0) and words or pandoc.Inlines({})
+        end
+      end
+      column = column + math.min(cell.col_span, MOST)
+    end
+    for place in pairs(filled[number]) do width = math.max(width, place) end
+  end
+  return filled, width
+end
+
+local function simple_table(table)
+  local rows = pandoc.List()
+  local heads = #table.head.rows
+  rows:extend(table.head.rows)
+  for _, body in ipairs(table.bodies) do
+    rows:extend(body.head)
+    rows:extend(body.body)
+  end
+  rows:extend(table.foot.rows)
+  local filled, width = grid(rows)
+  local caption = pandoc.utils.blocks_to_inlines(table.caption.long)
+  local result = pandoc.List()
+  if #caption > 0 then result:insert(pandoc.Para(caption)) end
+  if width == 0 then return result end
+  if width == 1 then  -- a box around text
+    for _, row in ipairs(rows) do
+      for _, cell in ipairs(row.cells) do result:extend(cell.contents) end
+    end
+    return result
+  end
+  local lines = pandoc.List()
+  for number = 1, #rows do
+    local line, empty = {}, true
+    for column = 1, width do
+      line[column] = {pandoc.Plain(filled[number][column] or {})}
+      if #(filled[number][column] or {}) > 0 then empty = false end
+    end
+    if not empty then lines:insert(line) elseif number <= heads then heads = heads - 1 end
+  end
+  if #lines == 0 then return result end
+  local header = table_header(lines, heads, width)
+  local aligns, widths = {}, {}
+  for column = 1, width do aligns[column], widths[column] = pandoc.AlignDefault, 0 end
+  result:insert(pandoc.utils.from_simple_table(pandoc.SimpleTable({}, aligns, widths, header, lines)))
+  return result
+end
+
+-- The rows of a header as one: "2023" above "first half" is "2023 first half".
+function table_header(lines, heads, width)
+  local header = {}
+  for column = 1, width do header[column] = pandoc.Inlines({}) end
+  for number = 1, math.max(1, heads) do
+    local line = lines:remove(1)
+    if not line then break end
+    local spanning = pandoc.Inlines({})
+    for column = 1, width do
+      local words = line[column][1].content
+      if number < heads and #words == 0 then words = spanning else spanning = words end
+      if #words > 0 and stringify(words) ~= stringify(header[column]) then
+        if #header[column] > 0 then header[column]:insert(pandoc.Space()) end
+        header[column]:extend(words)
+      end
+    end
+  end
+  local result = {}
+  for column = 1, width do result[column] = {pandoc.Plain(header[column])} end
+  return result
+end
+
+-- Many people write headings as short lines in bold.
+local function bold_headings(doc)
+  local has_headings = false
+  doc:walk({Header = function() has_headings = true end})
+  if has_headings then return doc end
+  for index, block in ipairs(doc.blocks) do
+    local strong = block.t == 'Para' and #block.content == 1 and block.content[1].t == 'Strong' and block.content[1]
+    if strong and index < #doc.blocks then
+      local words = stringify(strong)
+      if #words <= 100 and not words:match('[.,;:]$') then doc.blocks[index] = pandoc.Header(2, strong.content) end
+    end
+  end
+  return doc
+end
+
+local function title_and_date(meta)
+  local kept = {}
+  for _, name in ipairs({'title', 'date'}) do
+    if meta[name] then kept[name] = stringify(meta[name]) end
+  end
+  if meta.section and kept.title then kept.title = kept.title .. '(' .. stringify(meta.section) .. ')' end
+  return kept
+end
+
+function Pandoc(doc)
+  local meta, bold = title_and_date(doc.meta), doc.meta['bold-headings']
+  doc = doc:walk(looks):walk(boxes)
+  if bold then doc = bold_headings(doc) end
+  doc = doc:walk({Table = simple_table})
+  doc = doc:walk({Inlines = words_of})
+  doc.meta = pandoc.Meta(meta)
+  return doc
+end

@@ -1,0 +1,234 @@
+"""Reads what pandoc reads: word processors' files, EPUB, markup languages, man pages, notebooks.
+
+Pandoc (https://pandoc.org) runs as a program in its sandbox, with a limit of memory and time. `pandoc.lua` makes its
+document one of Markdown, which is read as any other Markdown.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+
+from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.office.packed import (
+    EPUB,
+    OPEN_DOCUMENT,
+    WORD,
+    Metadata,
+    check_packed,
+    clean,
+    fits,
+    read_metadata,
+)
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text
+from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.types import Document
+
+MEMORY = 1200  # megabytes of pandoc's heap
+SECONDS = 300.0  # that one file may take
+MAX_MARKDOWN = 64 * 1024 * 1024  # bytes
+_PULSE = 0.5
+_FILTER = Path(__file__).with_name("pandoc.lua")
+_OPENING = 3000  # characters in which a title from the metadata should be said
+_PARSE_ERROR = 64
+_HEAP_EXHAUSTED = 251
+
+
+def read_word(path: Path, relative: str, progress: Progress) -> Document:
+    """Read a Word file."""
+    check_packed(path, WORD)
+    return _document("docx", path, relative, progress, read_metadata(path), bold_headings=True)
+
+
+def read_odt(path: Path, relative: str, progress: Progress) -> Document:
+    """Read an OpenDocument text."""
+    check_packed(path, OPEN_DOCUMENT)
+    return _document("odt", path, relative, progress, read_metadata(path), bold_headings=True)
+
+
+def read_epub(path: Path, relative: str, progress: Progress) -> Document:
+    """Read a book."""
+    check_packed(path, EPUB)
+    return _document("epub", path, relative, progress)
+
+
+def read_rtf(path: Path, relative: str, progress: Progress) -> Document:
+    """Read a Rich Text file."""
+    data = path.read_bytes()
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise Unreadable("not an RTF file, or a broken one; open it and save it again" if data.strip() else _EMPTY)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+    return _document("rtf", text, relative, progress, bold_headings=True)
+
+
+def read_notebook(path: Path, relative: str, progress: Progress) -> Document:
+    """Read a Jupyter notebook."""
+    return _document("ipynb", decode(path.read_bytes()), relative, progress)
+
+
+_MAN = re.compile(r"^[.'][ \t]*(?P<macro>TH|SH|Dd|Dt|Sh)\b", re.MULTILINE)
+_ROFF_LINE = re.compile(r"[.'\n]|\\")
+
+
+def read_man(path: Path, relative: str, progress: Progress) -> Document:
+    """Read a page of the manual; raises NotOfItsType if it is no roff, as `log.1`."""
+    try:
+        text = decode(path.read_bytes())
+    except Unreadable:
+        raise NotOfItsType from None
+    macro = _MAN.search(text, 0, 50_000)
+    if not macro or not _ROFF_LINE.match(text.lstrip()):
+        raise NotOfItsType
+    form = "mdoc" if macro["macro"] in ("Dd", "Dt", "Sh") else "man"
+    document = _markup(form, text, relative, progress)
+    name = PurePosixPath(relative)
+    title = f"{name.stem}({name.suffix[1:]})"
+    return document.model_copy(update={"title": title})
+
+
+_MARKUP = {
+    ".rst": "rst", ".rest": "rst", ".adoc": "asciidoc", ".asciidoc": "asciidoc", ".org": "org", ".tex": "latex",
+    ".latex": "latex", ".mediawiki": "mediawiki", ".wiki": "mediawiki", ".textile": "textile", ".typ": "typst",
+    ".opml": "opml", ".fb2": "fb2", ".dbk": "docbook", ".docbook": "docbook",
+}  # fmt: skip
+
+
+def read_markup(path: Path, relative: str, progress: Progress) -> Document:
+    """Read a text in a markup language."""
+    form = _MARKUP[PurePosixPath(relative).suffix.lower()]
+    text = decode(path.read_bytes())
+    if form in ("opml", "fb2", "docbook") and "<!ENTITY" in text[:100_000]:
+        raise Unreadable("declares XML entities; not opened")
+    return _markup(form, text, relative, progress)
+
+
+def _markup(form: str, text: str, relative: str, progress: Progress) -> Document:
+    try:
+        return _document(form, text, relative, progress)
+    except _NotParsed:
+        return parse_text(text, relative)  # what a person wrote can be read as it is
+
+
+# --- pandoc ----------------------------------------------------------------------------------------------------------
+
+_EMPTY = "empty: there is no text in it"
+
+
+class _NotParsed(Unreadable):
+    """Pandoc does not understand the file."""
+
+
+def _document(
+    form: str,
+    source: Path | str,
+    relative: str,
+    progress: Progress,
+    metadata: Metadata | None = None,
+    bold_headings: bool = False,
+) -> Document:
+    """Convert a file, or a text, to a Document.
+
+    Args:
+        metadata: what the file says about itself, which counts if the text says no title or date.
+        bold_headings: if there are no headings, short lines in bold are.
+    """
+    if isinstance(source, str) and not source.strip():
+        raise Unreadable(_EMPTY)
+    markdown = clean(_converted(form, source, progress, bold_headings))
+    document = parse_markdown(markdown, relative)
+    said = metadata or Metadata()
+    title, changed = document.title, said.date or document.date
+    if said.title and not _has_title(markdown) and (_has_no_heading(document) or fits(said.title, _opening(document))):
+        title = said.title
+    return document.model_copy(update={"title": title, "date": changed})
+
+
+def _has_title(markdown: str) -> bool:
+    return markdown.startswith("---\n") and bool(re.match(r"---\n(?:[^\n]+\n)*?title:", markdown))
+
+
+def _has_no_heading(document: Document) -> bool:
+    return not any(block.kind == "heading" and block.level == 1 for block in document.blocks)
+
+
+def _opening(document: Document) -> str:
+    return document.text[:_OPENING]
+
+
+def _converted(form: str, source: Path | str, progress: Progress, bold_headings: bool) -> str:
+    """Run pandoc; the Markdown that it writes.
+
+    Raises:
+        Unreadable: it failed, or went beyond a limit.
+    """
+    command = [
+        str(_program()), "+RTS", f"-M{MEMORY}m", "-RTS", "--sandbox", "--from", form, "--to", "gfm", "--standalone",
+        "--wrap=none", "--reference-location=block", "--markdown-headings=atx", f"--lua-filter={_FILTER}",
+    ]  # fmt: skip
+    if bold_headings:
+        command.append("--metadata=bold-headings=1")
+    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
+        if isinstance(source, Path):
+            command.append(str(source.absolute()))
+        else:
+            given.write(source.encode("utf-8", "replace"))
+            given.seek(0)
+        process = subprocess.Popen(
+            command, stdin=given, stdout=output, stderr=errors, preexec_fn=_limited if sys.platform != "win32" else None
+        )
+        code = _waited(process, progress)
+        size = output.seek(0, 2)
+        output.seek(0)
+        errors.seek(0)
+        complaint = errors.read(4000).decode("utf-8", "replace")
+        if code == 0 and size <= MAX_MARKDOWN:
+            return output.read().decode("utf-8", "replace")
+    if code == 0:
+        raise Unreadable(f"becomes {size / 2**20:,.0f} MB of text, more than {MAX_MARKDOWN // 2**20}; split it")
+    if code == _HEAP_EXHAUSTED or "out of memory" in complaint or "Heap exhausted" in complaint:
+        raise Unreadable(f"needs more than {MEMORY / 1000:.1f} GB of memory to be read; split it")
+    if code < 0:
+        raise Unreadable("stopped pandoc, which reads it: it is broken; open it and save it again")
+    reason = " ".join(complaint.replace("-: ", "").split())[:200] or f"pandoc ended with {code}"
+    raise _NotParsed(f"broken, or of a kind that pandoc cannot read ({reason}); open it and save it again")
+
+
+def _program() -> Path:
+    """Where the package `pypandoc_binary` keeps pandoc."""
+    found = importlib.util.find_spec("pypandoc")
+    name = "pandoc.exe" if sys.platform == "win32" else "pandoc"
+    program = Path(found.origin).parent / "files" / name if found and found.origin else None
+    if program is None or not program.is_file():
+        raise Unreadable("needs pandoc, which is not there: pip install pypandoc_binary")
+    return program
+
+
+def _waited(process: subprocess.Popen[bytes], progress: Callable[[int, int], None]) -> int:
+    """Wait for pandoc and say meanwhile that work goes on."""
+    ends = time.monotonic() + SECONDS
+    while True:
+        try:
+            return process.wait(_PULSE)
+        except subprocess.TimeoutExpired:
+            progress(0, 0)
+        if time.monotonic() > ends:
+            process.kill()
+            process.wait()
+            raise Unreadable(f"given up after {SECONDS:.0f} seconds; split it, or open it and save it again")
+
+
+def _limited() -> None:
+    """In pandoc's process: the processor's time is limited even if nobody waits for it any more."""
+    import resource
+
+    seconds = int(SECONDS) + 10
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

@@ -1,0 +1,101 @@
+"""The table of readers: which file types are read, and by what. Third parties add to it by an entry point.
+
+A reader is called as `read(path, relative, progress)` and gives a Document, or an iterable of Documents and Problems
+for a file that holds several. It raises `Unreadable` with a message for the person who owns the file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from turnmark.core.specs import Entry
+from turnmark.corpora.types import Document, Problem
+
+GROUP = "turnmark.readers"
+"""The entry-point group: the name is a suffix (`.hwp`), the target is a reader."""
+
+Progress = Callable[[int, int], None]
+"""Called with the page that was read and the number of pages; with (0, 0) to say that work goes on."""
+Read = Callable[[Path, str, Progress], Document | Iterable[Document | Problem]]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A line of the table.
+
+    Attributes:
+        what: the types, in words.
+        target: `module:function`, imported when a file of the type is read.
+        apart: read in a process of its own (`turnmark.corpora.readers.apart`).
+    """
+
+    what: str
+    target: str
+    apart: bool = True
+
+    def load(self) -> Read:
+        """Import the function."""
+        return load(self.target)
+
+
+def load(target: str) -> Read:
+    """Import the function that a target names."""
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in attribute.split("."):
+        found = getattr(found, name)
+    read: Read = found
+    return read
+
+
+_HERE = "turnmark.corpora.readers."
+_PANDOC = _HERE + "pandoc:"
+_OFFICE = _HERE + "office."
+_LINES: tuple[tuple[str, Reader], ...] = (
+    (".md .markdown .mdx", Reader("Markdown", _HERE + "markdown:read_markdown", apart=False)),
+    (".txt .text", Reader("text", _HERE + "prose:read_text", apart=False)),
+    (".html .htm .xhtml", Reader("HTML", _HERE + "html:read_html", apart=False)),
+    (".pdf", Reader("PDF", _HERE + "pdf:read_pdf")),
+    (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),
+    (".odt .ott", Reader("OpenDocument text", _PANDOC + "read_odt")),
+    (".rtf", Reader("Rich Text", _PANDOC + "read_rtf")),
+    (".epub", Reader("EPUB", _PANDOC + "read_epub")),
+    (
+        ".rst .rest .adoc .asciidoc .org .tex .latex .mediawiki .wiki .textile .typ .opml .fb2 .dbk .docbook",
+        Reader(
+            "reStructuredText, AsciiDoc, Org, LaTeX, MediaWiki, Textile, Typst, OPML, FictionBook, DocBook",
+            _PANDOC + "read_markup",
+        ),
+    ),
+    (".1 .2 .3 .4 .5 .6 .7 .8 .9 .man .mdoc", Reader("pages of the manual, if they are", _PANDOC + "read_man")),
+    (".ipynb", Reader("Jupyter notebooks", _PANDOC + "read_notebook")),
+)
+_BUILT_IN = {suffix: reader for suffixes, reader in _LINES for suffix in suffixes.split()}
+
+
+@cache
+def readers() -> dict[str, Reader]:
+    """The table, by suffix in lower case; an entry point cannot replace a built-in line."""
+    table = dict(_BUILT_IN)
+    for point in importlib.metadata.entry_points(group=GROUP):
+        package = point.dist.name if point.dist else "an entry point"
+        table.setdefault(point.name.lower(), Reader(f"from {package}", point.value))
+    return table
+
+
+def listed() -> dict[str, Entry]:
+    """The table for `turnmark list`: one row for the types that one reader reads."""
+    rows: dict[Reader, list[str]] = {}
+    for suffix, reader in readers().items():
+        rows.setdefault(reader, []).append(suffix)
+    return {" ".join(suffixes): Entry(reader.target, reader.what) for reader, suffixes in rows.items()}
+
+
+def no_progress(page: int, pages: int) -> None:
+    """Tell nobody."""
