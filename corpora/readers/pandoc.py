@@ -149,6 +149,8 @@ def _document(
     title, changed = document.title, said.date or document.date
     if said.title and not _has_title(markdown) and (_has_no_heading(document) or fits(said.title, _opening(document))):
         title = said.title
+    if not document.text.strip() and _has_title(markdown):  # all of it is written as a title
+        document = parse_markdown(title + "\n", relative)
     return document.model_copy(update={"title": title, "date": changed})
 
 

@@ -64,6 +64,12 @@ _LINES: tuple[tuple[str, Reader], ...] = (
     (".pdf", Reader("PDF", _HERE + "pdf:read_pdf")),
     (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),
     (".odt .ott", Reader("OpenDocument text", _PANDOC + "read_odt")),
+    (".xlsx .xlsm .xltx", Reader("Excel", _OFFICE + "workbook:read_xlsx")),
+    (".xls .xlsb", Reader("Excel, older and binary", _OFFICE + "workbook:read_xls")),
+    (".csv .tsv", Reader("comma- and tab-separated values", _OFFICE + "workbook:read_csv")),
+    (".ods .ots", Reader("OpenDocument sheets", _OFFICE + "opendocument:read_ods")),
+    (".pptx .pptm .ppsx", Reader("PowerPoint", _OFFICE + "slides:read_pptx")),
+    (".odp .otp", Reader("OpenDocument slides", _OFFICE + "opendocument:read_odp")),
     (".rtf", Reader("Rich Text", _PANDOC + "read_rtf")),
     (".epub", Reader("EPUB", _PANDOC + "read_epub")),
     (

@@ -1,0 +1,281 @@
+"""The cells of a sheet as Markdown: its tables with their header rows, and the lines around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MAX_ROWS = 50_000  # filled rows of a sheet that are read
+MAX_CELLS = 400_000  # filled cells of a file that are read
+MAX_COLUMNS = 1_000
+_HEADER_WITHIN = 25  # rows in which a header is looked for
+_MAX_HEADING = 100  # characters of a line that may be the title of a table
+_NUMBER = re.compile(r"[-+−(]?[^\w\s]?\s?\d[\d.,'’ \u00a0\u202f]*\)?\s?(?:%|[^\w\s]|[A-Z]{3})?")
+
+
+class Cell(NamedTuple):
+    """A cell: what a person sees in it, and whether that is words (not a number or a date)."""
+
+    text: str
+    is_words: bool
+
+
+EMPTY = Cell("", False)
+
+
+def cell_of_text(text: str) -> Cell:
+    """Make a cell of a text that may be a number, as in CSV."""
+    line = " ".join(text.split())
+    return Cell(line, bool(line) and not _NUMBER.fullmatch(line) and not re.fullmatch(r"\d{4}-\d\d-\d\d.*", line))
+
+
+class Merge(NamedTuple):
+    """A merged range: its first row and column, and one past its last; from 0."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+
+@dataclass
+class Sheet:
+    """A sheet: its name, its rows of cells from the first one on, its merged cells, and whether it was cut."""
+
+    name: str
+    rows: list[list[Cell]] = field(default_factory=list)
+    merges: list[Merge] = field(default_factory=list)
+    cut: bool = False
+
+
+class Budget:
+    """How many rows of a sheet and cells of a file may still be read."""
+
+    def __init__(self) -> None:
+        self.rows = MAX_ROWS
+        self.cells = MAX_CELLS
+
+    def next_sheet(self) -> None:
+        """Begin another sheet."""
+        self.rows = MAX_ROWS
+
+    def takes(self, row: Sequence[Cell]) -> bool:
+        """Count a row; return False if it is one too many."""
+        filled = sum(1 for cell in row if cell.text)
+        self.rows -= filled > 0
+        self.cells -= filled
+        return self.rows >= 0 and self.cells >= 0
+
+
+def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
+    """The Markdown of a sheet, its name as a heading; empty if there is nothing in it."""
+    _fill_down(sheet)
+    spanned = _spanned(sheet)
+    pieces: list[str] = []
+    for block in _blocks(sheet.rows, spanned):
+        for side in block.sides():
+            pieces += side.pieces()
+    if not pieces:
+        return ""
+    heading = [f"{'#' * level} {_line(sheet.name)}"] if sheet.name else []
+    return "\n\n".join(heading + _title_pieces(pieces, level + 1)) + "\n"
+
+
+def _title_pieces(pieces: Sequence[str], level: int) -> list[str]:
+    """A short line directly above a table is its heading, even with a blank row between them."""
+    result = list(pieces)
+    for index in range(len(result) - 1):
+        line = result[index]
+        lone = "\n" not in line and not line.startswith(("|", "- ", "#")) and len(line) <= _MAX_HEADING
+        follows_text = index > 0 and not result[index - 1].startswith(("|", "#"))
+        if lone and result[index + 1].startswith("|") and not follows_text and not line.endswith((".", ":", ";")):
+            result[index] = f"{'#' * level} {line}"
+    return result
+
+
+def _fill_down(sheet: Sheet) -> None:
+    """Say the text of a cell that is merged downwards in each of its rows."""
+    for merge in sheet.merges:
+        if merge.top >= len(sheet.rows) or merge.left >= len(sheet.rows[merge.top]):
+            continue
+        cell = sheet.rows[merge.top][merge.left]
+        if not cell.text:
+            continue
+        for index in range(merge.top + 1, min(merge.bottom, len(sheet.rows))):
+            row = sheet.rows[index]
+            row += [EMPTY] * (merge.left + 1 - len(row))
+            row[merge.left] = cell
+
+
+def _spanned(sheet: Sheet) -> dict[int, list[Merge]]:
+    """The cells that are merged to the right, by their row."""
+    spanned: dict[int, list[Merge]] = {}
+    for merge in sheet.merges:
+        if merge.right - merge.left > 1:
+            for row in range(merge.top, min(merge.bottom, merge.top + 10)):
+                spanned.setdefault(row, []).append(merge)
+    return spanned
+
+
+@dataclass
+class _Block:
+    """Rows without a blank row between them; `first` is the place of the first in the sheet."""
+
+    first: int
+    rows: list[list[Cell]]
+    spanned: dict[int, list[Merge]]
+
+    def sides(self) -> list[_Block]:
+        """Tables side by side, with blank columns between them; they do not end in the same row."""
+        groups: list[list[int]] = []
+        for column in self._columns():
+            if groups and column == groups[-1][-1] + 1:
+                groups[-1].append(column)
+            else:
+                groups.append([column])
+        ends = {self._last_row(group) for group in groups}
+        if len(groups) < 2 or len(ends) < len(groups) or min(map(len, groups)) < 2 or max(ends) - min(ends) < 2:
+            return [self]
+        sides: list[_Block] = []
+        for group in groups:
+            kept = {*group}
+            rows = [[cell if index in kept else EMPTY for index, cell in enumerate(row)] for row in self.rows]
+            filled = [index for index, row in enumerate(rows) if any(cell.text for cell in row)]
+            sides.append(_Block(self.first + filled[0], rows[filled[0] : filled[-1] + 1], self.spanned))
+        return sides
+
+    def _last_row(self, columns: Sequence[int]) -> int:
+        filled = 0
+        for index, row in enumerate(self.rows):
+            if any(row[column].text for column in columns if column < len(row)):
+                filled = index
+        return filled
+
+    def pieces(self) -> list[str]:
+        """Its lines and its table, as pieces of Markdown."""
+        columns = self._columns()
+        if len(columns) == 1:
+            return _lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY for row in self.rows])
+        grid = [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
+        at = _header_row(grid)
+        above = [row for row in grid[:at] if any(cell.text for cell in row)]
+        header = [cell.text for cell in grid[at]]
+        while above and self._spans(at - 1, columns):
+            header = _joined(self._spread(at - 1, columns), header)
+            above.pop()
+            at -= 1
+            if at == 0:
+                break
+        body = grid[_header_row(grid) + 1 :]
+        below: list[list[Cell]] = []
+        while body and len(columns) > 2 and _filled(body[-1]) == 1 and body[-1][0].is_words and len(body) > 1:
+            below.insert(0, body.pop())
+        pieces = [_joined_row(row) for row in above]
+        pieces.append(_table(header, [[cell.text for cell in row] for row in body]))
+        return pieces + [_joined_row(row) for row in below]
+
+    def _columns(self) -> list[int]:
+        """The columns that are not empty."""
+        filled: set[int] = set()
+        for row in self.rows:
+            filled.update(index for index, cell in enumerate(row[:MAX_COLUMNS]) if cell.text)
+        return sorted(filled)
+
+    def _spans(self, index: int, columns: Sequence[int]) -> bool:
+        """Return whether a row above the header groups its columns: merged cells, but not one over all of them."""
+        merges = self.spanned.get(self.first + index, [])
+        return any(0 < sum(merge.left <= column < merge.right for column in columns) < len(columns) for merge in merges)
+
+    def _spread(self, index: int, columns: Sequence[int]) -> list[str]:
+        """The words of a row above the header, those of a merged cell in each of its columns."""
+        row = self.rows[index]
+        words: list[str] = []
+        for column in columns:
+            place = column
+            for merge in self.spanned.get(self.first + index, []):
+                if merge.left <= column < merge.right:
+                    place = merge.left
+            words.append(row[place].text if place < len(row) else "")
+        return words
+
+
+def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iterable[_Block]:
+    begin: int | None = None
+    for index, row in enumerate([*rows, []]):
+        if any(cell.text for cell in row):
+            begin = index if begin is None else begin
+        elif begin is not None:
+            yield _Block(begin, list(rows[begin:index]), spanned)
+            begin = None
+
+
+def _filled(row: Sequence[Cell]) -> int:
+    return sum(1 for cell in row if cell.text)
+
+
+def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
+    """The place of the header: the first row that names every column which most rows fill; the first may be blank."""
+    most = max(_filled(row) for row in grid)
+    full_rows = [row for row in grid if 2 * _filled(row) >= most]
+    width = len(grid[0])
+    usual = [
+        column for column in range(width) if sum(1 for row in full_rows if row[column].text) >= 0.6 * len(full_rows)
+    ]
+    for index, row in enumerate(grid[:_HEADER_WITHIN]):
+        missing = [column for column in usual if not row[column].text]
+        if _filled(row) > 1 and (not missing or missing == usual[:1]):
+            return index
+    return next((index for index, row in enumerate(grid) if _filled(row) > 1), 0)
+
+
+def _joined(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
+    """The two rows of a header as one: "2023" above "Q1" is "2023 Q1"."""
+    joined: list[str] = []
+    for over, under in zip(upper, lower, strict=True):
+        joined.append(under if over == under or not over else f"{over} {under}".strip())
+    return joined
+
+
+def _joined_row(row: Sequence[Cell]) -> str:
+    """The words of a row that belongs to no table, as a line."""
+    return escaped(" ".join(cell.text for cell in row if cell.text))
+
+
+def _lines_of(cells: Sequence[Cell]) -> list[str]:
+    """A column on its own: lines of text, or a list if they are short."""
+    texts = [escaped(_line(cell.text)) for cell in cells if cell.text]
+    if len(texts) < 3 or sum(map(len, texts)) > 80 * len(texts):
+        return texts
+    return ["\n".join(f"- {text}" for text in texts)]
+
+
+_BLOCK_START = re.compile(r"(?=[#>+*~`|=-]|\d{1,9}[.)](?:\s|$))")
+
+
+def escaped(line: str) -> str:
+    """Keep a line from being a heading, an item or a rule."""
+    if _BLOCK_START.match(line):
+        number = re.match(r"\d+", line)
+        at = number.end() if number else 0
+        return f"{line[:at]}\\{line[at:]}"
+    return line
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [_row(header), "|" + "---|" * len(header)]
+    lines += [_row(row) for row in rows]
+    return "\n".join(lines)
+
+
+_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
+
+
+def _row(cells: Sequence[str]) -> str:
+    escaped = (_TAG_START.sub(r"\\<", _line(cell)).replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

@@ -1,0 +1,107 @@
+"""Numbers and dates of a workbook as a person sees them, by the codes of ECMA-376 part 1, 18.8.31."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta
+
+_LITERAL = re.compile(r'"([^"]*)"|\\(.)|_.|\*.|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[[^\]]*\]')
+_DIGITS = re.compile(r"[0#?][0#?,]*(?:\.[0#?]*)?(?:,+)?")
+_SCIENTIFIC = re.compile(r"E[+-]0+", re.IGNORECASE)
+
+
+def shown(value: object, code: str = "General") -> str:
+    """What a person sees of a value.
+
+    Dates are written as 2024-03-01 whatever the code, which is often that of another country.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, datetime):
+        return _date(value, code)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, time):
+        return value.strftime("%H:%M:%S" if value.second else "%H:%M")
+    if isinstance(value, timedelta):
+        return _duration(value)
+    if isinstance(value, int | float):
+        return _number(value, code)
+    return " ".join(str(value).split())
+
+
+def _date(value: datetime, code: str) -> str:
+    letters = _LITERAL.sub("", code).lower()
+    if "m" in letters and "y" in letters and "d" not in letters and "h" not in letters:
+        return f"{value:%B %Y}"
+    if value.time() == time(0) and "h" not in letters:
+        return f"{value:%Y-%m-%d}"
+    return f"{value:%Y-%m-%d %H:%M:%S}" if value.second else f"{value:%Y-%m-%d %H:%M}"
+
+
+def _duration(value: timedelta) -> str:
+    seconds = int(value.total_seconds())
+    sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
+    minutes, second = divmod(seconds, 60)
+    text = f"{sign}{minutes // 60}:{minutes % 60:02}"
+    return f"{text}:{second:02}" if second else text
+
+
+def _number(value: float, code: str) -> str:
+    section = _section(value, code)
+    digits = None if _is_general(section) else _DIGITS.search(_blanked(section))
+    if digits is None or _SCIENTIFIC.search(section) or digits.group().endswith(",") or "/" in section:
+        return _general(value)
+    percent = "%" in section
+    _, point, fraction = digits.group().partition(".")
+    number = abs(value) * (100 if percent else 1)
+    least = len(re.sub("[^0]", "", digits.group().split(".")[0]))
+    text = f"{number:{',' if ',' in digits.group() else ''}.{len(fraction)}f}"
+    if point and "#" in fraction:
+        always = len(fraction.rstrip("#?"))
+        whole, _, decimals = text.partition(".")
+        decimals = decimals.rstrip("0").ljust(always, "0")
+        text = f"{whole}.{decimals}" if decimals else whole
+    whole = text.partition(".")[0]
+    text = "0" * (least - len(whole.replace(",", ""))) + text
+    before, after = _around(section, digits)
+    sign = "-" if value < 0 and re.search("[1-9]", text) else ""
+    return f"{sign}{before}{text}{'%' if percent else ''}{after}".strip()
+
+
+def _section(value: float, code: str) -> str:
+    """The part of a code that is for positive, negative or zero numbers."""
+    parts = re.split(r';(?=(?:[^"]*"[^"]*")*[^"]*$)', code or "General")
+    if value < 0 and len(parts) > 1:
+        return parts[1]
+    if value == 0 and len(parts) > 2:
+        return parts[2] if re.search("[0#?]", parts[2]) else parts[0]
+    return parts[0]
+
+
+def _is_general(section: str) -> bool:
+    return _LITERAL.sub("", section).strip().lower() in ("", "general", "@", "standard")
+
+
+def _blanked(section: str) -> str:
+    """The code with its literal text blanked out, so that its digits can be found."""
+    return _LITERAL.sub(lambda match: " " * len(match.group()), section)
+
+
+def _around(section: str, digits: re.Match[str]) -> tuple[str, str]:
+    """The words and signs before and behind the digits, such as a currency."""
+    sides: list[str] = []
+    for side in (section[: digits.start()], section[digits.end() :]):
+        literals = _LITERAL.sub(lambda match: match[1] or match[2] or match[3] or "", side)
+        sides.append(re.sub(r"[#0?%()@,]|-", "", literals))
+    before, after = sides
+    return before.lstrip(), after.rstrip()
+
+
+def _general(value: float) -> str:
+    """A number with up to 11 digits, as Excel shows it in a wide cell."""
+    if isinstance(value, int) or (value == int(value) if abs(value) < 1e15 else False):
+        return str(int(value))
+    return f"{value:.11g}"

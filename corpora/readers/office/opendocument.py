@@ -1,0 +1,177 @@
+"""Reads OpenDocument sheets (.ods) and slides (.odp), part by part, with the values as they are shown."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from turnmark.corpora.readers.office.grid import EMPTY, MAX_COLUMNS, MAX_ROWS, Budget, Cell, Merge, Sheet
+from turnmark.corpora.readers.office.packed import OPEN_DOCUMENT, check_packed, clean, parse_part, read_metadata
+from turnmark.corpora.readers.office.slides import Line, Slide, deck
+from turnmark.corpora.readers.office.workbook import MAX_SHEETS, documents
+from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.types import Document, Problem
+
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+_PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
+
+
+def read_ods(path: Path, relative: str, _: Progress) -> Iterator[Document | Problem]:
+    """Read an OpenDocument sheet: a section a sheet."""
+    check_packed(path, OPEN_DOCUMENT)
+    try:
+        with zipfile.ZipFile(path) as packed, packed.open("content.xml") as content:
+            sheets = list(_sheets(content))
+    except etree.XMLSyntaxError as error:
+        raise Unreadable(f"broken: its content.xml cannot be read ({error}); open it and save it again") from error
+    return documents(sheets, relative, read_metadata(path))
+
+
+def _sheets(content: Any) -> Iterator[Sheet]:
+    hidden: set[str] = set()
+    budget = Budget()
+    sheet: Sheet | None = None
+    count, depth = 0, 0
+    tags = (f"{_STYLE}style", f"{_TABLE}table", f"{_TABLE}table-row")
+    events = etree.iterparse(content, events=("start", "end"), tag=tags, resolve_entities=False, no_network=True)
+    for event, element in events:
+        if element.tag == f"{_STYLE}style":
+            if event == "end" and any(each.get(f"{_TABLE}display") == "false" for each in element):
+                hidden.add(str(element.get(f"{_STYLE}name")))
+        elif element.tag == f"{_TABLE}table":
+            depth += 1 if event == "start" else -1
+            if event == "start" and depth == 1:
+                count += 1
+                shown = element.get(f"{_TABLE}style-name") not in hidden and count <= MAX_SHEETS
+                sheet = Sheet(clean(str(element.get(f"{_TABLE}name") or ""))) if shown else None
+                budget.next_sheet()
+            elif event == "end" and depth == 0:
+                if sheet is not None:
+                    yield sheet
+                sheet = None
+                element.clear()
+        elif event == "end" and depth == 1:
+            if sheet is not None and not sheet.cut:
+                _add_row(sheet, element, budget)
+            element.clear()
+
+
+def _add_row(sheet: Sheet, element: Any, budget: Budget) -> None:
+    """Add a row, as often as it says that it is repeated."""
+    cells: list[Cell] = []
+    number = len(sheet.rows)
+    for node in element:
+        if node.tag not in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+            continue
+        cell = _cell(node) if node.tag == f"{_TABLE}table-cell" else EMPTY
+        right, down = _count(node, "number-columns-spanned"), _count(node, "number-rows-spanned")
+        if right > 1 or down > 1:
+            sheet.merges.append(Merge(number, len(cells), number + down, len(cells) + right))
+        cells += [cell] * min(_count(node, "number-columns-repeated"), MAX_COLUMNS - len(cells))
+    while cells and not cells[-1].text:
+        cells.pop()
+    times = _count(element, "number-rows-repeated")
+    # Blank rows are said to be repeated to the end of the sheet; one of them parts two tables.
+    for _ in range(min(times, MAX_ROWS + 1) if cells else min(times, 2)):
+        if not budget.takes(cells):
+            sheet.cut = True
+            return
+        sheet.rows.append(list(cells))
+
+
+def _count(element: Any, name: str) -> int:
+    value = element.get(f"{_TABLE}{name}") or "1"
+    return max(1, int(value)) if value.isdigit() and len(value) < 9 else 1
+
+
+def _cell(node: Any) -> Cell:
+    """What a cell shows. A date is written as 2024-03-01, whatever the country whose form it has."""
+    kind = node.get(f"{_OFFICE}value-type") or ""
+    text = " ".join(_said(child) for child in node if child.tag == f"{_TEXT}p")
+    text = " ".join(clean(text).split())
+    value = str(node.get(f"{_OFFICE}date-value") or "")
+    if kind == "date" and _DATE.match(value) and re.search(r"\d[^\w]+\d+[^\w]+\d", text):
+        text = value.removesuffix("T00:00:00").replace("T", " ")[:19]
+    if not text and kind in ("float", "percentage", "currency"):
+        text = str(node.get(f"{_OFFICE}value") or "")
+    return Cell(text, bool(text) and kind in ("", "string"))
+
+
+_BLANKS = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": " "}
+
+
+def _said(element: Any) -> str:
+    """The words of a paragraph, without those of comments and notes to it."""
+    pieces: list[str] = [element.text or ""]
+    for child in element:
+        if child.tag in _BLANKS:
+            pieces.append(_BLANKS[child.tag])
+        elif child.tag != f"{_OFFICE}annotation" and isinstance(child.tag, str):
+            pieces.append(_said(child))
+        pieces.append(child.tail or "")
+    return "".join(pieces)
+
+
+# --- slides ----------------------------------------------------------------------------------------------------------
+
+
+def read_odp(path: Path, relative: str, _: Progress) -> Document:
+    """Read OpenDocument slides: a section a slide, with its notes."""
+    check_packed(path, OPEN_DOCUMENT)
+    with zipfile.ZipFile(path) as packed:
+        tree = parse_part(packed, "content.xml")
+    if tree is None:
+        raise Unreadable("broken: its content.xml is missing; open it and save it again")
+    slides = [_slide(page) for page in tree.iter(f"{_DRAW}page")]
+    return deck(slides, relative, read_metadata(path))
+
+
+def _slide(page: Any) -> Slide:
+    slide = Slide()
+    for frame in page:
+        if frame.tag == f"{_PRESENTATION}notes":
+            slide.notes += _lines(frame)
+        elif frame.get(f"{_PRESENTATION}class") in ("title",) and not slide.title:
+            slide.title = " ".join(line.text for line in _lines(frame))
+        elif frame.get(f"{_PRESENTATION}class") not in ("header", "footer", "date-time", "page-number"):
+            _add_frame(slide, frame)
+    return slide
+
+
+def _add_frame(slide: Slide, frame: Any) -> None:
+    tables = list(frame.iter(f"{_TABLE}table"))
+    for table in tables:
+        rows: list[list[Cell]] = []
+        for row in table.iter(f"{_TABLE}table-row"):
+            cells = [each for each in row if each.tag in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell")]
+            rows.append([_cell(each) for each in cells])
+        slide.tables.append(rows)
+    if not tables:
+        slide.lines += _lines(frame)
+
+
+def _lines(element: Any) -> list[Line]:
+    """The paragraphs below an element, with their depth in lists; None: in no list."""
+    found: list[Line] = []
+    stack: list[tuple[Any, int]] = [(element, -1)]
+    while stack:
+        node, depth = stack.pop()
+        if node.tag in (f"{_TEXT}p", f"{_TEXT}h"):
+            text = " ".join(clean(_said(node)).split())
+            if text:
+                found.append(Line(text, depth if depth >= 0 else None))
+            continue
+        deeper = depth + (node.tag == f"{_TEXT}list")
+        stack.extend((child, deeper) for child in reversed(node) if isinstance(child.tag, str))
+    return found

@@ -1,0 +1,230 @@
+"""Reads slides: each is a section under its title, with its text, its tables and the speaker's notes."""
+
+from __future__ import annotations
+
+import posixpath
+import zipfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown
+from turnmark.corpora.readers.office.packed import (
+    SLIDES,
+    Metadata,
+    check_packed,
+    clean,
+    fits,
+    parse_part,
+    read_metadata,
+)
+from turnmark.corpora.readers.prose import Unreadable, stem
+from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.types import Document
+
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+
+
+class Line(NamedTuple):
+    """A paragraph of a slide, with its depth in a list; None: in no list."""
+
+    text: str
+    depth: int | None
+
+
+@dataclass
+class Slide:
+    """What a slide says."""
+
+    title: str = ""
+    lines: list[Line] = field(default_factory=list)
+    tables: list[list[list[Cell]]] = field(default_factory=list)
+    merges: list[list[Merge]] = field(default_factory=list)
+    notes: list[Line] = field(default_factory=list)
+
+    def markdown(self, number: int) -> str:
+        """The slide as a section."""
+        pieces = [f"## {self.title or f'Slide {number}'}"]
+        pieces += _paragraphs(self.lines)
+        for index, rows in enumerate(self.tables):
+            merges = self.merges[index] if index < len(self.merges) else []
+            pieces.append(sheet_markdown(Sheet("", rows, merges), level=3).strip())
+        notes = [line for line in self.notes if not line.text.isdigit()]  # the number of the page
+        if notes:
+            pieces += ["**Notes**", *_paragraphs(notes)]
+        return "\n\n".join(filter(None, pieces)) if len(pieces) > 1 or self.title else ""
+
+
+def _paragraphs(lines: list[Line]) -> list[str]:
+    """Lines as paragraphs and lists."""
+    pieces: list[str] = []
+    in_list = False
+    for line in lines:
+        if line.depth is None:
+            pieces.append(escaped(line.text))
+        else:
+            item = f"{'  ' * min(line.depth, 8)}- {line.text}"
+            if in_list:
+                pieces[-1] += f"\n{item}"
+            else:
+                pieces.append(item)
+        in_list = line.depth is not None
+    return pieces
+
+
+def deck(slides: list[Slide], relative: str, said: Metadata) -> Document:
+    """The Document of some slides. Its title is the file's own if a slide says it too, else that of the first."""
+    _drop_repeated(slides)
+    sections = [slide.markdown(number) for number, slide in enumerate(slides, 1)]
+    text = "\n\n".join(filter(None, sections))
+    if not any(slide.lines or slide.tables or slide.notes or slide.title for slide in slides):
+        raise Unreadable("slides without text, so probably pictures; there is nothing to read")
+    document = parse_markdown(text + "\n", relative)
+    first = slides[0].title if slides else ""
+    title = said.title if said.title and fits(said.title, text[:3000]) else first or said.title or stem(relative)
+    return document.model_copy(update={"title": title, "date": said.date})
+
+
+def _drop_repeated(slides: list[Slide]) -> None:
+    """Drop what is on most slides: a slogan, the name of the house."""
+    counts = Counter(text for slide in slides for text in {line.text for line in slide.lines})
+    for slide in slides:
+        slide.lines = [line for line in slide.lines if counts[line.text] < max(4, len(slides) / 2)]
+
+
+# --- PowerPoint ------------------------------------------------------------------------------------------------------
+
+
+def read_pptx(path: Path, relative: str, _: Progress) -> Document:
+    """Read PowerPoint slides in their order; hidden slides are left out."""
+    check_packed(path, SLIDES)
+    with zipfile.ZipFile(path) as packed:
+        slides = [_slide(packed, name) for name in _order(packed)]
+    return deck([slide for slide in slides if slide is not None], relative, read_metadata(path))
+
+
+def _order(packed: zipfile.ZipFile) -> list[str]:
+    """The parts of the slides, in the order in which they are shown."""
+    name = "ppt/presentation.xml"
+    presentation = parse_part(packed, name)
+    if presentation is None:
+        raise Unreadable("broken: its list of slides is missing; open it and save it again")
+    targets = _related(packed, name)
+    order: list[str] = []
+    for entry in presentation.iter(f"{_P}sldId"):
+        target = targets.get(str(entry.get(f"{_R}id")))
+        if target:
+            order.append(target[1])
+    return order
+
+
+def _related(packed: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
+    """Of each relation of a part its kind and the part that it leads to, by its id."""
+    folder, file = posixpath.split(part)
+    tree = parse_part(packed, f"{folder}/_rels/{file}.rels")
+    found: dict[str, tuple[str, str]] = {}
+    for relation in tree if tree is not None else ():
+        if relation.get("TargetMode") == "External":
+            continue
+        kind = str(relation.get("Type") or "").rpartition("/")[2]
+        target = str(relation.get("Target") or "")
+        place = target.lstrip("/") if target.startswith("/") else posixpath.normpath(posixpath.join(folder, target))
+        found[str(relation.get("Id"))] = (kind, place)
+    return found
+
+
+def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
+    tree = parse_part(packed, part)
+    if tree is None or tree.get("show") == "0":
+        return None
+    slide = Slide()
+    for shape in _shapes(tree):
+        if shape.tag == f"{_P}graphicFrame":
+            _add_tables(slide, shape)
+            continue
+        kind = _placeholder(shape)
+        lines = _lines(shape, listed=kind in ("body", "obj", ""))
+        if kind in ("title", "ctrTitle") and not slide.title:
+            slide.title = " ".join(line.text for line in lines)
+        elif kind not in ("dt", "ftr", "sldNum", "hdr"):
+            slide.lines += lines
+    for kind, place in _related(packed, part).values():
+        notes = parse_part(packed, place) if kind == "notesSlide" else None
+        for shape in _shapes(notes) if notes is not None else ():
+            if _placeholder(shape) in ("body", ""):
+                slide.notes += _lines(shape, listed=False)
+    return slide
+
+
+def _shapes(tree: Any) -> list[Any]:
+    """The shapes of a slide; those of a group in the group's place. Of alternatives for older programs only one."""
+    shapes: list[Any] = []
+    for shape in tree.iter(f"{_P}sp", f"{_P}graphicFrame"):
+        if not any(str(above.tag).endswith("}Fallback") for above in shape.iterancestors()):
+            shapes.append(shape)
+    return shapes
+
+
+def _placeholder(shape: Any) -> str | None:
+    """The role of a shape; "": the main text without a name; None: a text box."""
+    found = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
+    return None if found is None else str(found.get("type") or "")
+
+
+def _lines(shape: Any, listed: bool) -> list[Line]:
+    """The paragraphs of a shape. `listed`: they are items unless they say that they are not."""
+    found: list[Line] = []
+    body = shape.find(f"{_P}txBody")
+    for paragraph in body.iter(f"{_A}p") if body is not None else ():
+        text = _said(paragraph)
+        if not text:
+            continue
+        properties = paragraph.find(f"{_A}pPr")
+        level = 0
+        is_item = listed
+        if properties is not None:
+            said_level = str(properties.get("lvl") or "0")
+            level = int(said_level) if said_level.isdigit() and len(said_level) < 3 else 0
+            if properties.find(f"{_A}buNone") is not None:
+                is_item = False
+            elif properties.find(f"{_A}buChar") is not None or properties.find(f"{_A}buAutoNum") is not None:
+                is_item = True
+        found.append(Line(text, level if is_item else None))
+    if len(found) == 1 and found[0].depth == 0:
+        found[0] = Line(found[0].text, None)
+    return found
+
+
+def _said(paragraph: Any) -> str:
+    pieces: list[str] = []
+    for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_A}tab"):
+        pieces.append(str(node.text or "") if node.tag == f"{_A}t" else " ")
+    return " ".join(clean("".join(pieces)).split())
+
+
+def _add_tables(slide: Slide, frame: Any) -> None:
+    for table in frame.iter(f"{_A}tbl"):
+        rows: list[list[Cell]] = []
+        merges: list[Merge] = []
+        for row in table.iter(f"{_A}tr"):
+            cells: list[Cell] = []
+            for cell in row.iter(f"{_A}tc"):
+                if cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true"):
+                    cells.append(Cell("", False))
+                    continue
+                right, down = _count(cell, "gridSpan"), _count(cell, "rowSpan")
+                if right > 1 or down > 1:
+                    merges.append(Merge(len(rows), len(cells), len(rows) + down, len(cells) + right))
+                cells.append(cell_of_text(" ".join(_said(each) for each in cell.iter(f"{_A}p"))))
+            rows.append(cells)
+        slide.tables.append(rows)
+        slide.merges.append(merges)
+
+
+def _count(cell: Any, name: str) -> int:
+    value = str(cell.get(name) or "1")
+    return int(value) if value.isdigit() and len(value) < 4 else 1

@@ -1,0 +1,242 @@
+"""Reads workbooks and tables of values: Excel (.xlsx by openpyxl, .xls and .xlsb by calamine), CSV and TSV."""
+
+from __future__ import annotations
+
+import csv
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.office.grid import (
+    EMPTY,
+    MAX_COLUMNS,
+    Budget,
+    Cell,
+    Merge,
+    Sheet,
+    cell_of_text,
+    sheet_markdown,
+)
+from turnmark.corpora.readers.office.number_format import shown
+from turnmark.corpora.readers.office.packed import WORKBOOK, Metadata, check_packed, clean, read_metadata
+from turnmark.corpora.readers.prose import Unreadable, decode, stem
+from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.types import Document, Problem
+
+MAX_SHEETS = 500
+_SHEETS = "xl/worksheets/"
+_STREAMED = 4 * 1000**3  # bytes of all sheets when unpacked
+_MERGE = re.compile(rb'mergeCell [^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
+_CHUNK = 1 << 20
+_MAX_MERGES = 20_000
+_PULSE = 5_000  # rows after which somebody who waits is told that work goes on
+
+
+def read_xlsx(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+    """Read an Excel workbook: a section a sheet."""
+    check_packed(path, WORKBOOK, streamed=_SHEETS)
+    with zipfile.ZipFile(path) as packed:
+        total = sum(part.file_size for part in packed.infolist())
+    if total > _STREAMED:
+        raise Unreadable(f"unpacks to {total / 1e9:.1f} GB, more than {_STREAMED // 1000**3}; not opened")
+    try:
+        sheets = list(_xlsx_sheets(path, progress))
+    except (Unreadable, MemoryError, RecursionError):
+        raise
+    except Exception:
+        # openpyxl is strict about the looks that other programs write; calamine, which knows no looks, is not.
+        sheets = _calamine(path, progress)
+    progress(0, 0)
+    return documents(sheets, relative, read_metadata(path))
+
+
+def _broken(error: BaseException) -> Unreadable:
+    reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+    return Unreadable(f"a broken workbook ({reason}); open it and save it again")
+
+
+def _xlsx_sheets(path: Path, progress: Progress) -> Iterator[Sheet]:
+    import openpyxl
+
+    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)) as book:
+        budget = Budget()
+        for number, worksheet in enumerate(book.worksheets):
+            if worksheet.sheet_state != "visible":
+                continue
+            if number >= MAX_SHEETS:
+                return
+            worksheet.reset_dimensions()  # what a file says about its size is often wrong
+            budget.next_sheet()
+            sheet = Sheet(worksheet.title)
+            for index, row in enumerate(worksheet.iter_rows()):
+                if index % _PULSE == 0:
+                    progress(0, 0)
+                cells = _trimmed([_xlsx_cell(cell) for cell in row[:MAX_COLUMNS]])
+                if not budget.takes(cells):
+                    sheet.cut = True
+                    break
+                sheet.rows.append(cells)
+            sheet.merges = list(_xlsx_merges(path, worksheet._worksheet_path))
+            yield sheet
+
+
+def _xlsx_cell(cell: Any) -> Cell:
+    value = cell.value
+    if value is None:
+        return EMPTY
+    return _cell(value, cell.number_format or "General")
+
+
+def _cell(value: object, code: str = "General") -> Cell:
+    if isinstance(value, str):
+        return cell_of_text(clean(value))
+    return Cell(shown(value, code), False)
+
+
+def _trimmed(row: list[Cell]) -> list[Cell]:
+    while row and not row[-1].text:
+        row.pop()
+    return row
+
+
+def _xlsx_merges(path: Path, part: str) -> Iterator[Merge]:
+    """The merged cells of a sheet, which openpyxl does not tell when it streams."""
+    with zipfile.ZipFile(path) as packed, packed.open(part.lstrip("/")) as content:
+        carried, found = b"", 0
+        while chunk := content.read(_CHUNK):
+            piece = carried + chunk
+            end = 0
+            for match in _MERGE.finditer(piece):
+                left, top, right, bottom = match.groups()
+                yield Merge(int(top) - 1, _column(left), int(bottom), _column(right) + 1)
+                end = match.end()
+                found += 1
+                if found >= _MAX_MERGES:
+                    return
+            carried = piece[max(end, len(piece) - 200) :]
+
+
+def _column(letters: bytes) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + letter - ord("A") + 1
+    return number - 1
+
+
+# --- .xls and .xlsb --------------------------------------------------------------------------------------------------
+
+
+def read_xls(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+    """Read a workbook of Excel 97, or a binary one."""
+    with path.open("rb") as file:
+        head = file.read(1024)
+    if head.startswith(b"PK"):
+        check_packed(path, WORKBOOK)
+    elif not head.strip():
+        raise Unreadable("empty: there is no text in it")
+    elif not head.startswith(b"\xd0\xcf\x11\xe0") and not head.startswith(b"\t"):
+        kind = "an HTML page; rename it to .html" if b"<" in head[:200] else "a text; rename it to .csv or .txt"
+        raise Unreadable(f"not an Excel file, but perhaps {kind}")
+    sheets = _calamine(path, progress)
+    progress(0, 0)
+    return documents(sheets, relative, Metadata())
+
+
+def _calamine(path: Path, progress: Progress) -> list[Sheet]:
+    import python_calamine
+
+    try:
+        return list(_calamine_sheets(python_calamine.load_workbook(path), progress))
+    except python_calamine.PasswordError as error:
+        raise Unreadable("an encrypted Excel file, which asks for a password; save it without one") from error
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:  # of a broken file any part of it raises its own error
+        raise _broken(error) from error
+
+
+def _calamine_sheets(book: Any, progress: Progress) -> Iterator[Sheet]:
+    from python_calamine import SheetTypeEnum, SheetVisibleEnum
+
+    budget = Budget()
+    for number, metadata in enumerate(book.sheets_metadata):
+        if metadata.visible != SheetVisibleEnum.Visible or metadata.typ != SheetTypeEnum.WorkSheet:
+            continue
+        if number >= MAX_SHEETS:
+            return
+        found = book.get_sheet_by_name(metadata.name)
+        budget.next_sheet()
+        sheet = Sheet(metadata.name)
+        above, before = found.start or (0, 0)
+        for row in found.to_python(skip_empty_area=True):
+            cells = _trimmed([EMPTY if value == "" else _cell(value) for value in row[:MAX_COLUMNS]])
+            if not budget.takes(cells):
+                sheet.cut = True
+                break
+            sheet.rows.append(cells)
+        for (top, left), (bottom, right) in (found.merged_cell_ranges or [])[:_MAX_MERGES]:
+            if top >= above and left >= before:
+                sheet.merges.append(Merge(top - above, left - before, bottom + 1 - above, right + 1 - before))
+        progress(0, 0)
+        yield sheet
+
+
+# --- CSV and TSV -----------------------------------------------------------------------------------------------------
+
+_DELIMITERS = ",;\t|"
+
+
+def read_csv(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+    """Read values separated by commas, semicolons, tabs or bars."""
+    text = clean(decode(path.read_bytes()))
+    csv.field_size_limit(10_000_000)
+    delimiter = "\t" if PurePosixPath(relative).suffix.lower() == ".tsv" else _delimiter(text)
+    sheet, budget = Sheet(""), Budget()
+    try:
+        for row in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+            cells = _trimmed([cell_of_text(value) for value in row[:MAX_COLUMNS]])
+            if not budget.takes(cells):
+                sheet.cut = True
+                break
+            sheet.rows.append(cells)
+    except csv.Error as error:
+        raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
+    progress(0, 0)
+    return documents([sheet], relative, Metadata())
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter that most of the first lines have as often as each other."""
+    first_lines = [line for line in text[:50_000].split("\n")[:30] if line.strip()]
+
+    def agreement(delimiter: str) -> tuple[int, int]:
+        counts = [line.count(delimiter) for line in first_lines]
+        usual = max({*counts} - {0}, key=counts.count, default=0)
+        return (counts.count(usual) if usual else 0, usual)
+
+    return max(_DELIMITERS, key=agreement)
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+def documents(sheets: Sequence[Sheet], relative: str, said: Metadata) -> Iterator[Document | Problem]:
+    """Yield the Document of a workbook, and a Problem for each sheet of which only the beginning was read."""
+    markdown = "\n".join(filter(None, map(sheet_markdown, sheets)))
+    if not markdown.strip():
+        raise Unreadable("empty: there is no value in it")
+    document = parse_markdown(markdown, relative)
+    yield document.model_copy(update={"title": said.title or stem(relative), "date": said.date})
+    yield from _cut(sheets, relative)
+
+
+def _cut(sheets: Iterable[Sheet], relative: str) -> Iterator[Problem]:
+    for sheet in sheets:
+        if sheet.cut:
+            name = f"the sheet {sheet.name!r}" if sheet.name else "the table"
+            rows = sum(1 for row in sheet.rows if row)
+            yield Problem(file=relative, what=f"only the first {rows:,} rows of {name} are read; split it")
