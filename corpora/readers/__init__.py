@@ -6,6 +6,7 @@ network.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, read_text
-from turnmark.corpora.readers.table import no_progress, readers
+from turnmark.corpora.readers.table import MAX_BYTES, Reader, no_progress, readers
 from turnmark.corpora.rows import Row, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     _Specs = tuple[tuple[str, GitIgnoreSpec], ...]  # (folder with a trailing '/', its .gitignore), the outermost first
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set; its other files are not read
-
-MAX_BYTES = 64 * 1024 * 1024
 
 # Nobody expects the words of these, so they are not counted among the types that are not read.
 _NO_DOCUMENTS = frozenset(
@@ -64,7 +63,7 @@ def said_unread(unread: Mapping[str, int]) -> str:
     total = sum(unread.values())
     if not total:
         return ""
-    ordered = sorted(unread.items(), key=lambda entry: (-entry[1], entry[0]))
+    ordered = sorted(unread.items(), key=lambda entry: (-entry[1], not entry[0], entry[0]))
     counts = [f"{suffix or 'without a suffix'} {count:,}" for suffix, count in ordered[:12]]
     if len(ordered) > 12:
         counts.append(f"{len(ordered) - 12} more types")
@@ -80,7 +79,7 @@ def read_source(
     What cannot be read becomes a Problem, and reading continues. Of two rows with the same id the first is kept.
 
     Args:
-        source: a folder, a single file, a `.jsonl` file of BEIR rows, or a folder with a `corpus.jsonl`.
+        source: a folder, a single file, a `.jsonl` file of BEIR rows (with `_id`), or a folder with a `corpus.jsonl`.
         include: gitignore-style globs for paths relative to the folder; empty: every file of a known type. A file of
             an unknown type that matches is read as text.
         exclude: globs of files to leave out; they take precedence over `include`.
@@ -96,12 +95,23 @@ def _rows_file(source: Path) -> Path | None:
         if source.is_dir():
             return source / CORPUS_FILE if (source / CORPUS_FILE).is_file() else None
         if source.is_file():
-            return source if source.suffix.lower() == ".jsonl" else None
+            return source if source.suffix.lower() == ".jsonl" and _is_beir(source) else None
     except (OSError, ValueError) as error:
         raise RequestError(f"{source}: cannot be opened ({error})") from error
     if source.exists():
         raise RequestError(f"{source}: is neither a file nor a folder; name a folder of documents or a file")
     raise RequestError(f"{source}: no such file or folder; check the spelling (now in {Path.cwd()})")
+
+
+def _is_beir(path: Path) -> bool:
+    """Return whether a file of JSON lines has BEIR rows: False only if its first line is an object without `_id`."""
+    with path.open("rb") as file:
+        first = file.readline(MAX_BYTES).strip()
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(row, dict) or "_id" in row
 
 
 def _read_files(source: Path, globs: Globs, watch: Watch) -> Iterator[Document | Problem]:
@@ -149,10 +159,11 @@ def read_file(
     """
     watch = watch or Watch()
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise Unreadable(f"{size / 2**20:.0f} MB; a file may have {MAX_BYTES // 2**20} MB at most, so split it")
-        for item in _read(path, relative, watch):
+        reader = readers().get(path.suffix.lower())
+        size, most = path.stat().st_size, reader.largest if reader else MAX_BYTES
+        if size > most:
+            raise Unreadable(f"{size / 2**20:.0f} MB; a file may have {most // 2**20:,} MB at most, so split it")
+        for item in _read(reader, path, relative, watch):
             if isinstance(item, Document) and not item.text.strip():
                 yield Problem(file=item.id, what="empty: there is no text in it")
             else:
@@ -168,8 +179,7 @@ def read_file(
         yield Problem(file=relative, what=f"cannot be read ({error.strerror or error}); check its permissions")
 
 
-def _read(path: Path, relative: str, watch: Watch) -> Iterator[Document | Problem]:
-    reader = readers().get(path.suffix.lower())
+def _read(reader: Reader | None, path: Path, relative: str, watch: Watch) -> Iterator[Document | Problem]:
     if reader is not None and reader.apart:
         from turnmark.corpora.readers.apart import read_apart
 
@@ -239,11 +249,11 @@ def walk(root: Path, globs: Globs, watch: Watch | None = None) -> Iterator[Sourc
     """
     watch = watch or Watch()
     base = Path(os.path.realpath(root))
-    stack: list[tuple[Path, str, bool, _Specs]] = [(base, "", True, ())]
+    stack: list[tuple[Path, str, bool, bool, _Specs]] = [(base, "", True, False, ())]
     while stack:
-        path, relative, is_folder, specs = stack.pop()
+        path, relative, is_folder, in_site, specs = stack.pop()
         if not is_folder:
-            yield from _file(base, path, relative, globs, watch)
+            yield from _file(base, path, relative, in_site, globs, watch)
             continue
         prefix = f"{relative}/" if relative else ""
         try:
@@ -258,6 +268,8 @@ def walk(root: Path, globs: Globs, watch: Watch | None = None) -> Iterator[Sourc
             specs = (*specs, (prefix, spec))
         if relative and any(mark in names for mark in _MARKS_OF_CACHES):
             continue
+        # The scripts of a web site are part of its looks.
+        in_site = in_site or any(name.lower().endswith((".html", ".htm")) for name in names)
         below = []
         for name in names:
             if name in _NOT_ENTERED:
@@ -265,7 +277,7 @@ def walk(root: Path, globs: Globs, watch: Watch | None = None) -> Iterator[Sourc
             inner = prefix + name
             is_folder = (path / name).is_dir() and not (path / name).is_symlink()
             if not _ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
-                below.append((path / name, inner, is_folder, specs))
+                below.append((path / name, inner, is_folder, in_site, specs))
         stack.extend(reversed(below))
 
 
@@ -274,9 +286,13 @@ def _shown(relative: str) -> str:
     return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
-def _file(base: Path, path: Path, relative: str, globs: Globs, watch: Watch) -> Iterator[SourceFile | Problem]:
-    known_type = path.suffix.lower() in readers()
-    is_wanted = globs.takes(relative) and (known_type or globs.include is not None)
+def _file(
+    base: Path, path: Path, relative: str, in_site: bool, globs: Globs, watch: Watch
+) -> Iterator[SourceFile | Problem]:
+    reader = readers().get(path.suffix.lower())
+    known_type = reader is not None
+    by_default = reader is not None and not (in_site and reader.program)
+    is_wanted = globs.takes(relative) and (by_default or globs.include is not None)
     if path.is_symlink():
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(base):

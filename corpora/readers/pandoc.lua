@@ -285,8 +285,23 @@ local function title_and_date(meta)
   return kept
 end
 
+-- Pandoc takes the only section of the first one for a subtitle.
+local function with_subtitle(doc, is_office)
+  local subtitle = doc.meta.subtitle
+  if not subtitle or stringify(subtitle) == '' then return doc end
+  local words = spaced_words(stringify(subtitle))
+  if is_office then
+    doc.blocks:insert(1, pandoc.Para(words))
+    return doc
+  end
+  doc.blocks = doc.blocks:walk({Header = function(header) return pandoc.Header(header.level + 1, header.content) end})
+  doc.blocks:insert(1, pandoc.Header(1, words))
+  return doc
+end
+
 function Pandoc(doc)
   local meta, bold = title_and_date(doc.meta), doc.meta['bold-headings']
+  doc = with_subtitle(doc, bold)
   doc = doc:walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end
   doc = doc:walk({Table = simple_table})

@@ -25,6 +25,10 @@ Progress = Callable[[int, int], None]
 Read = Callable[[Path, str, Progress], Document | Iterable[Document | Problem]]
 
 
+MAX_BYTES = 64 * 1024 * 1024
+_LARGE = 2 * 1024**3  # bytes of a file of many documents, which is never in memory as a whole
+
+
 @dataclass(frozen=True)
 class Reader:
     """A line of the table.
@@ -33,11 +37,15 @@ class Reader:
         what: the types, in words.
         target: `module:function`, imported when a file of the type is read.
         apart: read in a process of its own (`turnmark.corpora.readers.apart`).
+        largest: bytes that a file may have.
+        program: source code, which is not read where it belongs to a web site.
     """
 
     what: str
     target: str
     apart: bool = True
+    largest: int = MAX_BYTES
+    program: bool = False
 
     def load(self) -> Read:
         """Import the function."""
@@ -81,6 +89,18 @@ _LINES: tuple[tuple[str, Reader], ...] = (
     ),
     (".1 .2 .3 .4 .5 .6 .7 .8 .9 .man .mdoc", Reader("pages of the manual, if they are", _PANDOC + "read_man")),
     (".ipynb", Reader("Jupyter notebooks", _PANDOC + "read_notebook")),
+    (".eml", Reader("a mail", _HERE + "mail:read_eml")),
+    (".mbox", Reader("mailboxes: a document a message", _HERE + "mail:read_mbox", largest=_LARGE)),
+    (
+        ".jsonl .ndjson .jsonlines",
+        Reader("JSON lines: a document a line", _HERE + "json_rows:read_json_lines", largest=_LARGE),
+    ),
+    (".hwp", Reader("Hangul, by LlamaIndex's reader, which needs olefile", _HERE + "llama_index:read")),
+    (
+        ".py .pyi .js .mjs .cjs .jsx .ts .tsx .mts .go .rs .c .h .cc .cpp .cxx .hpp .hh .hxx .m .java .kt .kts .scala "
+        ".cs .swift .groovy .sh .bash .zsh .ksh .rb .php .pl .pm .lua .r .jl .sql",
+        Reader("source code, by its definitions", _HERE + "code:read_code", program=True),
+    ),
 )
 _BUILT_IN = {suffix: reader for suffixes, reader in _LINES for suffix in suffixes.split()}
 

@@ -1,96 +1,214 @@
-"""PDF and Word files: pages, what cannot be read, what is hostile."""
+"""Word processors' files, books, markup, man pages and notebooks, as pandoc and our Markdown reader read them."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.corpora.reading import problems, told, write
-from turnmark.corpora.readers import prose, read_source
+from tests.corpora.made import BOMB, OLE, by_pandoc, read_one, refused, with_part
+from tests.corpora.reading import told, write
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers import Watch, apart, pandoc, read_source
+from turnmark.corpora.readers.office import packed
+from turnmark.corpora.types import Document, Problem
 
 
-def make_pdf(path: Path, pages: list[str], password: str = "") -> None:
-    canvas = pytest.importorskip("reportlab.pdfgen.canvas")
-    encrypt = pytest.importorskip("reportlab.lib.pdfencrypt")
-    sheet = canvas.Canvas(str(path), encrypt=encrypt.StandardEncryption(password) if password else None)
-    for text in pages:
-        if text:
-            sheet.drawString(72, 720, text)
-        sheet.rect(10, 10, 20, 20)
-        sheet.showPage()
-    sheet.save()
+@pytest.mark.parametrize("suffix", [".docx", ".odt", ".epub", ".rst", ".org", ".tex", ".rtf"])
+def test_headings_lists_and_tables_are_those_of_the_file(tmp_path: Path, suffix: str) -> None:
+    document = read_one(by_pandoc(tmp_path / f"the-report{suffix}"))
+    blocks = told(document)
+    headings = [(level, text.lstrip("# ")) for kind, level, _, text in blocks if kind == "heading"]
+    names = [name for _, name in headings]
+    assert names[-2:] == ["Gates", "Wheels"]
+    assert headings[-1][0] > headings[-2][0]
+    assert document.title == "The Mill" or (suffix == ".rtf" and "The Mill" in document.text)
+    items = [" ".join(text.split()) for kind, _, _, text in blocks if kind == "item"]
+    # Pandoc writes lists into RTF as lines, and no footnotes that it reads again.
+    assert suffix == ".rtf" or items == ["1. Look at the river.", "2. Turn the wheel.", "- slowly", "- to the left"]
+    (table,) = [text for kind, *_, text in blocks if kind == "table"]
+    assert "| north | 4.5 m |" in table
+    assert suffix == ".rtf" or "At nine in winter." in document.text
+    assert "oil_x" in document.text.replace("\\", "")
+    assert "10^6" in document.text
 
 
-def test_pdf_pages(tmp_path: Path) -> None:
-    make_pdf(tmp_path / "two-pages.pdf", ["The first page.", "", "The third page."])
-    (document,) = read_source(tmp_path)
-    assert document.title == "two pages"
-    assert document.text.split() == ["The", "first", "page.", "The", "third", "page."]
-    assert len(document.pages) == 3
-    assert document.text[document.pages[2] :].strip() == "The third page."
+def test_a_section_of_a_word_file_is_a_passage(tmp_path: Path) -> None:
+    document = read_one(by_pandoc(tmp_path / "a.docx"))
+    passages = chunk(document, regex_tokens, 60)
+    assert passages[-1].heading == "The Mill › Gates › Wheels"
 
 
-def test_pdfs_that_give_no_text(tmp_path: Path) -> None:
-    make_pdf(tmp_path / "a-scan.pdf", ["", ""])
-    make_pdf(tmp_path / "b-locked.pdf", ["secret"], password="x")
-    write(tmp_path, {"c-broken.pdf": b"%PDF-1.4\ngarbage", "d-empty.pdf": b""})
-    make_pdf(tmp_path / "e-cut.pdf", ["text"])
-    (tmp_path / "e-cut.pdf").write_bytes((tmp_path / "e-cut.pdf").read_bytes()[:300])
-    messages = problems(tmp_path)
-    assert len(messages) == 5
-    assert "run OCR" in messages[0]
-    assert "encrypted" in messages[1]
-    assert "broken" in messages[2]
-    assert all("\n" not in line for line in messages)
+def test_words_are_shown_without_backslashes(tmp_path: Path) -> None:
+    text = "Call some_long_name with 5 * 3 and \\<name> or \\$HOME, see [x] & 'y'.\n\n\\# no heading\n"
+    document = read_one(by_pandoc(tmp_path / "a.docx", text, "--from=markdown-smart"))
+    assert "Call some_long_name with 5 * 3 and" in document.text
+    assert "$HOME, see [x] & 'y'." in document.text
+    assert [kind for kind, *_ in told(document)] == ["paragraph", "paragraph"]
 
 
-def make_docx(path: Path, extra: dict[str, bytes]) -> None:
-    word = pytest.importorskip("docx").Document()
-    for line in ("A heading", "First paragraph.", "Second."):
-        word.add_paragraph(line)
-    word.save(str(path))
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in extra.items():
-            packed.writestr(name, content)
-
-
-def test_docx(tmp_path: Path) -> None:
-    make_docx(tmp_path / "my-doc.docx", {})
-    (document,) = read_source(tmp_path)
-    assert document.title == "A heading"
-    assert [text for *_, text in told(document)] == ["A heading", "First paragraph.", "Second."]
-
-
-def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prose, "MAX_UNPACKED", 1_000_000)
-    bomb = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'
-    make_docx(tmp_path / "a-bomb.docx", {"word/header1.xml": bomb})
-    make_docx(tmp_path / "b-large.docx", {"word/media/x.bin": b"0" * 1_000_001})
-    with zipfile.ZipFile(tmp_path / "c-other.docx", "w") as packed:
-        packed.writestr("a.txt", "no word file")
-    write(tmp_path, {"d-zip.docx": b"PK\3\4broken", "e-old.docx": b"\xd0\xcf\x11\xe0" + b"\0" * 600})
-    make_docx(tmp_path / "f-packed.docx", {})
-    with zipfile.ZipFile(tmp_path / "f-packed.docx") as packed:
-        part_of_it = packed.getinfo("word/document.xml")
-    content = bytearray((tmp_path / "f-packed.docx").read_bytes())
-    begins = part_of_it.header_offset + 30 + len(part_of_it.filename)
-    content[begins : begins + 20] = b"\xff" * 20  # no such kind of block in what is compressed
-    (tmp_path / "f-packed.docx").write_bytes(content)
-    parts = ("XML entities", "unpacks to", "word/document.xml", "broken", "encrypted", "decompressing")
-    assert all(part in line for part, line in zip(parts, problems(tmp_path), strict=True))
-
-
-def test_reading_word_sets_up_no_logging(tmp_path: Path) -> None:
-    """LlamaIndex's slides reader calls logging.basicConfig when its package is imported; the screen must not see it."""
-    make_docx(tmp_path / "a.docx", {})
-    script = (
-        "import logging, sys\nfrom pathlib import Path\nfrom turnmark.corpora.readers import read_source\n"
-        f"print(len(list(read_source(Path({str(tmp_path)!r})))))\nassert 'llama_index.readers.file' in sys.modules\n"
-        "assert (logging.getLogger().handlers, logging.getLogger().level) == ([], logging.WARNING)\n"
+def test_merged_cells_are_said_once_to_the_right_and_in_each_row_downwards(tmp_path: Path) -> None:
+    page = (
+        '<table><thead><tr><th rowspan="2">Gate</th><th colspan="2">2024</th></tr><tr><th>May</th><th>June</th></tr>'
+        '</thead><tbody><tr><td rowspan="2">north</td><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></tbody>'
+        "</table>"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-    assert (ran.returncode, ran.stdout) == (0, "1\n"), ran.stderr
+    document = read_one(by_pandoc(tmp_path / "a.docx", page, "--from=html"))
+    (table,) = [text for kind, *_, text in told(document) if kind == "table"]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.split("\n")]
+    assert rows[0] == ["Gate", "2024 May", "2024 June"]
+    assert rows[-2:] == [["north", "1", "2"], ["north", "3", "4"]]
+
+
+def test_lines_in_bold_are_headings_where_there_are_no_others(tmp_path: Path) -> None:
+    text = "**Gates**\n\nThe keeper shuts them at night.\n\n**Wheels**\n\nHe greases them in May.\n"
+    document = read_one(by_pandoc(tmp_path / "a.docx", text))
+    assert [text for kind, *_, text in told(document) if kind == "heading"] == ["## Gates", "## Wheels"]
+
+
+def test_title_and_date_of_the_files_own(tmp_path: Path) -> None:
+    path = by_pandoc(tmp_path / "minutes.docx", "The gates of the mill were painted.\n")
+    core = (
+        '<cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
+        'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/">'
+        "<dc:title>{}</dc:title><dcterms:modified>2024-03-01T10:00:00Z</dcterms:modified></cp:coreProperties>"
+    )
+    document = read_one(with_part(path, "docProps/core.xml", core.format("The gates of the mill").encode()))
+    assert (document.title, document.date) == ("The gates of the mill", "2024-03-01")
+    document = read_one(with_part(path, "docProps/core.xml", core.format("Microsoft Word - x.doc").encode()))
+    assert document.title == "minutes"
+
+
+def test_pages_of_the_manual_and_files_that_only_end_like_them(tmp_path: Path) -> None:
+    page = '.TH MILL 1 "2024-03-01"\n.SH NAME\nmill \\- grind grain\n.SH OPTIONS\n.TP\n.B \\-s\ngrind slowly\n'
+    mdoc = ".Dd March 1, 2024\n.Dt GATE 8\n.Sh NAME\n.Nm gate\n.Nd shut it\n"
+    write(tmp_path, {"mill.1": page, "gate.8": mdoc, "log.1": "12:00 started\n", "data.2": b"\0\1"})
+    watch = Watch()
+    documents = {item.id: item for item in read_source(tmp_path, watch=watch) if isinstance(item, Document)}
+    assert documents.keys() == {"mill.1", "gate.8"}
+    assert (documents["mill.1"].title, documents["mill.1"].date) == ("mill(1)", "2024-03-01")
+    assert [text for kind, *_, text in told(documents["mill.1"]) if kind == "heading"] == ["# NAME", "# OPTIONS"]
+    assert "**-s**\n\ngrind slowly" in documents["mill.1"].text
+    assert "shut it" in documents["gate.8"].text
+    assert watch.unread == {".1": 1, ".2": 1}
+
+
+def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Path) -> None:
+    text = (
+        "The Mill\n========\n\nSee :ref:`the gates <gates>` and :func:`~mill.open`.\n\n"
+        ".. toctree::\n\n   gates\n\n.. note:: Shut them.\n"
+    )
+    document = read_one(write(tmp_path, {"mill.rst": text}) / "mill.rst")
+    assert document.title == "The Mill"
+    assert document.text.strip() == "See the gates and `open`.\n\n**Note**\n\nShut them."
+
+
+def test_notebooks(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# The Mill\n", "\n", "How it grinds."]},
+        {"cell_type": "code", "metadata": {}, "source": ["grind(1)"], "outputs": [], "execution_count": 1},
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    document = read_one(write(tmp_path, {"a.ipynb": json.dumps(notebook)}) / "a.ipynb")
+    assert document.title == "The Mill"
+    assert [kind for kind, *_ in told(document)] == ["heading", "paragraph", "code"]
+
+
+def test_markup_that_pandoc_does_not_understand_is_read_as_text(tmp_path: Path) -> None:
+    document = read_one(write(tmp_path, {"a.tex": "\\begin{mill} The gates are shut.\n"}) / "a.tex")
+    assert "The gates are shut." in document.text
+
+
+# --- hostile files ---------------------------------------------------------------------------------------------------
+
+
+def test_word_files_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is refused with its reason, and what is beside them is read."""
+    good = by_pandoc(tmp_path / "z-good.docx").read_bytes()
+    for name in ("a-bomb", "b-entity", "h-packed"):
+        (tmp_path / f"{name}.docx").write_bytes(good)
+    with zipfile.ZipFile(tmp_path / "a-bomb.docx", "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/media/x.bin", b"0" * (packed.MAX_UNPACKED + 1))
+    with_part(tmp_path / "b-entity.docx", "word/document.xml", BOMB)
+    with zipfile.ZipFile(tmp_path / "c-other.docx", "w") as archive:
+        archive.writestr("a.txt", "no word file")
+    write(
+        tmp_path,
+        {
+            "d-zip.docx": b"PK\3\4broken",
+            "e-old.docx": OLE + b"\0" * 600,
+            "f-locked.docx": OLE + b"\0" * 600 + "EncryptedPackage".encode("utf-16-le"),
+            "g-cut.docx": good[: len(good) // 2],
+            "i-page.docx": "<!DOCTYPE html><p>x",
+            "j-pdf.docx": "%PDF-1.4",
+            "k-empty.docx": "",
+            "m-words.docx": "words",
+        },
+    )
+    content = bytearray((tmp_path / "h-packed.docx").read_bytes())
+    with zipfile.ZipFile(tmp_path / "h-packed.docx") as archive:
+        part = archive.getinfo("word/document.xml")
+    begins = part.header_offset + 30 + len(part.filename)
+    content[begins : begins + 20] = b"\xff" * 20  # no such kind of block in what is compressed
+    (tmp_path / "h-packed.docx").write_bytes(content)
+    (tmp_path / "l-book.docx").write_bytes(by_pandoc(tmp_path / "book.epub").read_bytes())
+    (tmp_path / "book.epub").unlink()
+    items = list(read_source(tmp_path))
+    problems = [str(item) for item in items if isinstance(item, Problem)]
+    reasons = (
+        "unpacks to", "declares XML entities", "is missing", "broken or cut off", "old format", "asks for a password",
+        "broken or cut off", "broken or cut off", "rename it to .html", "rename it to .pdf", "empty",
+        "rename it to .epub", "not a Word file",
+    )  # fmt: skip
+    assert len(problems) == len(reasons)
+    for problem, reason in zip(problems, reasons, strict=True):
+        assert reason in problem, problem
+    assert [item.id for item in items if isinstance(item, Document)] == ["z-good.docx"]
+
+
+def test_locked_books_and_documents(tmp_path: Path) -> None:
+    book = with_part(by_pandoc(tmp_path / "a.epub"), "META-INF/rights.xml", b"<x/>")
+    assert "DRM" in refused(book)
+    manifest = b"<m><file-entry><encryption-data/></file-entry></m>"
+    text = with_part(by_pandoc(tmp_path / "a.odt"), "META-INF/manifest.xml", manifest)
+    assert "password" in refused(text)
+
+
+def test_pandoc_has_a_limit_of_memory_and_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.org"
+    path.write_text("*" * 3_000_000)
+    monkeypatch.setattr(pandoc, "MEMORY", 50)
+    with pytest.raises(pandoc.Unreadable, match="GB of memory"):
+        pandoc.read_markup(path, path.name, lambda *_: None)
+    monkeypatch.setattr(pandoc, "MEMORY", 1200)
+    monkeypatch.setattr(pandoc, "SECONDS", -1.0)
+    monkeypatch.setattr(pandoc, "_PULSE", 0.05)
+    with pytest.raises(pandoc.Unreadable, match="given up"):
+        pandoc.read_markup(path, path.name, lambda *_: None)
+
+
+def test_pandoc_reads_no_other_file(tmp_path: Path) -> None:
+    """A text may ask for the contents of another: in its sandbox pandoc has none to give."""
+    write(tmp_path, {"secret.txt": "SECRET-4242"})
+    secret = tmp_path / "secret.txt"
+    texts = {
+        "a.rst": f"Gates\n=====\n\n.. include:: {secret}\n\n.. csv-table::\n   :file: {secret}\n\nThe end.\n",
+        "a.tex": f"\\input{{{secret}}} The end.\n",
+        "a.org": f"#+INCLUDE: {secret}\n\nThe end.\n",
+        "a.adoc": f"include::{secret}[]\n\nThe end.\n",
+    }
+    write(tmp_path, dict(texts))
+    for name in texts:
+        (item,) = read_source(tmp_path, include=[name])
+        assert "SECRET-4242" not in str(item), name
+
+
+def test_a_worker_that_ends_ends_pandoc_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.org"
+    path.write_text("*" * 40_000_000)
+    monkeypatch.setattr(apart, "TOTAL", 2.0)
+    assert "given up after 2 seconds" in refused(path)
+    assert apart._worker is not None
+    assert apart._worker.ended

@@ -70,7 +70,7 @@ def _check_magic(path: Path, family: Family) -> None:
     if not head.strip():
         raise Unreadable("empty: there is no text in it")
     if head.startswith(_OLE):
-        if _ENCRYPTED_PACKAGE in rest:
+        if _ENCRYPTED_PACKAGE in head + rest:
             raise Unreadable(f"an encrypted {family.name}, which asks for a password; save it without one")
         raise Unreadable(f"a file in the old format of Office, not a {family.name}; save it again as {family.suffix}")
     if not head.startswith(b"PK"):

@@ -1,0 +1,90 @@
+"""Reads JSON lines: each line is a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from turnmark.core.errors import RequestError
+from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.office.packed import clean
+from turnmark.corpora.readers.prose import Unreadable, day, shorten_title, stem
+from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.rows import json_lines
+from turnmark.corpora.types import Document, Problem
+
+_TEXTS = "text content body page_content markdown passage document abstract description".split()
+_TITLES = "title subject heading name question".split()
+_DATES = "last_modified updated modified date published created timestamp".split()
+_WRONG = 20  # lines that are no objects, without one that is: then it is another kind of file
+
+
+def read_json_lines(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+    """Read a document a line; its id is the file with "#" and the number of the line.
+
+    The text is the first field with text of `text`, `content`, `body`, `page_content`, `markdown`, `passage`,
+    `document`, `abstract` and `description`; the messages of `messages` or `conversation`; else every field with its
+    name.
+    """
+    wrong = documents = 0
+    try:
+        for number, row in json_lines(path, relative):
+            progress(0, 0)
+            if isinstance(row, Problem):
+                wrong += 1
+                if wrong >= _WRONG and not documents:
+                    raise Unreadable(f"no JSON lines: the first {_WRONG} lines are no JSON objects")
+                yield row
+                continue
+            text = _text(row)
+            if text:
+                documents += 1
+                document = parse_markdown(clean(text), f"{relative}#{number}")
+                title = _first(row, _TITLES)
+                yield document.model_copy(
+                    update={
+                        "path": relative,
+                        "title": shorten_title(clean(title)) or stem(relative),
+                        "date": day(_first(row, _DATES)) or document.date,
+                    }
+                )
+    except RequestError as error:
+        raise Unreadable(str(error)) from error
+    if not documents and not wrong:
+        raise Unreadable("empty: there is no text in it")
+
+
+def _first(row: dict[str, Any], names: list[str]) -> str:
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split()) if name not in _TEXTS else value
+    return ""
+
+
+def _text(row: dict[str, Any]) -> str:
+    text = _first(row, _TEXTS)
+    if text:
+        return text
+    for name in ("messages", "conversation"):
+        messages = row.get(name)
+        if isinstance(messages, list):
+            return "\n\n".join(filter(None, map(_message, messages)))
+    return "\n".join(_fields(row))
+
+
+def _message(message: Any) -> str:
+    if not isinstance(message, dict):
+        return ""
+    text = _first(message, _TEXTS)
+    speaker = _first(message, ["role", "speaker", "from", "author"])
+    return f"{speaker}: {text}" if speaker and text else text
+
+
+def _fields(row: dict[str, Any]) -> Iterator[str]:
+    for name, value in row.items():
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value).strip():
+            yield f"- {name}: {' '.join(str(value).split())}"
+        elif isinstance(value, list) and value and all(isinstance(each, str | int | float) for each in value):
+            yield f"- {name}: {', '.join(str(each) for each in value)}"

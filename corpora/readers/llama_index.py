@@ -1,0 +1,49 @@
+"""Readers of LlamaIndex as readers of our table.
+
+An entry point `".hwp" = "turnmark.corpora.readers.llama_index:read"` has a type read by the reader that LlamaIndex has
+for it; `adapted(MyReader())` makes a reader of any other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from turnmark.corpora.readers.office.packed import clean
+from turnmark.corpora.readers.prose import Unreadable, parse_text
+from turnmark.corpora.readers.table import Progress, Read
+from turnmark.corpora.types import Document
+
+
+def read(path: Path, relative: str, progress: Progress) -> Document:
+    """Read a file with LlamaIndex's reader for its suffix."""
+    from llama_index.core import SimpleDirectoryReader
+
+    suffix = PurePosixPath(relative).suffix.lower()
+    classes: dict[str, Any] = SimpleDirectoryReader.supported_suffix_fn()
+    if suffix not in classes:
+        raise Unreadable(f"LlamaIndex has no reader for {suffix}; it has: {', '.join(sorted(classes))}")
+    try:
+        reader = classes[suffix]()
+    except ImportError as error:
+        raise _lacking(classes[suffix].__name__, error) from error
+    document = adapted(reader)(path, relative, progress)
+    assert isinstance(document, Document)
+    return document
+
+
+def adapted(reader: Any) -> Read:
+    """Make a reader of our table that calls `load_data` of a LlamaIndex reader."""
+
+    def read_adapted(path: Path, relative: str, _: Progress) -> Document:
+        try:
+            parts = reader.load_data(path)
+        except ImportError as error:
+            raise _lacking(type(reader).__name__, error) from error
+        return parse_text(clean("\n\n".join(part.text or "" for part in parts)), relative)
+
+    return read_adapted
+
+
+def _lacking(name: str, error: ImportError) -> Unreadable:
+    return Unreadable(f"LlamaIndex's {name} needs a package that is not there ({error})")

@@ -1,0 +1,124 @@
+"""Files of Office and others, made for a test: by pandoc, openpyxl, or part by part."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from turnmark.corpora.readers import Watch, read_file
+from turnmark.corpora.readers.pandoc import _program
+from turnmark.corpora.types import Document, Problem
+
+BOMB = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""How a file of the old formats of Office, or an encrypted one, begins."""
+
+REPORT = """---
+title: The Mill
+---
+
+# Gates
+
+The keeper shuts the **gates** at night.[^1]
+
+1. Look at the river.
+2. Turn the wheel.
+
+   - slowly
+   - to the left
+
+| Gate  | Width |
+|-------|-------|
+| north | 4.5 m |
+| south | 3.2 m |
+
+## Wheels
+
+Grease them with 10^6^ drops of `oil_x`.
+
+[^1]: At nine in winter.
+"""
+
+
+def by_pandoc(path: Path, markdown: str = REPORT, *options: str) -> Path:
+    """A file of the type that its suffix says."""
+    subprocess.run(
+        [str(_program()), "--from", "markdown", "--standalone", "--output", str(path), *options],
+        input=markdown.encode(), check=True, timeout=60,
+    )  # fmt: skip
+    return path
+
+
+def read_all(path: Path) -> list[Document | Problem]:
+    """What a file is read as."""
+    return list(read_file(path, path.name, Watch()))
+
+
+def read_one(path: Path) -> Document:
+    """The only document of a file."""
+    (document,) = read_all(path)
+    assert isinstance(document, Document), document
+    return document
+
+
+def refused(path: Path) -> str:
+    """Why a file is not read."""
+    (problem,) = read_all(path)
+    assert isinstance(problem, Problem), problem
+    return problem.what
+
+
+def workbook(path: Path, **sheets: list[list[Any]]) -> Path:
+    """A workbook with rows of values."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+ODF = (
+    'xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+    'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" '
+    'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
+    'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" '
+    'xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0" '
+    'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"'
+)
+META = (
+    f'<office:document-meta {ODF} xmlns:dc="http://purl.org/dc/elements/1.1/"><office:meta>'
+    "<dc:title>{title}</dc:title><dc:date>2024-03-01T10:00:00</dc:date></office:meta></office:document-meta>"
+)
+
+
+def open_document(path: Path, body: str, title: str = "", styles: str = "") -> Path:
+    """An OpenDocument file around a body."""
+    content = (
+        f"<office:document-content {ODF}><office:automatic-styles>{styles}</office:automatic-styles>"
+        f"<office:body>{body}</office:body></office:document-content>"
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("mimetype", "application/vnd.oasis.opendocument")
+        packed.writestr("content.xml", content)
+        packed.writestr("meta.xml", META.format(title=title))
+    return path
+
+
+def with_part(path: Path, name: str, content: bytes) -> Path:
+    """A copy of an archive in which one part is another, or one more."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(path) as packed, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as copy:
+        for part in packed.infolist():
+            if part.filename != name:
+                copy.writestr(part.filename, packed.read(part))
+        copy.writestr(name, content)
+    path.write_bytes(buffer.getvalue())
+    return path

@@ -1,0 +1,307 @@
+"""The table of readers, types that are not read, mail, JSON lines, source code."""
+
+from __future__ import annotations
+
+import sys
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpora.made import read_all, read_one, refused
+from tests.corpora.reading import ids, jsonl, told, write
+from turnmark.corpora.readers import Watch, read_source, said_unread, table
+from turnmark.corpora.readers.llama_index import adapted
+from turnmark.corpora.types import Document, Problem
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    names = "a.md b.doc c.doc d.zip e.ppt f.PNG g.ttf h.css README .hidden.doc".split()
+    write(tmp_path, dict.fromkeys(names, "text"))
+    write(tmp_path, {"node_modules/x/readme.md": "x", "__pycache__/y.doc": "x", "env/pyvenv.cfg": "", "env/z.md": "x"})
+    write(tmp_path, {"out/old.doc": "x", ".gitignore": "out/\n"})
+    watch = Watch()
+    documents = list(read_source(tmp_path, watch=watch))
+    assert [item.id for item in documents if isinstance(item, Document)] == ["a.md"]
+    assert said_unread(watch.unread) == (
+        "5 files of types that are not read: .doc 2, .ppt 1, .zip 1, without a suffix 1"
+    )
+    assert said_unread({}) == ""
+    watch = Watch()
+    assert len(list(read_source(tmp_path, include=["*.md", "*.zip"], exclude=["*.zip"], watch=watch))) == 1
+    assert watch.unread == {}
+
+
+def test_a_build_says_which_types_it_did_not_read(tmp_path: Path, turnmark: Any) -> None:
+    write(tmp_path / "notes", {"a.md": "The gates are shut.", "b.doc": "x", "c.zip": "x", "d.zip": "x"})
+    ran = turnmark("index", "build", tmp_path / "notes", "--name", "n", "--retriever", "bm25")
+    assert "3 files of types that are not read: .zip 2, .doc 1" in ran.err
+    assert '"unread": {".doc": 1, ".zip": 2}' in turnmark("index", "info", "n", "--json").out
+    (tmp_path / "notes" / "a.md").unlink()
+    ran = turnmark("index", "build", tmp_path / "notes", "--name", "m", "--retriever", "bm25")
+    assert ran.code == 2
+    assert "3 files of types that are not read" in ran.err
+
+
+def test_a_third_party_adds_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = write(
+        tmp_path / "site",
+        {
+            "shout.py": (
+                "from turnmark.corpora.readers.prose import parse_text\n"
+                "def read(path, relative, progress):\n"
+                "    text = path.read_text()\n"
+                "    if 'fail' in text: raise KeyError('no such thing')\n"
+                "    return parse_text(text.upper(), relative)\n"
+            ),
+            "shout-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: shout\nVersion: 1\n",
+            "shout-1.dist-info/entry_points.txt": "[turnmark.readers]\n.shout = shout:read\n.md = shout:read\n",
+        },
+    )
+    monkeypatch.setattr(sys, "path", [str(package), *sys.path])
+    from turnmark.corpora.readers import apart
+
+    apart._end()
+    table.readers.cache_clear()
+    try:
+        source = write(tmp_path / "notes", {"a.shout": "the gates", "b.shout": "fail", "c.md": "the mill"})
+        items = list(read_source(source))
+        assert [item.text for item in items if isinstance(item, Document)] == ["THE GATES", "the mill\n"]
+        assert "its reader failed (KeyError: 'no such thing')" in str(items[1])
+        assert table.listed()[".shout"].summary == "from shout"
+    finally:
+        table.readers.cache_clear()
+        apart._end()
+
+
+def test_the_table_is_listed(turnmark: Any) -> None:
+    listed = turnmark("list", "readers").out
+    assert ".docx" in listed
+    assert "PowerPoint" in listed
+
+
+def test_every_line_of_the_table_leads_to_a_reader() -> None:
+    for suffix, reader in table.readers().items():
+        assert callable(reader.load()), suffix
+
+
+def test_readers_of_llama_index(tmp_path: Path) -> None:
+    class Reader:
+        def load_data(self, path: Path) -> list[Any]:
+            class Part:
+                text = f"Title of {path.name}\n\nThe gates\0 are shut."
+
+            return [Part()]
+
+    document = adapted(Reader())(tmp_path / "a.xyz", "a.xyz", lambda *_: None)
+    assert isinstance(document, Document)
+    assert (document.title, document.text) == ("Title of a.xyz", "Title of a.xyz\n\nThe gates are shut.")
+    write(tmp_path, {"a.hwp": "x"})
+    assert "LlamaIndex's HWPReader" in refused(tmp_path / "a.hwp")
+
+
+# --- mail ------------------------------------------------------------------------------------------------------------
+
+
+def mail(subject: str, text: str, *, page: str = "", attached: str = "") -> bytes:
+    message = EmailMessage()
+    message["From"] = "Ann Smith <ann@example.org>"
+    message["To"] = "Bob <bob@example.org>"
+    message["Subject"] = subject
+    message["Date"] = "Fri, 01 Mar 2024 10:22:00 +0100"
+    message.set_content(text)
+    if page:
+        message.add_alternative(page, subtype="html")
+    if attached:
+        message.add_attachment(b"x", maintype="application", subtype="pdf", filename=attached)
+    return bytes(message)
+
+
+def test_a_mail(tmp_path: Path) -> None:
+    text = (
+        "It opens on Monday.\n\n- bring <keys>\n\nAnn\n\n"
+        "On Thu, Feb 29, 2024 Bob <b@x>\nwrote:\n> When does it open?\n>\n> Bob\n"
+    )
+    document = read_one(write(tmp_path, {"a.eml": mail("The Café", text, attached="plan.pdf")}) / "a.eml")
+    assert (document.title, document.date) == ("The Café", "2024-03-01")
+    assert document.text == (
+        "# The Café\n\nFrom: Ann Smith (ann@example.org)\nTo: Bob (bob@example.org)\nDate: 2024-03-01 10:22\n\n"
+        "It opens on Monday.\n\n- bring <keys>\n\nAnn\n\nAttachments: plan.pdf\n\n"
+        "## Quoted message\n\nWhen does it open?\n\nBob\n"
+    )
+    assert [text for kind, *_, text in told(document) if kind == "item"] == ["- bring <keys>"]
+
+
+def test_mail_that_is_only_a_page(tmp_path: Path) -> None:
+    page = "<h2>Gates</h2><ul><li>shut</li></ul>"
+    document = read_one(write(tmp_path, {"a.eml": mail("x", "-", page=page)}) / "a.eml")
+    assert document.text.endswith("## Gates\n\n- shut\n")
+    assert told(document)[-1] == ("item", 0, None, "- shut")
+
+
+def test_a_mailbox_has_a_document_a_message(tmp_path: Path) -> None:
+    first, second = mail("One", "The first.\n\n>From here it is cited.\n"), mail("Two", "The second.")
+    box = b"From a Fri Mar 1\n" + first + b"\nFrom b Fri Mar 1\n" + second + b"\nFrom c Fri Mar 1\nno mail\n"
+    items = read_all(write(tmp_path, {"box.mbox": box}) / "box.mbox")
+    documents = [item for item in items if isinstance(item, Document)]
+    assert [(item.id, item.path, item.title) for item in documents] == [
+        ("box.mbox#1", "box.mbox", "One"), ("box.mbox#2", "box.mbox", "Two"),
+    ]  # fmt: skip
+    assert "From here it is cited." in documents[0].text
+    assert [str(item).split(":")[0] for item in items if isinstance(item, Problem)] == ["box.mbox#3"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "empty"), (b"just words\n", "no mail"), (b"\x00\xff" * 50, "no mail")]
+)
+def test_files_that_are_no_mail(tmp_path: Path, content: bytes, reason: str) -> None:
+    assert reason in refused(write(tmp_path, {"a.eml": content}) / "a.eml")
+
+
+def test_mail_that_is_broken_or_hostile_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    deep = b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(3000))
+    files = {
+        "charset.eml": b"Subject: x\nContent-Type: text/plain; charset=none\n\nThe gates\n",
+        "base64.eml": b"Subject: y\nContent-Transfer-Encoding: base64\n\n!!!!not base64\n",
+        "header.eml": b"Subject: =?utf-8?q?=ff?=\nDate: yesterday\nFrom: <<>>,\n\nThe gates\n",
+        "deep.eml": b"Subject: z\n" + deep,
+    }
+    for name in write(tmp_path, dict(files)) and files:
+        (item,) = read_all(tmp_path / name)
+        assert isinstance(item, Document) or "nested too deeply" in item.what, name
+
+
+# --- JSON lines ------------------------------------------------------------------------------------------------------
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    rows = jsonl(
+        {"title": "Gates", "text": "# North\n\nIt is shut.", "date": "2024-03-01T10:00"},
+        {"name": "Ann", "age": 40, "tags": ["a", "b"]},
+        {"messages": [{"role": "user", "content": "Is it shut?"}, {"role": "assistant", "content": "Yes."}]},
+        b"[1]",
+        {"empty": ""},
+    )
+    items = read_all(write(tmp_path, {"rows.jsonl": rows}) / "rows.jsonl")
+    documents = [item for item in items if isinstance(item, Document)]
+    assert [(item.id, item.title, item.date) for item in documents] == [
+        ("rows.jsonl#1", "Gates", "2024-03-01"), ("rows.jsonl#2", "Ann", ""), ("rows.jsonl#3", "rows", ""),
+    ]  # fmt: skip
+    assert documents[0].path == "rows.jsonl"
+    assert documents[1].text == "- name: Ann\n- age: 40\n- tags: a, b\n"
+    assert documents[2].text == "user: Is it shut?\n\nassistant: Yes.\n"
+    assert [str(item) for item in items if isinstance(item, Problem)] == ["rows.jsonl:4: not a JSON object"]
+    assert "no JSON objects" in str(read_all(write(tmp_path, {"n.jsonl": b"1\n" * 50}) / "n.jsonl")[-1])
+    # A single file without `_id` is no BEIR corpus.
+    assert ids(tmp_path / "rows.jsonl") == ["rows.jsonl#1", "rows.jsonl#2", "rows.jsonl#3"]
+
+
+# --- source code -----------------------------------------------------------------------------------------------------
+
+PYTHON = '''#!/usr/bin/env python
+"""Opens the gates.
+
+At dawn.
+"""
+import mill
+
+# Wide enough for a boat.
+@cached
+def open_gate(name):
+    """Open it."""
+    return mill.gate(name)
+
+
+class Wheel:
+    def turn(self):
+        return """
+def not_this(): ...
+"""
+'''
+
+
+def headings(document: Document) -> list[str]:
+    return [text for kind, *_, text in told(document) if kind == "heading"]
+
+
+def test_python_by_its_definitions(tmp_path: Path) -> None:
+    document = read_one(write(tmp_path, {"gates.py": PYTHON}) / "gates.py")
+    assert document.title == "gates.py"
+    assert headings(document) == ["## open_gate", "## Wheel"]
+    assert document.text.startswith(
+        "Opens the gates.\n\nAt dawn.\n\n```py\nimport mill\n```\n\n## open_gate\n\n```py\n# Wide"
+    )
+    assert headings(read_one(write(tmp_path, {"a.py": "print 'x'\ndef f(): pass\n"}) / "a.py")) == ["## f"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names"),
+    [
+        (
+            "a.js",
+            "// Gates.\nconst x = 1\nexport async function open(a) {\n}\nexport const shut = (a) => {\n}\n"
+            "class W {}\n",
+            ["open", "shut", "W"],
+        ),
+        (
+            "a.ts",
+            "export interface Gate { a: 1 }\nexport type B = string\nexport default class Mill {}\n",
+            ["Gate", "B", "Mill"],
+        ),
+        (
+            "a.go",
+            "package m\n\n// Open it.\nfunc (g *Gate) Open(a int) error {\n}\ntype Gate struct {\n}\n",
+            ["Open", "Gate"],
+        ),
+        (
+            "a.rs",
+            "use x;\n#[derive(Debug)]\npub struct Gate {}\nimpl Gate {\n    fn a() {}\n}\n"
+            "pub(crate) async fn open() {}\n",
+            ["Gate", "impl Gate", "open"],
+        ),
+        ("A.java", "package m;\npublic class Gate {\n    public int open(int a) {\n    }\n}\n", ["Gate", "open"]),
+        (
+            "a.c",
+            "#include <x.h>\nint shut(int a);\nstatic int open_it(int a,\n    int b)\n{\n    if (a) {\n"
+            "    }\n}\nstruct gate {\n};\n",
+            ["open_it", "gate"],
+        ),
+        (
+            "a.cpp",
+            "namespace m {\nclass Gate : Base {\n};\nvoid Gate::open(int a) {\n}\n}\n",
+            ["m", "Gate", "Gate::open"],
+        ),
+        ("a.sh", "#!/bin/sh\n# Opens.\nopen_it() {\n  x\n}\nfunction shut {\n}\n", ["open_it", "shut"]),
+        ("a.rb", "module M\n  class Gate\n  end\nend\n", ["M", "Gate"]),
+        ("a.sql", "create table gates (a int);\nCREATE OR REPLACE VIEW w AS SELECT 1;\n", ["gates", "w"]),
+        ("a.kt", "fun open(a: Int) {}\ndata class Gate(val a: Int)\n", ["open", "Gate"]),
+    ],
+)  # fmt: skip
+def test_other_languages_by_the_form_of_their_definitions(
+    tmp_path: Path, name: str, text: str, names: list[str]
+) -> None:
+    document = read_one(write(tmp_path, {name: text}) / name)
+    assert [heading.lstrip("# ") for heading in headings(document)] == names
+    for line in text.removeprefix("#!/bin/sh\n").split("\n"):
+        assert line.strip(" /#!") in document.text, "no line is lost"
+
+
+def test_code_without_definitions_is_one_stretch(tmp_path: Path) -> None:
+    document = read_one(write(tmp_path, {"a.sh": "echo '```'\nls\n"}) / "a.sh")
+    assert told(document) == [("code", 0, None, "````sh\necho '```'\nls\n````")]
+
+
+def test_scripts_of_web_sites_and_what_programs_wrote_are_not_read(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "site/index.html": "<p>x", "site/_static/search.js": "function f() {}", "tools/run.py": "def f(): pass",
+            "tools/big.min.js": "function f() {}", "tools/long.js": "a" * 5000, "notes.md": "x",
+        },
+    )  # fmt: skip
+    assert ids(tmp_path) == ["notes.md", "site/index.html", "tools/run.py"]
+    assert ids(tmp_path, include=["*.js"]) == ["site/_static/search.js"]
+    assert ids(tmp_path, exclude=["*.py"]) == ["notes.md", "site/index.html"]

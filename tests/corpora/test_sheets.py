@@ -1,0 +1,238 @@
+"""Sheets: header rows, values as they are shown, merged cells, several tables; broken and huge ones. Slides."""
+
+from __future__ import annotations
+
+import zipfile
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpora.made import BOMB, OLE, by_pandoc, open_document, read_all, read_one, refused, with_part, workbook
+from tests.corpora.reading import told, write
+from turnmark.corpora.readers.office import grid
+from turnmark.corpora.readers.office import workbook as workbooks
+from turnmark.corpora.readers.office.number_format import shown
+from turnmark.corpora.types import Document, Problem
+
+
+def tables(document: Document) -> list[list[list[str]]]:
+    """The cells of each table, without the rule below the header."""
+    found: list[list[list[str]]] = []
+    for kind, *_, text in told(document):
+        if kind == "table":
+            rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in text.split("\n")]
+            found.append([rows[0], *rows[2:]])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "text"),
+    [
+        (12.344, "0.00", "12.34"), (12.3, "000.00", "012.30"), (1234.5, "#,##0.00", "1,234.50"),
+        (0.125, "0.0%", "12.5%"), (-3, "0.0", "-3.0"), (1234.5, '"£"#,##0', "£1,234"),
+        (12.3, "[$€-407] 0.00", "€ 12.30"), (5, '0 "km"', "5 km"),
+        (-5, "0;(0)", "-5"), (1234567, "General", "1234567"), (0.1 + 0.2, "General", "0.3"),
+        (1e20, "0.00E+00", "1e+20"),
+        (12.3, "#.##", "12.3"), (7, "00000", "00007"), (True, "General", "TRUE"), (date(2024, 3, 1), "", "2024-03-01"),
+        (datetime(2024, 3, 1), "dd/mm/yy", "2024-03-01"), (datetime(2024, 3, 1), "mmm-yy", "March 2024"),
+        (datetime(2024, 3, 1, 9, 5), "d/m/yy h:mm", "2024-03-01 09:05"), (time(9, 5), "h:mm", "09:05"),
+        (timedelta(hours=27, minutes=3), "", "27:03"),
+    ],
+)  # fmt: skip
+def test_values_are_what_a_person_sees(value: object, code: str, text: str) -> None:
+    assert shown(value, code) == text
+
+
+def test_a_sheet_is_a_section_with_its_table(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [
+        ["Gates of the mill"], ["as of March"], [],
+        [None, "Gate", "Width", "Since"],
+        [None, "north", 4.5, date(1868, 5, 1)], [None, "south", 3.25, date(1870, 1, 2)], [None, None, None, None],
+        [None, "Keepers", "Nights"], [None, "Ann", 3], [None, "Bo", 4],
+    ]  # fmt: skip
+    document = read_one(workbook(tmp_path / "mill-gates.xlsx", Gates=rows, Empty=[], Wheels=[["Wheel"], ["old"]]))
+    assert document.title == "mill gates"
+    assert [text for kind, *_, text in told(document) if kind == "heading"] == ["## Gates", "## Wheels"]
+    assert tables(document) == [
+        [["Gate", "Width", "Since"], ["north", "4.5", "1868-05-01"], ["south", "3.25", "1870-01-02"]],
+        [["Keepers", "Nights"], ["Ann", "3"], ["Bo", "4"]],
+    ]
+    assert document.text.startswith("## Gates\n\nGates of the mill\n\nas of March\n\n|")
+
+
+def test_a_title_above_a_table_is_its_heading_and_notes_below_are_text(tmp_path: Path) -> None:
+    rows = [["Widths"], ["Gate", "Width", "Depth"], ["north", 4, 5], ["south", 3, 6], ["measured in May"]]
+    document = read_one(workbook(tmp_path / "a.xlsx", S=rows))
+    assert [(kind, text) for kind, *_, text in told(document) if kind != "table"] == [
+        ("heading", "## S"), ("heading", "### Widths"), ("paragraph", "measured in May"),
+    ]  # fmt: skip
+    assert tables(document)[0][0] == ["Gate", "Width", "Depth"]
+
+
+def test_merged_cells_of_headers_and_of_rows(tmp_path: Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in (["Gate", 2024, None], [None, "May", "June"], ["north", 1, 2], [None, 3, 4], ["south", 5, 6]):
+        book.active.append(row)
+    for merged in ("A1:A2", "B1:C1", "A3:A4"):
+        book.active.merge_cells(merged)
+    hidden = book.create_sheet("Hidden")
+    hidden.append(["secret"])
+    hidden.sheet_state = "hidden"
+    book.save(tmp_path / "a.xlsx")
+    document = read_one(tmp_path / "a.xlsx")
+    assert tables(document) == [
+        [["Gate", "2024 May", "2024 June"], ["north", "1", "2"], ["north", "3", "4"], ["south", "5", "6"]]
+    ]
+    assert "secret" not in document.text
+
+
+def test_tables_side_by_side(tmp_path: Path) -> None:
+    rows = [["Gate", "Width", None, "Wheel", "Teeth"], ["north", 4, None, "old", 30], ["south", 3, None, None, None]]
+    rows += [[f"gate {number}", number, None, None, None] for number in range(5)]
+    first, second = tables(read_one(workbook(tmp_path / "a.xlsx", S=rows)))
+    assert (first[0], len(first)) == (["Gate", "Width"], 8)
+    assert second == [["Wheel", "Teeth"], ["old", "30"]]
+
+
+def test_cells_that_look_like_markup_stay_cells(tmp_path: Path) -> None:
+    rows = [["Name", "Note"], ["a|b", "first\nsecond"], ["<b>", "# no heading"], ["- x", "1. y"]]
+    document = read_one(workbook(tmp_path / "a.xlsx", S=rows))
+    (table,) = [text for kind, *_, text in told(document) if kind == "table"]
+    assert table.split("\n")[2:] == ["| a\\|b | first second |", "| \\<b> | # no heading |", "| - x | 1. y |"]
+
+
+_ODS = (
+    "<office:spreadsheet><table:table table:name='Gates' table:style-name='{style}'>"
+    "<table:table-row><table:table-cell office:value-type='string'><text:p>Gate</text:p></table:table-cell>"
+    "<table:table-cell office:value-type='string'><text:p>Since</text:p>"
+    "<office:annotation><text:p>a remark</text:p></office:annotation></table:table-cell>"
+    "<table:table-cell office:value-type='string'><text:p>Width</text:p></table:table-cell></table:table-row>"
+    "<table:table-row><table:table-cell office:value-type='string' table:number-rows-spanned='2'>"
+    "<text:p>no<text:span>rth</text:span></text:p></table:table-cell>"
+    "<table:table-cell office:value-type='date' office:date-value='1868-05-01'><text:p>01.05.68</text:p>"
+    "</table:table-cell><table:table-cell office:value-type='float' office:value='4.499'><text:p>4,50</text:p>"
+    "</table:table-cell></table:table-row>"
+    "<table:table-row><table:covered-table-cell/><table:table-cell table:number-columns-repeated='2' "
+    "office:value-type='string'><text:p>none</text:p></table:table-cell></table:table-row>"
+    "<table:table-row table:number-rows-repeated='1048000'><table:table-cell table:number-columns-repeated='1024'/>"
+    "</table:table-row></table:table></office:spreadsheet>"
+)
+
+
+def test_open_document_sheets(tmp_path: Path) -> None:
+    document = read_one(open_document(tmp_path / "a.ods", _ODS.format(style=""), title="The Gates"))
+    assert (document.title, document.date) == ("The Gates", "2024-03-01")
+    assert tables(document) == [
+        [["Gate", "Since", "Width"], ["north", "1868-05-01", "4,50"], ["north", "none", "none"]]
+    ]
+    style = "<style:style style:name='h'><style:table-properties table:display='false'/></style:style>"
+    assert "no value" in refused(open_document(tmp_path / "b.ods", _ODS.format(style="h"), styles=style))
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_csv(tmp_path: Path, delimiter: str) -> None:
+    rows = [["Gate", "Width", "Note"], ["north", "4.5", '"wide, and; deep"'], ["south", "3", "x"]]
+    text = "\r\n".join(delimiter.join(row) for row in rows)
+    document = read_one(write(tmp_path, {"the_gates.csv": text}) / "the_gates.csv")
+    assert document.title == "the gates"
+    assert tables(document) == [[["Gate", "Width", "Note"], ["north", "4.5", "wide, and; deep"], ["south", "3", "x"]]]
+
+
+def test_large_sheets_are_cut_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "MAX_ROWS", 10)
+    path = workbook(tmp_path / "a.xlsx", Long=[["Gate", "Width"], *([f"g{n}", n] for n in range(30))], B=[["x", "y"]])
+    document, problem = workbooks.read_xlsx(path, "a.xlsx", lambda *_: None)
+    assert isinstance(document, Document)
+    assert isinstance(problem, Problem)
+    assert str(problem) == "a.xlsx: only the first 10 rows of the sheet 'Long' are read; split it"
+    assert "g8" in document.text
+    assert "g9" not in document.text
+    assert "## B" in document.text
+
+
+def test_sheets_that_are_broken_or_hostile(tmp_path: Path) -> None:
+    good = workbook(tmp_path / "good.xlsx", S=[["a", "b"], [1, 2]]).read_bytes()
+    files = {
+        "cut.xlsx": (good[: len(good) // 2], "broken or cut off"),
+        "locked.xlsx": (OLE + "EncryptedPackage".encode("utf-16-le"), "asks for a password"),
+        "old.xlsx": (OLE + b"\0" * 900, "old format"),
+        "page.xls": (b"<html><table><tr><td>1</table>", "rename it to .html"),
+        "values.xls": (b"a;b\n1;2\n", "rename it to .csv"),
+        "broken.xls": (OLE + b"\0" * 900, "broken workbook"),
+        "page.ods": (b"<!doctype html>", "rename it to .html"),
+        "empty.csv": (b" \n", "no value in it"),
+        "binary.csv": (b"a\0b", "NUL"),
+    }
+    for name, (content, reason) in files.items():
+        (tmp_path / name).write_bytes(content)
+        assert reason in refused(tmp_path / name), name
+    (tmp_path / "laughs.xlsx").write_bytes(good)
+    assert "XML entities" in refused(with_part(tmp_path / "laughs.xlsx", "xl/sharedStrings.xml", BOMB))
+    (tmp_path / "twisted.xlsx").write_bytes(good)
+    with zipfile.ZipFile(tmp_path / "twisted.xlsx") as packed:
+        sheet = packed.read("xl/worksheets/sheet1.xml")
+    half = sheet[: len(sheet) // 2]
+    assert "broken workbook" in refused(with_part(tmp_path / "twisted.xlsx", "xl/worksheets/sheet1.xml", half))
+    assert "rename it to .docx" in refused(Path(by_pandoc(tmp_path / "w.docx").rename(tmp_path / "word.xlsx")))
+
+
+# --- slides ----------------------------------------------------------------------------------------------------------
+
+SLIDES = """% The Mill
+% Ann
+
+# Gates
+
+- shut at night
+- open at dawn
+
+::: notes
+Show the key.
+:::
+
+# Widths
+
+| Gate  | Width |
+|-------|-------|
+| north | 4.5 m |
+"""
+
+
+def test_a_slide_is_a_section_with_its_notes(tmp_path: Path) -> None:
+    document = read_one(by_pandoc(tmp_path / "a.pptx", SLIDES))
+    assert document.title == "The Mill"
+    assert [text for kind, *_, text in told(document) if kind == "heading"] == ["## The Mill", "## Gates", "## Widths"]
+    assert [text for kind, *_, text in told(document) if kind == "item"] == ["- shut at night", "- open at dawn"]
+    assert "**Notes**\n\nShow the key." in document.text
+    assert tables(document) == [[["Gate", "Width"], ["north", "4.5 m"]]]
+
+
+_ODP = (
+    "<office:presentation><draw:page>"
+    "<draw:frame presentation:class='title'><draw:text-box><text:p>Gates</text:p></draw:text-box></draw:frame>"
+    "<draw:frame presentation:class='outline'><draw:text-box><text:list><text:list-item><text:p>shut at night</text:p>"
+    "<text:list><text:list-item><text:p>in winter</text:p></text:list-item></text:list></text:list-item></text:list>"
+    "</draw:text-box></draw:frame>"
+    "<presentation:notes><draw:frame><draw:text-box><text:p>Show the key.</text:p></draw:text-box></draw:frame>"
+    "</presentation:notes></draw:page></office:presentation>"
+)
+
+
+def test_open_document_slides(tmp_path: Path) -> None:
+    document = read_one(open_document(tmp_path / "a.odp", _ODP, title="Template 7"))
+    assert document.title == "Gates"
+    assert document.text == "## Gates\n\n- shut at night\n  - in winter\n\n**Notes**\n\nShow the key.\n"
+
+
+def test_slides_without_text_and_files_that_are_no_slides(tmp_path: Path) -> None:
+    assert "probably pictures" in refused(
+        open_document(tmp_path / "a.odp", "<office:presentation><draw:page/></office:presentation>")
+    )
+    (tmp_path / "b.pptx").write_bytes(by_pandoc(tmp_path / "b.docx").read_bytes())
+    assert "rename it to .docx" in refused(tmp_path / "b.pptx")
+    assert "cannot be read" in refused(with_part(by_pandoc(tmp_path / "c.pptx"), "ppt/presentation.xml", b"<a>"))
+    assert len(read_all(tmp_path / "b.docx")) == 1
