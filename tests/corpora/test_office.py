@@ -205,10 +205,21 @@ def test_pandoc_reads_no_other_file(tmp_path: Path) -> None:
         assert "SECRET-4242" not in str(item), name
 
 
-def test_a_worker_that_ends_ends_pandoc_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_takes_long_is_told_and_given_up_with_all_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.org"
     path.write_text("*" * 40_000_000)
     monkeypatch.setattr(apart, "TOTAL", 2.0)
-    assert "given up after 2 seconds" in refused(path)
+    monkeypatch.setattr(apart, "_TICK", 0.3)
+    told_of: list[str] = []
+    (problem,) = read_source(path, watch=Watch(told_of.append))
+    assert "given up after 2 seconds" in str(problem)
+    assert len(told_of) >= 3
+    assert {*told_of} == {"reading a.org"}
     assert apart._worker is not None
     assert apart._worker.ended
+
+
+def test_the_page_is_told() -> None:
+    assert apart._State("manual.pdf", 120, 1834).said() == "reading manual.pdf, page 120 of 1,834"
