@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.corpora.damaged import damaged, seeds
 from tests.corpora.made import read_all, read_one, refused
 from tests.corpora.reading import ids, jsonl, told, write
+from tests.drills.damaged import survives
 from turnmark.corpora.readers import Watch, read_source, said_unread, table
 from turnmark.corpora.readers.llama_index import adapted
 from turnmark.corpora.types import Document, Problem
@@ -305,3 +307,16 @@ def test_scripts_of_web_sites_and_what_programs_wrote_are_not_read(tmp_path: Pat
     assert ids(tmp_path) == ["notes.md", "site/index.html", "tools/run.py"]
     assert ids(tmp_path, include=["*.js"]) == ["site/_static/search.js"]
     assert ids(tmp_path, exclude=["*.py"]) == ["notes.md", "site/index.html"]
+
+
+# --- damaged files ---------------------------------------------------------------------------------------------------
+
+
+def test_damaged_files_of_every_type(tmp_path: Path) -> None:
+    """A few of each; `python -m tests.drills --only damaged` has 200."""
+    (tmp_path / "seeds").mkdir()
+    for suffix, content in seeds(tmp_path / "seeds").items():
+        for number in range(3):
+            folder = tmp_path / f"{suffix[1:]}-{number}"
+            folder.mkdir()
+            survives(folder, suffix, damaged(content, number))

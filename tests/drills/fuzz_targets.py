@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import DEMO
+from tests.corpora.made import by_pandoc
 from tests.drills.forking import fine, turnmark
 
 Parse = Callable[[bytes], Any]
@@ -86,7 +87,7 @@ def _documents(folder: Path) -> dict[str, Target]:
 
     folder = folder / "documents"
     folder.mkdir()
-    docx, pdf = _word(folder / "seed.docx"), _pdf()
+    docx, pdf = by_pandoc(folder / "seed.docx").read_bytes(), _pdf()
     page = b"<html><head><title>T</title></head><body><h1>A</h1><p>b <b>c</b></p><table><tr><td>1</td></tr></table>"
     recipe = _head(DEMO / "documents" / "handbook" / "rhubarb-and-ginger-jam.md")
     kinds = {
@@ -123,16 +124,6 @@ def _documents(folder: Path) -> dict[str, Target]:
         "scripts of replies": ([script], _file(folder / "s.jsonl", read_script)),
         "prompts": (prompts, _file(folder / "t.txt", lambda path: read_prompt("answer", path))),
     }
-
-
-def _word(path: Path) -> bytes:
-    import docx
-
-    document = docx.Document()
-    document.add_heading("Kettles", 1)
-    document.add_paragraph("Descale with vinegar.")
-    document.save(str(path))
-    return path.read_bytes()
 
 
 def _pdf() -> bytes:

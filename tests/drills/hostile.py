@@ -6,11 +6,13 @@ import io
 import json
 import os
 import re
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.conftest import DEMO
+from tests.corpora.made import workbook
 from tests.drills.forking import Ended, fine, turnmark
 from tests.drills.tally import Effort, Tally
 
@@ -101,6 +103,38 @@ def _sources(folder: Path) -> None:
     (source / "laughs.docx").write_bytes(word(_LAUGHS))
     (source / "entity.docx").write_bytes(word('<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]>', "&x;"))
     (source / "bomb.docx").write_bytes(word("", "", bomb=True))
+    (source / "bomb.xlsx").write_bytes(_sheet_bomb())
+    (source / "laughs.ods").write_bytes(_laughing_sheet())
+    (source / "include.rst").write_text("Kettle\n======\n\n.. include:: /etc/passwd\n\nIt hums.\n", encoding="utf-8")
+    (source / "include.tex").write_text("The kettle hums. \\input{/etc/passwd}\n", encoding="utf-8")
+    (source / "loop.tex").write_text("\\def\\x{\\x\\x}\nThe kettle. \\x\n", encoding="utf-8")
+    (source / "letter.eml").write_text(f"Subject: Kettle {ESCAPE}\n\n{INJECTION}\n", encoding="utf-8")
+
+
+def _sheet_bomb() -> bytes:
+    """A workbook with a cell of 3 GB; the process that reads it may have 2."""
+    buffer = io.BytesIO()
+    sheet = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with tempfile.TemporaryDirectory() as folder:
+        seed = workbook(Path(folder) / "seed.xlsx", S=[["kettle", "shelf"]]).read_bytes()
+    with zipfile.ZipFile(io.BytesIO(seed)) as good, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+        for part in good.infolist():
+            if not part.filename.startswith("xl/worksheets/"):
+                packed.writestr(part.filename, good.read(part))
+        with packed.open("xl/worksheets/sheet1.xml", "w", force_zip64=True) as cell:
+            cell.write(f'<worksheet xmlns="{sheet}"><sheetData><row><c t="inlineStr"><is><t>'.encode())
+            for _ in range(3_000):
+                cell.write(b"a" * 1_000_000)
+            cell.write(b"</t></is></c></row></sheetData></worksheet>")
+    return buffer.getvalue()
+
+
+def _laughing_sheet() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        packed.writestr("content.xml", f'<?xml version="1.0"?>{_LAUGHS}<d>&a9;</d>')
+    return buffer.getvalue()
 
 
 _LAUGHS = '<!DOCTYPE d [<!ENTITY a0 "kettle">{}]>'.format(
@@ -133,8 +167,8 @@ def _documents(folder: Path, run: Run) -> Tally:
     with tally.attempt("build"):
         ended = run("index", "build", folder / "source", "--name", "h", "--retriever", "bm25")
         inert(ended)
-        for name in ("laughs.docx", "entity.docx", "bomb.docx"):
-            assert name in ended.err or name == "entity.docx", f"{name} was not refused"
+        for name in ("laughs.docx", "entity.docx", "bomb.docx", "bomb.xlsx", "laughs.ods"):
+            assert name in ended.err, f"{name} was not refused"
     for question in ("kettle", "OUTSIDE-4242", "root daemon nologin", "developer mode", "shelf 4", "is warm"):
         for words in (
             ["search", question, "--explain"],
