@@ -166,7 +166,7 @@ local boxes = {
 -- A cell is one line.
 local function cell_words(cell)
   local inlines = pandoc.utils.blocks_to_inlines(cell.contents, {pandoc.Space()})
-  return inlines:walk({
+  return without_strong(inlines):walk({
     LineBreak = function() return pandoc.Space() end,
     SoftBreak = function() return pandoc.Space() end,
     Note = function(note)
