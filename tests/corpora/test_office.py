@@ -51,7 +51,8 @@ def test_words_are_shown_without_backslashes(tmp_path: Path) -> None:
 
 def test_merged_cells_are_said_once_to_the_right_and_in_each_row_downwards(tmp_path: Path) -> None:
     page = (
-        '<table><thead><tr><th rowspan="2"><b>Gate</b></th><th colspan="2">2024</th></tr><tr><th>May</th><th>June</th></tr>'
+        '<table><thead><tr><th rowspan="2"><b>Gate</b></th><th colspan="2">2024</th></tr>'
+        "<tr><th>May</th><th>June</th></tr>"
         '</thead><tbody><tr><td rowspan="2">north</td><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></tbody>'
         "</table>"
     )
