@@ -38,6 +38,10 @@ demo: $(VENV)/.main
 	@$(DEMO) index build corpora/demo/documents --name demo
 	@echo; echo "== turnmark chat --index demo"
 	@$(DEMO) chat --index demo < corpora/demo/questions.txt
+	@echo; echo "== turnmark index build corpora/demo/files --name demo-files   (a PDF and a workbook)"
+	@$(DEMO) index build corpora/demo/files --name demo-files
+	@echo; $(DEMO) ask "What does a night in the inner basin cost?" --index demo-files
+	@echo; $(DEMO) ask "What is the fare of the last ferry on a Sunday?" --index demo-files
 	@rm -rf $(DEMO_HOME)/runs
 	@echo; echo "== turnmark eval mtrag --task retrieval; turnmark eval all   (a minute or two; all they print: .demo/eval.txt)"
 	@{ $(DEMO) eval mtrag --task retrieval --out $(DEMO_HOME)/runs/mtrag-retrieval && \

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.demo import HEADLINES, table
+from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.open import open_assistant
+from turnmark.retrieval.build import build_index
+
+FILES = Path(__file__).parents[1] / "corpora" / "demo" / "files"
 
 
 def finished(runs: Path, folder: str, **metrics: float) -> None:
@@ -29,3 +34,15 @@ def test_the_table_has_a_row_for_each_part_with_its_figure(runs: Path) -> None:
     assert heading.split() == ["n", "metric", "mean", "95%", "interval"]
     assert [row.split("  ")[0].strip() for row in rows] == [title for title, _, _ in HEADLINES]
     assert rows[1] == "MTRAG, answers       67  rouge_l.word   0.400  0.300-0.500"
+
+
+def test_the_pdf_and_the_workbook_of_the_demo_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
+    build_index(FILES, "files", retriever="bm25")
+    assistant = open_assistant(AssistantConfig(index="files"))
+    reply = assistant.reply([], "What does a night in the inner basin cost?")
+    assert "| Inner basin |" in reply.answer.replace("**", "")
+    assert (reply.citations[0].path, reply.citations[0].page) == ("harbour-guide.pdf", 1)
+    reply = assistant.reply([], "What does a sheep cost on the ferry?")
+    assert "| Sheep |" in reply.answer.replace("**", "")
+    assert reply.citations[0].path == "ferry.xlsx"
