@@ -79,9 +79,9 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	@touch $@
 
-# CONVERSATIONS="--half all --show wrong" and so on; tests/conversations/collections.py says which packages it needs.
+# CONVERSATIONS="--fetch files --half all --show wrong" and so on; tests/conversations/collections.py says which packages it needs.
 conversations: $(VENV)/.bench
-	$(BIN)/python -m tests.conversations --fetch $(CONVERSATIONS)
+	$(BIN)/python -m tests.conversations --fetch hatch $(CONVERSATIONS)
 
 audit: $(VENV)/.dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit

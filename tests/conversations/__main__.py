@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from tests.conversations.collections import COLLECTIONS, HARD, collections_named, fetch_hatch, work_folder
+from tests.conversations.collections import COLLECTIONS, FETCHES, HARD, collections_named, work_folder
 from tests.conversations.labels import LabelledConversation, read_labels
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 
@@ -45,7 +45,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--show", choices=("wrong",), help="print each wrong turn too")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write figures and replies there")
-    parser.add_argument("--fetch", action="store_true", help="download the collection that is no Debian package first")
+    parser.add_argument(
+        "--fetch", choices=tuple(FETCHES), action="append", default=[], help="download it first; may be repeated"
+    )
     return parser.parse_args(words)
 
 
@@ -75,8 +77,8 @@ def run(options: argparse.Namespace) -> None:
     from tests.conversations.systems import default_systems
     from turnmark.core.console import shown_progress
 
-    if options.fetch:
-        fetch_hatch()
+    for name in options.fetch:
+        FETCHES[name]()
     labels, absent = chosen_labels(options)
     systems, note = (options.systems.split(","), "") if options.systems else default_systems()
     if note:
