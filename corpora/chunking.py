@@ -17,6 +17,7 @@ from itertools import pairwise
 from math import ceil
 
 from turnmark.core.errors import RequestError
+from turnmark.corpora.tables import clipped_head, head_of, is_caption
 from turnmark.corpora.text import CJK, heading_text, lines, sentences, trimmed
 from turnmark.corpora.types import CONTINUED, Block, Document, Passage
 
@@ -30,6 +31,10 @@ _PIECE = 200_000  # characters tokenised at a time, to bound the tokenizer's mem
 _LONG_TOKEN = 100  # characters; WordPiece turns any longer run without spaces into one unknown token
 _LONG_STEP = 4  # characters of such a run that count as one token
 _SLACK = 8  # tokens; a draft this near to the size, or cut inside a word, is counted again as it will be indexed
+
+_HEADER = 1 / 3  # largest share of the size for the head of a table that stands above a later part of it
+_NEIGHBOURS = 40  # blocks that are looked at to see whether captions are above or below tables
+_NAME_LENGTHS = (24, 12, 6)  # characters to which the names of columns are shortened if they do not fit otherwise
 
 _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)[^\n]{1,100}(?:\*\*|__)")
@@ -58,7 +63,7 @@ def chunk(document: Document, tokenize: Tokenizer, size: int = 512) -> list[Pass
     return passages
 
 
-def _passage(document: Document, start: int, end: int, title: str, section: str) -> Passage:
+def _passage(document: Document, start: int, end: int, title: str, section: str, header: str = "") -> Passage:
     return Passage(
         id=document.id if document.is_passage else f"{document.id}-{start}-{end}",
         document=document.id,
@@ -71,6 +76,7 @@ def _passage(document: Document, start: int, end: int, title: str, section: str)
         page=bisect_right(document.pages, start) or 1 if document.pages else None,
         page_starts=tuple(offset for offset in document.pages[1:] if start < offset < end),
         date=document.date,
+        header=header,
     )
 
 
@@ -153,6 +159,9 @@ class _Cutter:
         self.tokens = _token_starts(self.text, tokenize)
         self.block_starts = [block.start for block in document.blocks]
         self.heading = cache(self._heading)
+        self.head = cache(self._head)
+        self.captioned_head = cache(self._captioned_head)
+        self.header_cost = cache(self._header_cost)
 
     def _heading(self, names: tuple[str, ...]) -> tuple[str, str, int]:
         """Return title, section and their number of tokens, shortened to leave half of the passage to the text."""
@@ -169,6 +178,49 @@ class _Cutter:
                 return head, " › ".join(tail), cost
         return "", "", 0
 
+    def header(self, start: int) -> str:
+        """Return the head of the table within which a position is, below its head; else an empty text."""
+        at = self._table(start)
+        if at is None or start <= self.block_starts[at] + len(self.head(at)):
+            return ""
+        return self.captioned_head(at) if self.head(at) else ""
+
+    def _table(self, start: int) -> int | None:
+        """Return the number of the table that a position is in."""
+        at = bisect_right(self.block_starts, start) - 1
+        if at < 0 or self.document.blocks[at].kind != "table" or start >= self.document.blocks[at].end:
+            return None
+        return at
+
+    def _head(self, at: int) -> str:
+        block = self.document.blocks[at]
+        return head_of(self.text[block.start : block.end])
+
+    def _captioned_head(self, at: int) -> str:
+        """Return the column names of a table below its caption, shortened to leave most of the passage to the rows."""
+        caption, head = self._caption(at), self.head(at)
+        headers = [f"{caption}\n\n{head}"] if caption else []
+        headers += [head, *(clipped_head(head, most) for most in _NAME_LENGTHS)]
+        fitting = (header for header in headers if self.header_cost(header) <= _HEADER * self.size)
+        return next(fitting, "")
+
+    def _caption(self, at: int) -> str:
+        """Return the paragraph that names a table: above it, or below if the first of neighbouring tables has none."""
+        blocks = self.document.blocks
+        first = at
+        while first > max(1, at - _NEIGHBOURS) and self._is_caption(first - 1) and blocks[first - 2].kind == "table":
+            first -= 2
+        beside = at - 1 if self._is_caption(first - 1) else at + 1
+        return self.text[blocks[beside].start : blocks[beside].end] if self._is_caption(beside) else ""
+
+    def _is_caption(self, at: int) -> bool:
+        if not 0 <= at < len(self.document.blocks) or self.document.blocks[at].kind != "paragraph":
+            return False
+        return is_caption(self.text[self.document.blocks[at].start : self.document.blocks[at].end])
+
+    def _header_cost(self, header: str) -> int:
+        return len(self.tokenize(header + "\n")) if header else 0
+
     def count(self, start: int, end: int) -> int:
         """Return the number of tokens that begin in a range."""
         return bisect_left(self.tokens, end) - bisect_left(self.tokens, start)
@@ -177,7 +229,8 @@ class _Cutter:
         """Return the passage of a draft."""
         title, section, _ = self.heading(draft.names)
         section = f"{section} {CONTINUED}".lstrip() if draft.continued else section
-        return _passage(self.document, *trimmed(self.text, draft.start, draft.end), title, section)
+        start, end = trimmed(self.text, draft.start, draft.end)
+        return _passage(self.document, start, end, title, section, self.header(start))
 
     def fits(self, draft: _Draft) -> bool:
         """Return whether the passage of a draft is within the size.
@@ -185,7 +238,9 @@ class _Cutter:
         Tokens are counted in the document. A word cut in two may have more tokens, so near the limit the cut text is
         counted again.
         """
-        room = self.size - self.heading(draft.names)[2] - self.count(draft.start, draft.end)
+        start, _ = trimmed(self.text, draft.start, draft.end)
+        above = self.heading(draft.names)[2] + self.header_cost(self.header(start))
+        room = self.size - above - self.count(draft.start, draft.end)
         edges = [self.text[max(0, edge - 1) : edge + 1] for edge in (draft.start, draft.end)]
         cuts_word = any(re.fullmatch(r"\S\S", edge) for edge in edges)
         if abs(room) > _SLACK and not cuts_word:
@@ -236,7 +291,8 @@ class _Cutter:
             elif self.text[start:end].strip():
                 drafts.append(_Draft(start, end, section.names, continued=bool(drafts)))
                 remaining = self.count(start, section.end)
-                goal = remaining / max(1, ceil(remaining / room))
+                free = room - self.header_cost(self.header(start))
+                goal = remaining / max(1, ceil(remaining / free))
         return drafts
 
     def pieces(self, section: _Section, room: int) -> Iterator[int]:
@@ -265,6 +321,8 @@ class _Cutter:
         if self.count(begin, end) > room:
             split = lines if kind in ("table", "code") else sentences
             starts += [begin + offset for offset, _ in split(self.text[begin:end]) if offset]
+        if kind == "table":
+            starts = [start for start in starts if start == begin or self.may_begin(start)]
         for start, stop in pairwise([*starts, end]):
             yield start
             index = bisect_left(self.tokens, start) + room
@@ -273,6 +331,11 @@ class _Cutter:
                 index = self._word_start(index, index - room // 4)
                 yield self.tokens[index]
                 index += room
+
+    def may_begin(self, start: int) -> bool:
+        """Return whether a passage may begin at a line of a table: not at its rule, nor at its first row."""
+        at = self._table(start)
+        return at is None or start == self.block_starts[at] or start > self.block_starts[at] + len(self.head(at)) + 1
 
     def _word_start(self, index: int, lowest: int) -> int:
         """Return the last token from `index` down to above `lowest` that follows white space; `index` if none does."""

@@ -62,6 +62,14 @@ class Passage(Record):
         default=(), description="offsets in the document at which the pages after `page` begin, within the text"
     )
     date: str = Field(default="", description="date of the document")
+    header: str = Field(
+        default="", description="head of the table within which `text` begins: its caption and column names, Markdown"
+    )
+
+    @property
+    def shown_text(self) -> str:
+        """The text for who reads the passage alone: below the head of the table within which it begins."""
+        return f"{self.header}\n{self.text}" if self.header else self.text
 
     @property
     def heading(self) -> str:
@@ -72,9 +80,10 @@ class Passage(Record):
     @property
     def indexed_text(self) -> str:
         """The text that is embedded and tokenised: the heading, unless the text begins with the title, and the text."""
-        if not self.heading or self.text.lstrip("# \n").startswith(self.title or "\0"):
-            return self.text
-        return f"{self.heading}\n{self.text}"
+        text = self.shown_text
+        if not self.heading or text.lstrip("# \n").startswith(self.title or "\0"):
+            return text
+        return f"{self.heading}\n{text}"
 
     def page_texts(self) -> list[tuple[int, str]]:
         """Each page that the text is on, and what of the text is on it; empty without pages."""

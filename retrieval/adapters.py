@@ -143,6 +143,7 @@ def passage_of(node: Any) -> Passage:
         section=_metadata(node, "section", "header_path"),
         page=int(page) if page.isascii() and page.isdigit() and len(page) < 10 else None,
         date=_metadata(node, "date"),
+        header=_metadata(node, "table_header"),
     )
 
 
@@ -196,13 +197,16 @@ class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
 def node_of(passage: Passage) -> TextNode:
     """Convert a passage to a LlamaIndex `TextNode`; `passage_of` converts it back.
 
-    The ids are the passage's and the document's; title, section, `file_path` and `page_label` are in its metadata.
+    The ids are the passage's and the document's; title, section, `file_path`, `page_label`
+    and the head of the table that it begins within (`table_header`) are in its metadata.
     """
     metadata = {"title": passage.title, "file_path": passage.path, "section": passage.section}
     if passage.page is not None:
         metadata["page_label"] = str(passage.page)
     if passage.date:
         metadata["date"] = passage.date
+    if passage.header:
+        metadata["table_header"] = passage.header
     return TextNode(
         id_=passage.id,
         text=passage.text,

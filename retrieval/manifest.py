@@ -14,7 +14,7 @@ from turnmark.core.specs import Spec, parse_spec
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.servers import Served
 
-FORMAT = 3
+FORMAT = 4
 
 
 class ModelInfo(Record):

@@ -21,7 +21,7 @@ from turnmark.corpora.types import Passage
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")
 
-_FIELDS = ("id", "document", "title", "text", "start", "end", "path", "section", "page", "page_starts", "date")
+_FIELDS = tuple("id document title text start end path section page page_starts date header".split())
 _COLUMNS = ", ".join(f'"{name}"' for name in _FIELDS)
 _LISTED = "(SELECT value FROM json_each(?))"
 
@@ -29,7 +29,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
     "row" INTEGER PRIMARY KEY, "id" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
     "text" TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL, "path" TEXT NOT NULL,
-    "section" TEXT NOT NULL, "page" INTEGER, "page_starts" TEXT NOT NULL, "date" TEXT NOT NULL, "hash" TEXT NOT NULL
+    "section" TEXT NOT NULL, "page" INTEGER, "page_starts" TEXT NOT NULL, "date" TEXT NOT NULL,
+    "header" TEXT NOT NULL, "hash" TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
 CREATE INDEX IF NOT EXISTS by_hash ON passages ("hash");

@@ -108,8 +108,8 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     line_texts: dict[str, None] = {}  # an ordered set
     for hit in hits[:LOOKED_AT]:
         for line in lines_of(hit.passage):
-            if line.kind != "heading" and line.text:
-                line_texts[line.text] = None
+            if line.says and line.text:
+                line_texts[line.in_context(hit.passage.title)] = None
     passages = [hit.passage.indexed_text for hit in hits]
     vectors = embed([*questions, *passages, *line_texts])
     cosines = vectors[len(questions) :] @ vectors[: len(questions)].T

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from turnmark.corpora.text import heading_text, list_items, plain, sentences, strip_citations, words
+from turnmark.corpora.tables import is_numbered_caption, row_text, tables_of
+from turnmark.corpora.text import heading_text, lines, list_items, plain, sentences, strip_citations, words
 from turnmark.corpora.types import CONTINUED, Passage
 
 _NUMBER_OR_RANGE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
@@ -141,16 +142,16 @@ def says_unknown(text: str) -> bool:
 
 # --- the lines of a passage
 
-Kind = Literal["sentence", "item", "row", "code", "heading"]
+Kind = Literal["sentence", "item", "row", "head", "caption", "code", "heading"]
 
 
 @dataclass(frozen=True)
 class TextLine:
-    """A sentence, list item, table row, block of code or heading of a passage.
+    """A sentence, list item, row of a table or line of its head, block of code or heading of a passage.
 
     Attributes:
         start, end: characters of the passage's text.
-        text: its text without markup; empty for the rule of a table.
+        text: its text without markup; of a row each cell after the name of its column; empty for the rule of a table.
         section: headings above it, joined by ' › '.
         block: number of its paragraph, list or table within the passage.
     """
@@ -161,6 +162,22 @@ class TextLine:
     text: str
     section: str
     block: int
+
+    @property
+    def says(self) -> bool:
+        """Whether it can answer: headings, captions and heads of tables only name what does."""
+        return self.kind not in ("heading", "head", "caption")
+
+    def in_context(self, title: str) -> str:
+        """Return the text to embed: a row, which is no sentence, follows the heading above it.
+
+        Args:
+            title: of the document.
+        """
+        if self.kind != "row":
+            return self.text
+        name = self.section.rpartition(" › ")[2] or title
+        return f"{name}: {self.text}" if name else self.text
 
     @property
     def size(self) -> int:
@@ -178,8 +195,6 @@ _HEADING = re.compile(
     r"|^ {0,3}(?![-*+>|#]|\d{1,9}[.)])(?P<ruled>\S[^\n]{0,200})\n {0,3}(?P<rule>=+|-{2,})[ \t]*$",
     re.MULTILINE,
 )
-_ROW = re.compile(r"^[ \t]{0,3}\|[^\n]*$", re.MULTILINE)
-_RULE = re.compile(r"[\s|:+=-]*")
 
 
 @lru_cache(maxsize=512)
@@ -189,35 +204,44 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
     # Code first: what looks like a heading, row or item inside code is code.
     code = [match.span() for match in _CODE_BLOCK.finditer(text)]
     headings = [match for match in _HEADING.finditer(text) if not _inside(match.start(), code)]
-    rows = [match.span() for match in _ROW.finditer(text) if not _inside(match.start(), code)]
+    tables = [table for table in tables_of(text, passage.header) if not _inside(table.start, code)]
     items = [(item.start, item.end) for item in list_items(text) if not _inside(item.start, code)]
     spans: list[tuple[int, int, Kind]] = [(*match.span(), "heading") for match in headings]
     spans += [(start, end, "code") for start, end in code if not _inside(start, items)]
-    spans += [(start, end, "row") for start, end in rows]
+    table_texts: dict[int, str] = {}
+    for table in tables:
+        spans += [(line.start, line.end, "head") for line in table.head]
+        spans += [(row.start, row.end, "row") for row in table.rows]
+        table_texts |= {row.start: row_text(table.names, row.cells) for row in table.rows}
+        table_texts |= {line.start: "; ".join(filter(None, table.names)) for line in table.head[:1]}
     spans += [(start, end, "item") for start, end in items]
     covered = [(start, end) for start, end, _ in spans]
+    captioned = [(offset, offset + len(line)) for offset, line in lines(text) if is_numbered_caption(line)]
+    spans += [(start, end, "caption") for start, end in captioned if not _inside(start, covered)]
+    covered += captioned
     spans += [(start, end, "sentence") for start, end in sentences(text) if not _inside(start, covered)]
     paths = _heading_paths(passage, headings)
-    lines: list[TextLine] = []
+    found: list[TextLine] = []
     block = 0
     previous_end = 0
     previous_kind: Kind | None = None
     for start, end, kind in sorted(spans):
         new_paragraph = kind == "sentence" and text[previous_end:start].count("\n") > 1
-        if kind != previous_kind or new_paragraph or kind in ("heading", "code"):
+        new_kind = kind != previous_kind and (previous_kind, kind) != ("head", "row")
+        if new_kind or new_paragraph or kind in ("heading", "code"):
             block += 1
         raw = text[start:end]
         if kind == "heading":
             line_text = heading_text(raw)
-        elif _RULE.fullmatch(raw):
-            line_text = ""
+        elif kind in ("head", "row"):
+            line_text = table_texts.get(start, "")
         else:
             line_text = plain(raw)
         section = next((path for path_start, path in reversed(paths) if path_start <= start), paths[0][1])
-        lines.append(TextLine(kind, start, end, line_text, section, block))
+        found.append(TextLine(kind, start, end, line_text, section, block))
         previous_end = end
         previous_kind = kind
-    return tuple(lines)
+    return tuple(found)
 
 
 def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:

@@ -16,6 +16,7 @@ from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.console import printable
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
@@ -25,6 +26,8 @@ MOST_PARTS = 2
 """Most parts that a message may have for each of them to get a second stretch."""
 LONGEST_BLOCK = 160
 """Most words of a list or table that is quoted complete; of a longer one, only the rows around the best are."""
+ROWS_AROUND = 2
+"""Most rows of such a table before the best one, and after it."""
 UNSURE = "I am not sure this answers it. The nearest I found:"
 SECOND = 0.8
 """Least score of a line for a further stretch, as a share of the best score."""
@@ -62,7 +65,7 @@ def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | Non
         (position, line)
         for position, hit in enumerate(hits)
         for line in lines_of(hit.passage)
-        if line.kind != "heading" and line.size > 1
+        if line.says and line.size > 1
     ]
     if not candidates:
         return []
@@ -70,7 +73,8 @@ def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | Non
     headings = [" › ".join(filter(None, (hits[position].passage.title, line.section))) for position, line in candidates]
     ranks = [1 - position / max(len(hits), FEW) for position, _ in candidates]
     shares = _shares(questions, texts, headings)
-    cosines = _cosines(questions, texts, embed) if embed else [0.0] * len(candidates)
+    embedded = [line.in_context(hits[position].passage.title) for position, line in candidates]
+    cosines = _cosines(questions, embedded, embed) if embed else [0.0] * len(candidates)
     scores = [
         cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
         for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
@@ -99,11 +103,16 @@ def _shares(questions: Sequence[str], texts: Sequence[str], headings: Sequence[s
 
 @dataclass
 class Stretch:
-    """Neighbouring lines of one section of a hit, and the best line for each part that they answer."""
+    """Neighbouring lines of one section of a hit, and the best line for each part that they answer.
+
+    Attributes:
+        above: Markdown head of the table whose later rows come first; empty if another line does.
+    """
 
     hit: Hit
     lines: tuple[TextLine, ...]
     bests: list[TextLine]
+    above: str = ""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -141,7 +150,8 @@ def stretches(
             continue
         quoted = [*earlier, *chosen]
         quoted_spans = [other.span for other in quoted if other.hit.passage.id == hit.passage.id]
-        stretch = Stretch(hit, _around(row, lines_of(hit.passage), words, quoted_spans), [row.line])
+        lines = _around(row, lines_of(hit.passage), words, quoted_spans)
+        stretch = Stretch(hit, lines, [row.line], _head_above(lines[0], hit.passage))
         quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
         stretch_stems = {stem for line in stretch.lines for stem in stems(line.text)}
         if not chosen or len(stretch_stems - quoted_stems) > len(stretch_stems) / 3:
@@ -168,6 +178,9 @@ def _around(
     def size(first: int, last: int) -> int:
         return sum(line.size for line in lines[first : last + 1])
 
+    def is_row(position: int) -> bool:
+        return 0 <= position < len(lines) and lines[position].kind == "row" and lines[position].block == row.line.block
+
     first = last = best
     if row.line.kind in ("item", "row"):
         block = [position for position, line in enumerate(lines) if line.block == row.line.block]
@@ -175,6 +188,11 @@ def _around(
             first, last = block[0], block[-1]
             if first and free(first - 1):
                 first -= 1  # the sentence that introduces the list
+        elif row.line.kind == "row":
+            for _ in range(ROWS_AROUND):
+                last += is_row(last + 1) and free(last + 1) and size(first, last + 1) <= words
+                first -= is_row(first - 1) and free(first - 1) and size(first - 1, last) <= words
+            return tuple(lines[first : last + 1])
     growing = True
     while growing:
         growing = False
@@ -184,6 +202,14 @@ def _around(
                 if size(low, high) <= words:
                     first, last, growing = low, high, True
     return tuple(lines[first : last + 1])
+
+
+def _head_above(first: TextLine, passage: Passage) -> str:
+    """Return the Markdown head of the table that a line is a row of; empty for other lines."""
+    if first.kind != "row":
+        return ""
+    head = [line for line in lines_of(passage) if line.kind == "head" and line.block == first.block]
+    return passage.text[head[0].start : head[-1].end] if head else passage.header
 
 
 def show_stretch(stretch: Stretch, number: int) -> str:
@@ -196,13 +222,55 @@ def show_stretch(stretch: Stretch, number: int) -> str:
     start, end = stretch.span
     text = passage.text[start:end]
     for best in sorted(dict.fromkeys(stretch.bests), key=lambda line: -line.start):
+        begin, stop = best.start - start, best.end - start
         if best.kind in ("sentence", "item"):
-            begin, stop = best.start - start, best.end - start
             text = text[:begin] + bold(text[begin:stop]) + text[stop:]
+        elif best.kind == "row":
+            text = text[:begin] + bold_row(text[begin:stop]) + text[stop:]
+    *caption, head = stretch.above.rsplit("\n\n", 1)
+    above = head if any(name in text for name in caption) else stretch.above
+    text = "\n".join(filter(None, (above, _rows_before(stretch), text, _rows_after(stretch))))
     mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, stretch.lines[0].section))))
     body = _EMPTY_QUOTES.sub("", escape_marks(printable(text))).strip("\n").rstrip() + mark
     return f"{escape_marks(heading)}  \n{body}" if heading else body  # two spaces make a line break in Markdown
+
+
+LEFT_OUT = "| … |"
+"""Row in place of the rows of a table that are not quoted."""
+
+
+def _rows_before(stretch: Stretch) -> str:
+    """Return `LEFT_OUT` if a stretch begins below the first row of a table, else an empty text."""
+    first = stretch.lines[0]
+    if first.kind != "row":
+        return ""
+    block = [line for line in lines_of(stretch.hit.passage) if line.block == first.block]
+    begins_here = block[0].kind == "head" or not stretch.hit.passage.header
+    rows = [line for line in block if line.kind == "row"]
+    return "" if begins_here and first == rows[0] else LEFT_OUT
+
+
+def _rows_after(stretch: Stretch) -> str:
+    """Return `LEFT_OUT` if a stretch ends above the last row that its passage has of a table, else an empty text."""
+    last = stretch.lines[-1]
+    if last.kind != "row":
+        return ""
+    block = [line for line in lines_of(stretch.hit.passage) if line.block == last.block]
+    return "" if last == block[-1] else LEFT_OUT
+
+
+def bold_row(text: str) -> str:
+    """Set the cells of a table's row in bold; a cell with other asterisks stays unchanged."""
+    pieces = []
+    for piece in _BARS.split(text):
+        cell = _STRONG.sub(r"\2", piece.strip())
+        marked = f"**{cell}**" if cell and cell != "|" and "*" not in cell else piece.strip()
+        pieces.append(piece.replace(piece.strip(), marked, 1) if piece.strip() else piece)
+    return "".join(pieces)
+
+
+_BARS = re.compile(r"((?<!\\)\|)")
 
 
 def bold(text: str) -> str:
@@ -222,6 +290,7 @@ def bold(text: str) -> str:
 _LEAD = re.compile(rf"(?:>\s*)*(?:{ITEM.pattern})?")
 _EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
 """Empty lines, also of block quotations (`>`), at the start and end of a stretch."""
+_STRONG = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
 _EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
 
 

@@ -128,7 +128,7 @@ def show_section(number: int, passage: Passage, quote: Callable[[str], str] = qu
     source = ", ".join(filter(None, (passage.path, passage.date)))
     if source:
         heading = f"{heading} ({source})"
-    text = _BLANKS.sub("\n\n", escape_marks(passage.text))
+    text = _BLANKS.sub("\n\n", escape_marks(passage.shown_text))
     return f"[{number}]\n{quote(escape_marks(heading))}\n{quote(text)}"
 
 

@@ -160,6 +160,103 @@ class _List:
     pending: bool = False
 
 
+MAX_SPAN = 200  # columns or rows that one cell may take; HTML allows 1,000 and 65,534
+MAX_CELLS = 200_000  # of a table; spans could make any number out of a few bytes
+
+
+def _span(tag: Tag, name: str) -> int:
+    value = str(tag.attrs.get(name, "1")).strip()
+    return min(max(1, int(value)), MAX_SPAN) if re.fullmatch(r"\d{1,6}", value) else 1
+
+
+def _names_columns(tag: Tag) -> bool:
+    """Return whether a cell may be the name of a column: a header cell, or one of which all words are bold."""
+    if tag.name == "th":
+        return True
+    bold = "".join("".join(strong.strings) for strong in tag(["b", "strong"]))
+    words = "".join(tag.strings)
+    return bool(words.strip()) and "".join(bold.split()) == "".join(words.split())
+
+
+@dataclass
+class _TableCell:
+    words: str
+    columns: int
+    rows: int
+    names_column: bool
+
+
+@dataclass
+class _Table:
+    """An open table: its cells as they are written, before spans are resolved."""
+
+    rows: list[list[_TableCell]] = field(default_factory=list)
+    captions: list[str] = field(default_factory=list)
+    in_head: list[bool] = field(default_factory=list)
+    open: _TableCell | None = None
+
+    def begin_row(self, in_head: bool) -> None:
+        self.rows.append([])
+        self.in_head.append(in_head)
+
+    def begin_cell(self, columns: int, rows: int, names_column: bool) -> None:
+        if not self.rows:
+            self.begin_row(False)
+        self.open = _TableCell("", columns, rows, names_column)
+        self.rows[-1].append(self.open)
+
+    def end_cell(self, words: str) -> None:
+        """Close the open cell; without one the words are outside of cells: a caption."""
+        if self.open is not None:
+            self.open.words, self.open = words, None
+        elif words:
+            self.captions.append(words)
+
+    def heads(self) -> int:
+        """Return the number of rows at the top that name columns, 0 if the table does not say."""
+        for says in (self.in_head, [all(cell.names_column for cell in row) and len(row) > 1 for row in self.rows]):
+            count = next((number for number, named in enumerate(says) if not named), len(says))
+            if count:
+                return min(count, len(self.rows) - 1)
+        return 0
+
+    def grid(self) -> list[list[str]]:
+        """Return the rows with as many cells each, without empty rows and columns.
+
+        A cell over several rows is in each of them; one over several columns is in the first, or in each if it names
+        them. The rows at the top that name columns are one.
+        """
+        heads = self.heads()
+        rows: list[dict[int, str]] = [{} for _ in self.rows]
+        taken: set[tuple[int, int]] = set()
+        for number, row in enumerate(self.rows):
+            column = 0
+            for cell in row:
+                while (number, column) in taken:
+                    column += 1
+                for down in range(min(cell.rows, len(self.rows) - number)):
+                    for across in range(cell.columns):
+                        taken.add((number + down, column + across))
+                        if len(taken) > MAX_CELLS:
+                            raise Unreadable(f"HTML with a table of more than {MAX_CELLS:,} cells; split it")
+                        if across == 0 or number < heads:
+                            rows[number + down][column + across] = cell.words
+                column += cell.columns
+        width = 1 + max((column for row in rows for column, words in row.items() if words), default=-1)
+        used = [column for column in range(width) if any(row.get(column) for row in rows)]
+        lines = [[row.get(column, "") for column in used] for row in rows]
+        head = [" ".join(dict.fromkeys(filter(None, names))) for names in zip(*lines[:heads], strict=True)]
+        body = list(filter(any, lines[heads:]))
+        if len(used) < 2 or len(body) + bool(heads) < 2:
+            return list(filter(any, lines))
+        return [head or [""] * len(used), *body]
+
+    def markdown(self, grid: list[list[str]]) -> list[str]:
+        """Return the lines of a table whose first row names the columns."""
+        lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in grid]
+        return [lines[0], "|" + "---|" * len(grid[0]), *lines[1:]]
+
+
 @dataclass
 class _Page:
     """The text and blocks so far, and the block that is being collected."""
@@ -173,7 +270,7 @@ class _Page:
     heading: int = 0
     caption: bool = False
     lists: list[_List] = field(default_factory=list)
-    rows: list[list[str]] | None = None
+    table: _Table | None = None
     layout: set[int] = field(default_factory=set)
 
     def walk(self, soup: BeautifulSoup) -> None:
@@ -197,11 +294,11 @@ class _Page:
     def enter(self, tag: Tag) -> bool:
         """Handle a tag before its children; return False if the children are handled, too."""
         name = tag.name
-        if self.rows is not None:
-            return self._enter_table(name)
+        if self.table is not None:
+            return self._enter_table(tag, self.table)
         if name == "table" and id(tag) not in self.layout:
             self.flush()
-            self.rows = []
+            self.table = _Table()
         elif name == "pre":
             self.flush()
             code = "".join(tag.strings).strip("\n").rstrip()
@@ -224,33 +321,35 @@ class _Page:
                 self.lists.append(_List(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
         return True
 
-    def _enter_table(self, name: str) -> bool:
-        assert self.rows is not None
-        if name == "tr" or not self.rows:
-            self._cell()
-            self.rows.append([])
+    def _enter_table(self, tag: Tag, table: _Table) -> bool:
+        name = tag.name
+        if name == "tr":
+            self._cell(table)
+            table.begin_row(in_head=tag.parent is not None and tag.parent.name == "thead")
         elif name in ("td", "th"):
-            self._cell()
+            self._cell(table)
+            table.begin_cell(_span(tag, "colspan"), _span(tag, "rowspan"), _names_columns(tag))
+        elif name == "caption":
+            self._cell(table)
         elif name in _BREAKS or name == "br":
             self.buffer.append(" ")
         return True
 
-    def _cell(self) -> None:
+    def _cell(self, table: _Table) -> None:
+        """Give the collected words to the open cell; words outside of cells are a caption."""
         words = " ".join("".join(self.buffer).split())
         self.buffer.clear()
-        if words and self.rows:
-            self.rows[-1].append(words)
+        table.end_cell(words)
 
     def leave(self, tag: Tag) -> None:
         """Handle a tag after its children."""
         name = tag.name
-        if self.rows is not None:
-            if name in ("td", "th", "tr", "caption"):
-                self._cell()
-            elif name == "table":
-                self._cell()
-                lines, self.rows = [" | ".join(row) for row in self.rows if row], None
-                self.emit("table", "\n".join(lines))
+        if self.table is not None:
+            if name in ("td", "th", "tr", "caption", "table"):
+                self._cell(self.table)
+            if name == "table":
+                table, self.table = self.table, None
+                self._emit_table(table)
         elif _HEADING.fullmatch(name):
             self.flush()
             self.heading = 0
@@ -260,6 +359,17 @@ class _Page:
                 self.lists[-1].pending = False
             if name in ("ul", "ol") and self.lists:
                 self.lists.pop()
+
+    def _emit_table(self, table: _Table) -> None:
+        """Emit a table as Markdown below its caption; one of a single column or row as paragraphs."""
+        for caption in table.captions:
+            self.emit("paragraph", f"**{caption.replace('*', '')}**")
+        grid = table.grid()
+        if grid and len(grid[0]) > 1 and len(grid) > 1:
+            self.emit("table", "\n".join(table.markdown(grid)))
+        else:
+            for row in grid:
+                self.emit("paragraph", " ".join(row))
 
     def flush(self) -> None:
         """Emit the collected text as a block of the current kind."""

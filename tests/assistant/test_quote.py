@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 from tests.assistant.notes import turn_of
 from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks, lines_of
-from turnmark.assistant.steps.quote import (
-    Quote,
-    quotations,
-)
+from turnmark.assistant.steps.quote import LEFT_OUT, Quote, quotations
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part
 from turnmark.assistant.types import Draft, Judgement
 from turnmark.corpora.types import CONTINUED, Passage
@@ -54,7 +51,9 @@ LIST = "Bring:\n\n- gloves\n- a rope\n  of ten metres\n\n1. Knock.\n2. Enter."
         ("One. Two.\n\nThree.", "sentence sentence sentence"),
         ("# Tea\n\nBoil it.\n\nMilk\n----\n\nPour it.", "heading sentence heading sentence"),
         (LIST, "sentence item item item item"),
-        ("| a | b |\n| - | - |\n| 1 | 2 |\n", "row row row"),
+        ("| a | b |\n| - | - |\n| 1 | 2 |\n", "head head row"),
+        ("Table 1. Odds\n\n| a | b |\n| - | - |\n| 1 | 2 |\n", "caption head head row"),
+        ("Table 1 has two.\n\n| 1 | 2 |\n| 3 | 4 |", "sentence row row"),
         ("So:\n\n```sh\n# no heading\n- no item\n```\n\nDone.", "sentence code sentence"),
         ("So:\n\n    ls -l\n    cd\n", "sentence code"),
         ("", ""),
@@ -103,13 +102,42 @@ def test_a_list_is_quoted_complete_with_what_leads_up_to_it_and_its_items_are_th
     assert {step.citations for step in draft.procedure} == {(1,)}
 
 
-def test_a_table_is_quoted_with_all_its_rows_and_its_mark_below():
-    rows = "\n".join(f"| saw {n} | {n} pounds |" for n in range(12))
-    text = f"Prices:\n\n| tool | price |\n| --- | --- |\n{rows}\n"
-    answer = said("What is the price of saw 3?", hit(text))
-    assert rows in answer
-    assert answer.endswith("|\n[1]")
-    assert "**" not in answer
+HEAD = "| tool | price |\n| --- | --- |"
+
+
+def saws(*numbers: int) -> str:
+    return "\n".join(f"| saw {n} | {n} pounds |" for n in numbers)
+
+
+def test_a_table_is_quoted_with_all_its_rows_the_best_one_in_bold_and_its_mark_below():
+    answer = said("What is the price of saw 3?", hit(f"Prices:\n\n{HEAD}\n{saws(*range(12))}\n"))
+    rows = f"{saws(0, 1, 2)}\n| **saw 3** | **3 pounds** |\n{saws(*range(4, 12))}"
+    assert answer == f"Workshop  \nPrices:\n\n{HEAD}\n{rows}\n[1]"
+
+
+def test_of_a_long_table_the_rows_around_the_best_one_are_quoted_below_the_head():
+    answer = said("What is the price of saw 33?", hit(f"Prices:\n\n{HEAD}\n{saws(*range(60))}\n\nNo more.\n"))
+    rows = f"| … |\n{saws(31, 32)}\n| **saw 33** | **33 pounds** |\n{saws(34, 35)}\n| … |"
+    assert answer == f"Workshop  \n{HEAD}\n{rows}\n[1]"
+
+
+def test_a_later_part_of_a_table_is_quoted_below_the_head_that_stands_above_it():
+    later = hit(saws(7, 8, 9), section=f"Prices {CONTINUED}")
+    header = f"Table 1. Prices\n\n{HEAD}"
+    later = later.model_copy(update={"passage": later.passage.model_copy(update={"header": header})})
+    rows = f"{saws(7)}\n| **saw 8** | **8 pounds** |\n{saws(9)}"
+    assert said("What is the price of saw 8?", later) == f"Workshop › Prices  \n{header}\n| … |\n{rows}\n[1]"
+    assert lines_of(later.passage)[0].text == "tool: saw 7; price: 7 pounds"
+
+
+def test_a_row_is_found_by_the_name_of_its_column_and_a_caption_is_no_answer():
+    table = "| | Mondays | Fridays |\n|-|-|-|\n| opens | nine | ten |\n| `closes` | six | 4\\|5 |"
+    lines = lines_of(hit(f"Table 3: When the gate opens and closes\n\n{table}").passage)
+    assert [line.text for line in lines if line.says] == [
+        "opens; Mondays: nine; Fridays: ten", "closes; Mondays: six; Fridays: 4|5",
+    ]  # fmt: skip
+    answer = said("When does the gate close?", hit(f"Table 3: When the gate opens and closes\n\n{table}"))
+    assert "| **`closes`** | **six** | **4\\|5** |" in answer
 
 
 def test_a_second_quotation_comes_only_if_it_adds_to_the_first():
@@ -177,6 +205,7 @@ def test_a_quotation_is_a_stretch_of_the_document_as_it_stands(text, question):
     draft = quoted_for(part(question, hit(text, title="")))
     if draft:
         body = draft.text.removesuffix("[1]").rstrip()
+        body = body.replace(LEFT_OUT, "")
         said_, there = ("".join(each.replace("*", "").split()) for each in (body, escape_marks(text)))
         assert said_ in there
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.assistant.notes import Room, conversation, hit, prompts_of, understanding, with_model
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.prompts import quote_lines
 from turnmark.assistant.steps.history import last_turns_within
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
 from turnmark.assistant.steps.quote import UNSURE
@@ -280,3 +281,19 @@ def test_marks_by_hand(text, numbers):
 def test_no_text_breaks_the_reading_of_marks(text):
     assert all(isinstance(number, int) for number in cited_numbers(text))
     assert cited_numbers(escape_marks(text)) == []
+
+
+def test_the_head_of_a_long_table_stands_above_each_part_that_a_prompt_shows(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    head = "| service | port |\n|---|---|"
+    rows = "".join(f"| service number {n} | {5000 + n} |\n" for n in range(600))
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "net.md").write_text(f"# Net\n\n## Ports\n\n{head}\n{rows}", encoding="utf-8")
+    build_index(tmp_path / "net", "net", retriever="bm25")
+    wanted = {"text": "The port is 5450 [1].", "match": "Sections of the documents:"}
+    assistant = with_model(tmp_path, UNDERSTOOD, wanted, index="net")
+    asked = prompts_of(assistant)
+    (source,) = assistant.reply([], "Which port has service number 450?").citations
+    assert source.text.startswith("| service number")  # the contract's text has the document's characters alone
+    assert "| service number 450 | 5450 |" in source.text
+    assert quote_lines(f"{head}\n{source.text}") in asked[-1]

@@ -133,6 +133,54 @@ def test_a_block_that_is_too_long_is_cut_at_rows_or_sentences() -> None:
     assert all(passage.text.startswith("Some") and passage.text.endswith("it.") for passage in sentences)
 
 
+PORTS = "| service | port |\n|---|---|\n"
+
+
+def ports(count: int) -> str:
+    return PORTS + "".join(f"| service number {n} | {n} |\n" for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        (ports(40), PORTS.rstrip()),
+        (f"**Table 2. Ports**\n\n{ports(40)}", f"**Table 2. Ports**\n\n{PORTS.rstrip()}"),
+        (f"{ports(40)}\nTable 2: Ports\n", f"Table 2: Ports\n\n{PORTS.rstrip()}"),
+        (f"{ports(2)}\nTable 1: Hosts\n\n{ports(40)}\nTable 2: Ports\n", f"Table 2: Ports\n\n{PORTS.rstrip()}"),
+        (f"Table 1: Hosts\n\n{ports(2)}\nTable 2: Ports\n\n{ports(40)}", f"Table 2: Ports\n\n{PORTS.rstrip()}"),
+        (f"Table 2 lists the ports.\n\n{ports(40)}", PORTS.rstrip()),
+    ],
+)
+def test_the_head_of_a_table_stands_above_each_later_part(text: str, header: str) -> None:
+    passages = checked(markdown.parse_markdown(f"# T\n\n{text}", "t.md"), regex_tokens, 90)
+    parts = [passage for passage in passages if passage.header]
+    assert len(parts) > 3
+    assert all(passage.header == header and passage.text.startswith("| service number") for passage in parts)
+    assert all(passage.shown_text == f"{header}\n{passage.text}" for passage in parts)
+    assert all(passage.shown_text in passage.indexed_text for passage in parts)
+    for passage in passages:  # a part begins with the head, or below it; never with the rule or the first row
+        assert passage.header or not passage.text.startswith(("|---", "| service number 0 "))
+
+
+def test_names_of_many_columns_are_shortened_until_rows_have_room() -> None:
+    names = [f"a long name of the column {n}" for n in range(8)]
+    row = f"| {' | '.join('value' for _ in names)} |\n"
+    text = f"| {' | '.join(names)} |\n|{'---|' * 8}\n{row * 40}"
+    headers = {passage.header for passage in checked(markdown.parse_markdown(text, "t.md"), regex_tokens, 160)}
+    assert headers == {"", f"| {' | '.join(['a long…'] * 8)} |\n|{'-|' * 8}"}
+    wider = f"| {' | '.join(names * 9)} |\n|{'---|' * 72}\n{row.strip() * 9}\n" + f"{row.strip() * 9}\n" * 9
+    assert {passage.header for passage in chunk(markdown.parse_markdown(wider, "t.md"), regex_tokens, 160)} == {""}
+
+
+def test_a_sheet_of_many_rows_takes_linear_time() -> None:
+    document = markdown.parse_markdown(f"# Sheet\n\n{ports(30_000)}", "t.md")
+    begun = time.process_time()
+    passages = chunk(document, regex_tokens, 254)
+    assert time.process_time() - begun < 20
+    assert sum(passage.text.count("\n") + 1 for passage in passages) >= 30_000
+    assert sum(not passage.header for passage in passages) == 1
+
+
 def test_without_headings_passages_are_paragraphs_and_pages_count() -> None:
     text = f"{FILLER}\n\n{FILLER}\n\n{FILLER}\n"
     document = prose.parse_text(text, "t.txt").model_copy(update={"pages": (0, len(FILLER))})

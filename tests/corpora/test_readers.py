@@ -178,6 +178,34 @@ def test_text_titles(text: str, title: str) -> None:
     assert prose.parse_text(text, "my-file.txt").title == title
 
 
+@pytest.mark.parametrize(
+    ("table", "lines"),
+    [
+        (  # the cell over two rows is in both, the one over two columns names both; empty cells keep their place
+            "<caption>Size</caption><thead><tr><th rowspan=2>Name<th colspan=2>Size</tr><tr><th>low<th>high</thead>"
+            "<tr><td rowspan=2>int<td>1<td>2</tr><tr><td><td>4</tr><tr><td colspan=3>Group</tr>",
+            "**Size**\n\n| Name | Size low | Size high |\n|---|---|---|\n| int | 1 | 2 |\n| int |  | 4 |\n"
+            "| Group |  |  |",
+        ),
+        ("<tr><td><b>Key</b><td><strong>Value</strong><tr><td>a|b<td>2", "| Key | Value |\n|---|---|\n| a\\|b | 2 |"),
+        ("<tr><th>port<td>80<tr><th>host<td>here", "|  |  |\n|---|---|\n| port | 80 |\n| host | here |"),
+        ("<tr><td><p>one<p>two<tr><td>three", "one two\n\nthree"),  # a single column is no table
+        ("<tr><td>1<td>The option.", "1 The option."),  # nor is a single row
+        ("<tr><td colspan=9999999 rowspan=9999999>x<td>y<tr><td>z", "| x | y |"),
+        ("", ""),
+    ],
+)
+def test_a_table_is_read_as_a_markdown_table(table: str, lines: str) -> None:
+    text = html.parse_html(f"<table>{table}</table>", "p.html").text
+    assert text == lines or (len(lines) < 10 and lines in text)
+
+
+def test_a_table_of_too_many_cells_is_refused() -> None:
+    rows = "<tr>" + "<td colspan=200 rowspan=200>x" * 8
+    with pytest.raises(prose.Unreadable, match="200,000 cells"):
+        html.parse_html(f"<table>{rows * 250}</table>", "p.html")
+
+
 def test_html_is_rendered_as_it_is_read() -> None:
     page = """<!doctype html><html><head><title> The
     page </title><style>x{}</style></head><body><header>logo</header><nav>menu</nav><!-- no -->
@@ -190,7 +218,7 @@ def test_html_is_rendered_as_it_is_read() -> None:
     assert document.title == "The page"
     assert document.text == (
         "# Head line\n\nOne bold\ntwo & three\n\n2. first\n  - inner\n3. second\n\nmore\n\n    a\n      b\n\n"
-        "k | v\n1 | 2\n\ntail"
+        "| k | v |\n|---|---|\n| 1 | 2 |\n\ntail"
     )
     assert [(b.kind, b.level, b.number) for b in document.blocks] == [
         ("heading", 1, None), ("paragraph", 0, None), ("item", 0, 2), ("item", 1, None), ("item", 0, 3),

@@ -177,7 +177,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3
     st.builds(
         Passage, id=texts, document=texts, title=texts | st.just(""), text=texts, start=st.integers(0, 10**6),
         end=st.just(0), path=texts | st.just(""), section=texts | st.just(""), page=st.none() | st.integers(1, 9999),
-        date=texts | st.just(""),
+        date=texts | st.just(""), header=texts | st.just(""),
     )
 )  # fmt: skip
 def test_a_passage_survives_as_a_node(passage):
