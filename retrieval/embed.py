@@ -101,7 +101,7 @@ class Embedder:
     ) -> None:
         self.name = name
         self._source, self._sha256 = model, weights_sha256
-        self._backend = Backend(f"embedder {name!r}", self._identity, lambda: self._open(half=False))
+        self._backend = Backend(f"embedder {name!r}", self._identity, self._convert)
         self._lock = threading.Lock()
         self._loaded: Any = None
         self._loaded_half = False
@@ -133,6 +133,12 @@ class Embedder:
     def _open(self, half: bool) -> Any:
         self._check_weights()
         return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
+
+    def _convert(self, folder: Path, with_int8: bool) -> None:
+        from turnmark.retrieval.openvino_export import export_apart
+
+        self._check_weights()
+        export_apart(str(self._source), f"embedder {self.name!r}", folder, with_int8)
 
     def _check_weights(self) -> None:
         """Raise TurnmarkError if the bundled weights do not have the expected SHA-256."""

@@ -107,12 +107,12 @@ class Backend:
     Args:
         owner: the embedder, for messages.
         key: returns the model's identity, the key of its converted form in the cache.
-        load: returns the model in fp32, for the conversion.
+        convert: converts the model into a folder, with the 8-bit form if its second argument is True.
     """
 
-    def __init__(self, owner: str, key: Callable[[], str], load: Callable[[], Any]) -> None:
-        self._owner, self._key, self._load = owner, key, load
-        # Reentrant: loading a model for its conversion reads `choice`.
+    def __init__(self, owner: str, key: Callable[[], str], convert: Callable[[Path, bool], None]) -> None:
+        self._owner, self._key, self._convert_into = owner, key, convert
+        # Reentrant: a model without sizes is loaded for its key, and that reads `choice`.
         self._lock = threading.RLock()
         self._choice: Choice | None = None
         self._runner: Runner | None = None
@@ -137,7 +137,7 @@ class Backend:
             return self._runner
 
     def _convert(self) -> None:
-        from turnmark.retrieval.openvino_export import NotConvertible, export, export_folder
+        from turnmark.retrieval.openvino_export import NotConvertible, export_folder
         from turnmark.retrieval.openvino_run import ABOUT, Runner, read_about
 
         choice = self.choice
@@ -145,7 +145,7 @@ class Backend:
         folder = export_folder(f"{self._key()}|{with_int8}")
         try:
             if not (folder / ABOUT).is_file():
-                export(self._load(), folder, with_int8)
+                self._convert_into(folder, with_int8)
         except (NotConvertible, OSError) as error:
             self._settle(torch_choice(f"OpenVINO cannot run it: {error}"))
             return
