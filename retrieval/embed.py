@@ -135,7 +135,7 @@ class Embedder:
         return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
 
     def _convert(self, folder: Path, with_int8: bool) -> None:
-        from turnmark.retrieval.openvino_export import export_apart
+        from turnmark.retrieval.openvino_convert import export_apart
 
         self._check_weights()
         export_apart(str(self._source), f"embedder {self.name!r}", folder, with_int8)
