@@ -274,7 +274,7 @@ class Build:
                 present = store.holds(contents)
                 self.report.removed += sum(content not in present for content in contents)
             for encoder in encoders:
-                _copy_embeddings(store, checkpoint, current, planned, encoder)
+                copy_embeddings(store, checkpoint, current, planned, encoder)
         except TurnmarkError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
@@ -334,7 +334,7 @@ def _encoded(
     return workers.spread((contents, (number, texts)) for contents, texts in tasks)
 
 
-def _copy_embeddings(
+def copy_embeddings(
     store: PassageStore, checkpoint: Checkpoint, current: Index, planned: Manifest, encoder: Encoder
 ) -> None:
     """Copy from a finished index the embeddings by the same model that the checkpoint lacks.

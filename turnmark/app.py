@@ -22,6 +22,7 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import quiet_libraries
 from turnmark.corpora.commands import add_data_commands
 from turnmark.doctor import add_doctor_commands
+from turnmark.evaluation.check.command import add_check_command
 from turnmark.evaluation.commands import add_eval_commands
 from turnmark.evaluation.metrics.overlap import grade_exchange
 from turnmark.evaluation.report.commands import add_report_commands
@@ -42,6 +43,7 @@ for add_commands in (
     add_assistant_commands,
     add_serve_command,
     add_mcp_command,
+    add_check_command,
     add_eval_commands,
     add_report_commands,
     add_synth_command,

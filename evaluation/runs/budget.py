@@ -319,6 +319,14 @@ def estimate_items(
     }
 
 
+def usage_words(usage: Mapping[str, float | None]) -> str:
+    """`12 calls, 3,400 tokens in, 210 out, cost 0.0021`; the cost only if a price is known."""
+    calls, tokens_in, tokens_out = (usage.get(name) or 0 for name in ("calls", "prompt_tokens", "completion_tokens"))
+    words = f"{calls:,.0f} calls, {tokens_in:,.0f} tokens in, {tokens_out:,.0f} out"
+    cost = usage.get("cost")
+    return words if cost is None else f"{words}, cost {cost:.4f}"
+
+
 def usage_json(usage: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
     """An estimate in the form that `--dry-run` prints."""
     fields = {"calls", "prompt_tokens", "completion_tokens"}

@@ -68,6 +68,8 @@ class Plan:
         answers: the answers to score; None: items are answered.
         elsewhere: usage of other runs on the same budget.
         answering: opens another way to answer than the task in this process, such as Ray workers.
+        open_corpus: name of a corpus -> its retriever and the fingerprint of its index; None: the index of its passage
+            file, which is built if it is missing.
     """
 
     request: EvalRequest
@@ -83,6 +85,7 @@ class Plan:
     answers: Answers | None = None
     elsewhere: Usage | None = None
     answering: Answering | None = None
+    open_corpus: Callable[[str], tuple[Retriever, str]] | None = None
 
     @property
     def items(self) -> int:

@@ -103,8 +103,11 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
     Args:
         folder: the run; None: a worker, which records nothing.
     """
-    spec = plan.manifest.specs["retriever"]
-    retriever, index = passages.open_corpus(plan.task.corpora[name], spec, plan.request.embedder)
+    if plan.open_corpus is not None:
+        retriever, index = plan.open_corpus(name)
+    else:
+        spec = plan.manifest.specs["retriever"]
+        retriever, index = passages.open_corpus(plan.task.corpora[name], spec, plan.request.embedder)
     if folder is not None:
         folder.update_manifest(indexes={**folder.manifest.indexes, name: index})
     return retriever

@@ -74,6 +74,7 @@ def _show(report: SynthReport, as_json: bool) -> None:
     from rich.console import Console
 
     from turnmark.evaluation.report.rendering import one_line
+    from turnmark.evaluation.runs.budget import usage_words
 
     lines = [
         f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "
@@ -82,9 +83,7 @@ def _show(report: SynthReport, as_json: bool) -> None:
     for stage, reasons in report.filters.items():
         lines.append(f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items()))
     for role, usage in report.usage.items():
-        cost = f", cost {usage['cost']:.4f}" if usage.get("cost") is not None else ""
-        tokens = f"{usage['prompt_tokens']:,.0f} tokens in, {usage['completion_tokens']:,.0f} out"
-        lines.append(f"{role}: {usage['calls']:,.0f} calls, {tokens}{cost}")
+        lines.append(f"{role}: {usage_words(usage)}")
     lines += [f"- {note}" for note in report.notes]
     lines.append(f"in {report.out}: items.jsonl, rejects.jsonl")
     console = Console()

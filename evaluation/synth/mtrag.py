@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -24,7 +25,7 @@ from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import FAITHFULNESS, IDK, NoModel, extractive_rubrics
 from turnmark.evaluation.synth.attempt import EMBEDDER, Attempt, Rejected, Seed, check
-from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
+from turnmark.evaluation.synth.folder import LEAST_WORDS, IndexSource, SynthItem, write_rows
 from turnmark.evaluation.synth.question_types import (
     MOST_TURNS,
     MOST_UNANSWERABLE,
@@ -32,6 +33,7 @@ from turnmark.evaluation.synth.question_types import (
     PlannedTurn,
     instructions,
 )
+from turnmark.retrieval.types import section_of
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 CORPORA = "corpora/passage_level"
@@ -51,6 +53,12 @@ FEWEST = 2
 """Smallest number of turns in a conversation."""
 AGAIN = 0.9
 """A question repeats an earlier one of its conversation if their cosine is at least this."""
+NOT_ABOUT_DOCUMENTS = ("Opinion", "Non-Question")
+"""Question types that single questions do not have: no passage holds their answer."""
+MOST_WORDS = 1_000
+"""Largest number of words of a passage to ask about; passages of files have at most 256 tokens."""
+LOOKED_AT = 10
+"""Number of found passages among which others that answer a question are looked for."""
 ROUNDS, MOST_SEEDS = 20, 20_000
 """Largest number of conversations from one document, and about the largest number of seeds."""
 ANSWERS = (None, 0.7)
@@ -96,7 +104,7 @@ class Conversations:
     def __init__(self, turns: int = MOST_TURNS) -> None:
         if not FEWEST <= turns <= MOST_TURNS:
             raise RequestError(f"--turns {turns}: expected a number from {FEWEST} to {MOST_TURNS}")
-        self.options = {"turns": turns}
+        self.options: Mapping[str, int] = {"turns": turns}
         self.tokens = (2_100 * turns, 130 * turns)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
@@ -107,7 +115,8 @@ class Conversations:
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
-        turns = _Conversation(attempt, self.options["turns"]).turns_that_pass()
+        document = attempt.tools.source.of_document(attempt.seed.start)
+        turns = _Conversation(attempt, self.options["turns"], document).turns_that_pass()
         if len(turns) < FEWEST:
             rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
             attempt.reject(rejected, document=attempt.seed.start, turns=turns)
@@ -124,25 +133,70 @@ class Conversations:
         corpora = [f"{CORPORA}/{domain}.jsonl" for domain in domains]
         for name in corpora:
             if not (folder / name).is_file():
-                write_rows(folder / name, map(_corpus_row, source.passages()))
+                write_rows(folder / name, map(corpus_row, source.passages()))
         return [TASKS, *corpora]
 
 
-def _corpus_row(passage: Passage) -> dict[str, str]:
+class Questions(Conversations):
+    """Makes conversations of one turn: a question that a given section answers, and its answer from this section.
+
+    The contexts of the turn are the passages of the section, and of what a search finds for the question those that
+    support the answer by themselves.
+    """
+
+    def __init__(self) -> None:
+        self.options = {"turns": 1}
+        self.tokens = (2_100, 130)
+
+    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
+        """Each seed is a passage; they take one of each document in turn."""
+        document_of = {passage.id: passage.document for passage in source.passages()}
+        rank_in_document: Counter[str] = Counter()
+        ranked: list[tuple[int, str]] = []
+        for name in source.drawn_passages(seed, LEAST_WORDS, MOST_WORDS):
+            document = document_of[name]
+            ranked.append((rank_in_document[document], name))
+            rank_in_document[document] += 1
+        ranked.sort(key=lambda pair: pair[0])
+        return [Seed(f"{number:06d}", name) for number, (_, name) in enumerate(ranked[:MOST_SEEDS])]
+
+    def make(self, attempt: Attempt) -> None:
+        """See `Synthesis.make`."""
+        source = attempt.tools.source
+        passage = source.passage(attempt.seed.start)
+        document = source.of_document(passage.document)
+        turn = _Conversation(attempt, 1, document).question_from(section_of(passage, document)[:PASSAGES_SHOWN])
+        if turn is None:
+            return
+        domain = domain_name(source.corpus().name)
+        content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.generator.name}
+        attempt.keep(f"mtrag-{attempt.seed.id}", turn["question"], {**content, "turns": [turn]}, domain)
+
+
+def corpus_row(passage: Passage) -> dict[str, str]:
+    """A passage as a row of a BEIR corpus."""
     return {"_id": passage.id, "id": passage.id, "title": passage.title, "text": passage.text}
 
 
-class _Conversation:
-    """Makes one conversation, turn by turn."""
+def _context(passage: Passage) -> dict[str, str]:
+    return {"document_id": passage.id, "title": passage.title, "text": passage.text}
 
-    def __init__(self, attempt: Attempt, most_turns: int) -> None:
+
+class _Conversation:
+    """Makes one conversation, turn by turn.
+
+    Args:
+        document: the passages that it starts at.
+    """
+
+    def __init__(self, attempt: Attempt, most_turns: int, document: list[Passage]) -> None:
         self._attempt, self._source = attempt, attempt.tools.source
         rubrics = extractive_rubrics(attempt.tools.embed, EMBEDDER)
         self._judge = {rubric.name: rubric for rubric in rubrics}
         self._plan = ConversationPlan(attempt.random, most_turns)
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
-        self._document = self._source.of_document(attempt.seed.start)
+        self._document = document
         start = attempt.random.randrange(max(1, len(self._document) - PASSAGES_SHOWN + 1))
         self._passages = self._document[start : start + PASSAGES_SHOWN]
         self._used: set[str] = set()
@@ -167,6 +221,37 @@ class _Conversation:
             ]
             self._plan.record(turn["answerability"])
         return self._turns
+
+    def question_from(self, section: Sequence[Passage]) -> dict[str, Any] | None:
+        """Make a turn that needs no conversation and that a section answers; None: all tries failed."""
+        kinds = list(NOT_ABOUT_DOCUMENTS)
+        for temperature in TEMPERATURES:
+            step = self._plan.next(1, (), kinds, answerable=True)
+            kinds.append(step.kind)
+            about: dict[str, Any] = {"planned": vars(step), "passage": section[0].id}
+            try:
+                question = self._question(step, section, [], temperature)
+                about["question"] = question
+                turn = self._answer(question, step, about, None, section)
+                answerable = turn["answerability"] == "ANSWERABLE"
+                check(answerable, "answer", "the section does not answer it in full", turn["answer"])
+            except Rejected as error:
+                self._attempt.reject(error, **about)
+                continue
+            relevant = [*section, *self._others(question, turn["answer"], section)]
+            return turn | {"contexts": [_context(passage) for passage in relevant]}
+        return None
+
+    def _others(self, question: str, answer: str, section: Sequence[Passage]) -> Iterator[Passage]:
+        """Yield what is found elsewhere and supports the answer, too."""
+        ids = {passage.id for passage in section}
+        for hit in self._source.search(question, (), LOOKED_AT):
+            case = Case(question=question, answer=answer, passages=(hit.passage.indexed_text,))
+            if hit.passage.id not in ids and self._supports(case):
+                yield hit.passage
+
+    def _supports(self, case: Case) -> bool:
+        return (self._judge[FAITHFULNESS].ask(NoModel(), case, None).value or 0.0) >= FAITHFUL
 
     def _turn(self, number: int) -> dict[str, Any] | None:
         """Make a turn that passes the filters; None: all tries failed."""
@@ -219,14 +304,22 @@ class _Conversation:
         return any(float(vector @ earlier_vector) >= AGAIN for earlier_vector in earlier_vectors)
 
     def _answer(
-        self, question: str, step: PlannedTurn, about: dict[str, Any], temperature: float | None
+        self,
+        question: str,
+        step: PlannedTurn,
+        about: dict[str, Any],
+        temperature: float | None,
+        section: Sequence[Passage] = (),
     ) -> dict[str, Any]:
         """Search for a question, answer it, and check the answer; return the turn.
 
         Args:
             about: gets the answer and its label, for a reject.
+            section: passages to answer from without a search.
         """
-        passages = [hit.passage for hit in self._source.search(question, self._history, PASSAGES_SHOWN)]
+        passages = list(section)
+        if not passages:
+            passages = [hit.passage for hit in self._source.search(question, self._history, PASSAGES_SHOWN)]
         check(bool(passages), "retrieval", "nothing was found")
         texts = [passage.indexed_text for passage in passages]
         reply = self._attempt.ask(
@@ -249,9 +342,7 @@ class _Conversation:
             "question_types": [step.kind],
             "multi_turn": step.turn,
             "planned": vars(step),
-            "contexts": [
-                {"document_id": passage.id, "title": passage.title, "text": passage.text} for passage in grounds
-            ],
+            "contexts": [_context(passage) for passage in grounds],
         }
 
     def _check_answer(self, answer: str, reply: TurnAnswerReply, n_passages: int) -> None:

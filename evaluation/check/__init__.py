@@ -1,0 +1,1 @@
+"""`turnmark check`: how well the assistant does on the documents of an index."""

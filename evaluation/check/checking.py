@@ -1,0 +1,386 @@
+"""Carry out a check: make the questions, let the assistant answer them, and say what came of it.
+
+Questions are made by `turnmark.evaluation.synth`, answered and judged as a run of MTRAG's tasks, over the index itself.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from turnmark.assistant.types import Usage
+from turnmark.core.console import shown_progress
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora import mtrag
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.check.request import FIRST, CheckManifest, CheckRequest, check_manifest, place
+from turnmark.evaluation.check.result import Asked, CheckResult, count, share, worst_of
+from turnmark.evaluation.check.sentences import (
+    QUERIES,
+    LeftOut,
+    draw_sentences,
+    query_id,
+    write_sentences,
+)
+from turnmark.evaluation.judging.mounting import judge_problems
+from turnmark.evaluation.records import Sample, Score, Summary
+from turnmark.evaluation.runs.journal import read_records
+from turnmark.evaluation.runs.passages import HIDDEN
+from turnmark.evaluation.runs.planning import Plan, check_specs, plan
+from turnmark.evaluation.runs.request import EvalRequest, SynthRequest, command_line
+from turnmark.evaluation.runs.rundir import OutputFolder, default_folder, open_folder, stored_manifest
+from turnmark.evaluation.runs.running import run_plan
+from turnmark.evaluation.scores.scoring import now
+from turnmark.evaluation.synth.folder import SynthManifest
+from turnmark.evaluation.synth.mtrag import FAITHFUL, Questions
+from turnmark.evaluation.synth.run import SynthReport, plan_synthesis, synthesize
+from turnmark.retrieval.altered import altered_index
+from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.types import Query, Retriever
+
+UNKNOWN_SHARE = 8 / 30
+"""Share of the questions that are asked with what answers them hidden."""
+SUPPORT = "rl_f"
+"""Beginning of the name of the judged metric: faithfulness (MTRAG section 6.3.2)."""
+QUESTIONS, SENTENCES = "questions", "sentences"
+
+
+@dataclass(frozen=True)
+class CheckPlan:
+    """A checked request."""
+
+    request: CheckRequest
+    index: Index
+    retriever: str
+    manifest: CheckManifest
+    out: Path
+    began: float
+
+
+def plan_check(request: CheckRequest, errors: ErrorCollector) -> CheckPlan:
+    """Check a request.
+
+    Raises:
+        RequestError: all mistakes, including those already in `errors`.
+    """
+    began = time.perf_counter()
+    index = errors.collect(open_index, request.index)
+    retriever = request.retriever or (default_retriever(index) if index else None)
+    if index is not None and retriever is not None:
+        errors.collect(open_retriever, retriever, index)
+    if request.asks_model:
+        errors.problems += judge_problems("mtrag-s", ["generation"], [request.judge])
+        check_specs(_eval_request(request, index, None), errors)
+    else:
+        for name, flag in (("judge", "--judge"), ("budget", "--budget"), ("steps", "--step")):
+            if name in request.typed:
+                errors.add(f"{flag} is for answers, and without --generator only retrieval is checked; leave it out")
+    errors.raise_all()
+    assert index is not None, "errors.raise_all() raised otherwise"
+    assert retriever is not None, "an open index has a default"
+    manifest = check_manifest(request, index, now())
+    out = request.out or default_folder(manifest)
+    return CheckPlan(request, index, retriever, manifest, out, began)
+
+
+def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
+    """Make what is missing.
+
+    Returns:
+        The result, and whether failures stopped the work.
+    """
+    with open_folder(checked.out, checked.manifest) as manifest:
+        OutputFolder(checked.out, manifest).update_manifest()
+        if checked.request.asks_model:
+            return _check_answers(checked)
+        return _check_retrieval(checked)
+
+
+def _eval_request(request: CheckRequest, index: Index | None, retriever: str | None) -> EvalRequest:
+    """The request of the run over the questions, without its data."""
+    embedder = index.manifest.embedder if index is not None else None
+    retriever = retriever or request.retriever
+    changed = {"retriever": retriever} if retriever else {}
+    judge = request.judge
+    if judge != "embedded" and "metrics=" not in judge and not judge.startswith("ragas:"):
+        judge += ("&" if "?" in judge else "?") + f"metrics={SUPPORT}"
+    return EvalRequest(
+        benchmark="mtrag-s",
+        setting="rag",
+        counterfactual=True,
+        generator=request.generator,
+        judge=(judge,),
+        embedder=embedder.spec if embedder is not None else "minilm",
+        steps=request.steps,
+        top_k=request.top_k,
+        tokens=request.tokens,
+        concurrency=request.concurrency,
+        max_failures=request.max_failures,
+        budget=request.budget,
+        command=command_line(),
+        **changed,
+    )
+
+
+def _run(checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], Index], spent: Usage) -> _Ran:
+    """Answer or search what is missing in a folder of the check, over an index instead of a passage file."""
+    made = plan(request)
+    digest = made.folder.name.rpartition("-")[2]
+
+    def open_corpus(_: str) -> tuple[Retriever, str]:
+        index = opened()
+        retriever = open_retriever(checked.retriever, index)
+        retriever.search([Query(text="load the models")], 1)
+        return retriever, index.fingerprint
+
+    made = replace(made, folder=checked.out / f"{name}-{digest}", open_corpus=open_corpus, elsewhere=spent)
+    summary, folder, gave_up = run_plan(made)
+    return _Ran(made, summary, folder, gave_up)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """A finished run."""
+
+    plan: Plan
+    summary: Summary
+    folder: Path
+    gave_up: bool
+
+    def samples(self) -> dict[str, Sample]:
+        """Id -> its latest sample."""
+        return {sample.id: sample for sample in read_records(self.folder / "predictions.jsonl", Sample)}
+
+    def support(self) -> dict[str, float]:
+        """Id -> mean of the judges' faithfulness."""
+        values: dict[str, list[float]] = {}
+        for score in read_records(self.folder / "scores.jsonl", Score):
+            named = score.metric == SUPPORT or score.metric.startswith(f"{SUPPORT}[")
+            if named and score.value is not None:
+                values.setdefault(score.id, []).append(score.value)
+        return {name: sum(judged) / len(judged) for name, judged in values.items()}
+
+
+def _result(
+    checked: CheckPlan, ran: _Ran, asked: Sequence[Asked], notes: Sequence[str], written: SynthReport | None
+) -> CheckResult:
+    known = [*count(asked, "known"), *count(asked, "sentence")]
+    hidden = count(asked, "hidden")
+    answered = [one for one in known if one.decision in ("answer", "partial")]
+    judged = [one for one in answered if one.support is not None]
+    with_model = checked.request.asks_model
+    usage = {**ran.summary.usage}
+    if written is not None:
+        usage = {f"questions, {role}": dict(used) for role, used in written.usage.items()} | usage
+    found = share(sum(_is_found(one) for one in known), len(known))
+    supported = share(sum((one.support or 0.0) >= FAITHFUL for one in judged), len(judged))
+    recognised = share(sum(one.decision == "unknown" for one in hidden), len(hidden))
+    return CheckResult(
+        index=checked.request.index,
+        documents=checked.index.manifest.documents,
+        passages=checked.index.manifest.passages,
+        generator=checked.request.generator,
+        judge=checked.request.judge if with_model else None,
+        retriever=checked.retriever,
+        out=str(checked.out),
+        run=str(ran.folder),
+        wanted=checked.request.n,
+        found=found,
+        answered=share(len(answered), len(known)) if with_model else None,
+        supported=supported if with_model else None,
+        recognised=recognised if with_model else None,
+        hedged=sum(one.hedged for one in hidden),
+        failed=sum(one.failed is not None for one in asked),
+        worst=worst_of(asked),
+        usage=usage,
+        seconds=round(time.perf_counter() - checked.began, 1),
+        notes=tuple(notes),
+        other_runs=tuple(_other_runs(checked.out, ran.folder)),
+    )
+
+
+def _other_runs(out: Path, run: Path) -> Iterator[str]:
+    prefix = run.name.partition("-")[0]
+    for path in sorted(out.glob(f"{prefix}-*/summary.json")):
+        if path.parent != run:
+            yield str(path.parent)
+
+
+def _is_found(one: Asked) -> bool:
+    return one.rank is not None and one.rank <= FIRST
+
+
+def _rank(ids: Sequence[str], relevant: frozenset[str]) -> int | None:
+    return next((rank for rank, name in enumerate(ids, 1) if name in relevant), None)
+
+
+# --- retrieval, without a model --------------------------------------------------------------------------------------
+
+
+def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
+    request, index = checked.request, checked.index
+    left_out = draw_sentences(index, request.n, request.seed)
+    if not left_out:
+        raise RequestError(f"index {request.index!r}: no passage has a sentence that could be left out of it")
+    folder = checked.out / SENTENCES
+    write_sentences(folder, index, left_out)
+    notes: list[str] = []
+    if len(left_out) < request.n:
+        notes.append(f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out")
+    embedder = index.manifest.embedder
+    eval_request = EvalRequest(
+        benchmark="mtrag",
+        task="retrieval",
+        data=folder,
+        queries=folder / QUERIES,
+        retriever=checked.retriever,
+        embedder=embedder.spec if embedder else "minilm",
+        command=command_line(),
+    )
+    texts = {left.passage.id: left.text for left in left_out}
+    with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch:
+
+        def altered() -> Index:
+            with shown_progress() as progress:
+                return altered_index(index, texts, Path(scratch), progress)
+
+        ran = _run(checked, eval_request, "retrieval", altered, Usage())
+    samples = ran.samples()
+    asked: list[Asked] = []
+    for number, left in enumerate(left_out, 1):
+        name = mtrag.canonical_id(query_id(number))
+        asked.append(_searched(index, left, samples[name]))
+    return _result(checked, ran, asked, notes, None), ran.gave_up
+
+
+def _searched(index: Index, left: LeftOut, sample: Sample) -> Asked:
+    ids = [context.document_id for context in sample.contexts]
+    rank = _rank(ids, frozenset((left.passage.id,)))
+    one = Asked(
+        id=sample.id,
+        kind="sentence",
+        question=left.sentence,
+        passage=left.passage.id,
+        place=place(left.passage),
+        text=left.text,
+        rank=rank,
+        first=_place_of(index, ids[0]) if ids and rank != 1 else "",
+        failed=sample.reason if sample.status != "done" else None,
+    )
+    if one.failed is not None or _is_found(one):
+        return one
+    where = f"its passage came as number {rank}" if rank else f"its passage was not among the first {len(ids)}"
+    return one.model_copy(update={"why": (where,)})
+
+
+def _place_of(index: Index, name: str) -> str:
+    return place(_passage(index, name))
+
+
+def _passage(index: Index, name: str) -> Passage:
+    return index.store.by_rows([index.store.rows_of([name])[name]])[0]
+
+
+# --- answers, with a model -------------------------------------------------------------------------------------------
+
+
+def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
+    request = checked.request
+    wanted = max(1, request.n - round(request.n * UNKNOWN_SHARE))
+    report, gave_up = _write_questions(checked, wanted)
+    folder = checked.out / QUESTIONS
+    if report is not None and not report.kept:
+        stages = "; ".join(f"{stage}: {', '.join(reasons)}" for stage, reasons in report.filters.items())
+        raise TurnmarkError(f"no question passed the filters ({stages or 'no call succeeded'}); see {folder}")
+    if gave_up:
+        raise TurnmarkError(f"{request.generator} failed too often to write questions; the same command goes on")
+    tasks = list(mtrag.load_tasks(folder, "mtrag-s").data.values())
+    hidden = tasks[: max(1, round(len(tasks) * UNKNOWN_SHARE / (1 - UNKNOWN_SHARE)))]
+    ids = [task.id for task in tasks] + [f"{task.id}{HIDDEN}" for task in hidden]
+    eval_request = _eval_request(request, checked.index, checked.retriever)
+    eval_request = eval_request.model_copy(update={"data": folder, "only": tuple(ids)})
+    used = report.usage.values() if report is not None else ()
+    ran = _run(checked, eval_request, "answers", lambda: checked.index, sum(map(Usage.model_validate, used), Usage()))
+    notes: list[str] = []
+    if len(tasks) < wanted:
+        tried = f" after {report.attempts} tries; questions/rejects.jsonl says why" if report is not None else ""
+        notes.append(f"{len(tasks)} questions, not {wanted}: no more passed the filters{tried}")
+    samples, support = ran.samples(), ran.support()
+    asked = [_answered(checked.index, task, samples[task.id], support, "") for task in tasks]
+    asked += [_answered(checked.index, task, samples[task.id + HIDDEN], support, HIDDEN) for task in hidden]
+    return _result(checked, ran, asked, notes, report), ran.gave_up
+
+
+def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | None, bool]:
+    """Make the missing questions. None: another model has written them before, and they are used as they are."""
+    request, folder = checked.request, checked.out / QUESTIONS
+    synth = SynthRequest(
+        index=request.index,
+        n=wanted,
+        generator=request.generator,
+        seed=request.seed,
+        concurrency=request.concurrency,
+        max_failures=request.max_failures,
+        budget=request.budget,
+        out=folder,
+    )
+    stored = stored_manifest(folder, SynthManifest)
+    if stored is not None and stored.ended is not None and (folder / "mtrag-synthetic").is_dir():
+        from turnmark.assistant.generators import open_generator
+
+        generator = open_generator(request.generator)
+        if generator is not None and stored.specs["generator"] != generator.name:
+            return None, False
+    return synthesize(plan_synthesis(synth, Questions(), ErrorCollector()))
+
+
+def _answered(index: Index, task: mtrag.Task, sample: Sample, support: Mapping[str, float], suffix: str) -> Asked:
+    """What came of a question.
+
+    Args:
+        suffix: `HIDDEN` if what answers it was hidden, else "".
+    """
+    source = _passage(index, task.contexts[0].document_id)
+    ids = [context.document_id for context in sample.contexts]
+    one = Asked(
+        id=sample.id,
+        kind="hidden" if suffix else "known",
+        question=task.question,
+        passage=source.id,
+        place=place(source),
+        text=source.text,
+        rank=_rank(ids, frozenset(context.document_id for context in task.contexts)),
+        decision=sample.decision,
+        hedged=sample.hedged,
+        answer=sample.prediction or "",
+        support=support.get(sample.id),
+        failed=(sample.reason or sample.status) if sample.status != "done" else None,
+    )
+    if one.failed is not None:
+        return one
+    return one.model_copy(update={"why": tuple(_faults_hidden(one) if suffix else _faults_known(one))})
+
+
+def _faults_known(one: Asked) -> Iterator[str]:
+    if one.rank is None:
+        yield "its section was not found"
+    elif one.rank > FIRST:
+        yield f"its section came as number {one.rank}"
+    if one.decision == "unknown":
+        yield "said to be unknown"
+    elif one.decision == "clarify":
+        yield "asked back"
+    elif one.support is not None and one.support < FAITHFUL:
+        yield f"hardly supported by what was found ({one.support:.2f})"
+
+
+def _faults_hidden(one: Asked) -> Iterator[str]:
+    if one.decision == "unknown" or one.hedged:
+        return
+    yield "answered although its section was hidden"
+    if one.support is not None and one.support < FAITHFUL:
+        yield f"hardly supported by what was found ({one.support:.2f})"

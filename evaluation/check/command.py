@@ -1,0 +1,45 @@
+"""The command `turnmark check`."""
+
+from __future__ import annotations
+
+import typer
+
+from turnmark.core.console import notify, print_json
+from turnmark.core.errors import ErrorCollector, TurnmarkError
+from turnmark.core.flags import command_from
+from turnmark.evaluation.check.request import CheckRequest
+
+
+def run(request: CheckRequest, errors: ErrorCollector) -> None:
+    """Check how well the assistant does on your documents.
+
+    A model writes questions from sections of the index and the assistant answers them as it ships. Without a model,
+    sentences are left out of their passages, and retrieval must find these.
+    """
+    from turnmark.evaluation.check.checking import plan_check, run_check
+
+    checked = plan_check(request, errors)
+    try:
+        result, gave_up = run_check(checked)
+    except KeyboardInterrupt:
+        notify(f"what was made is in {checked.out}; the same command goes on from there")
+        raise
+    if request.as_json:
+        print_json(result.model_dump(mode="json"))
+    else:
+        from rich.console import Console
+
+        from turnmark.evaluation.check.screen import show_check
+
+        show_check(result, Console())
+    if gave_up:
+        raise TurnmarkError(f"{result.failed} questions failed; the same command tries them again")
+
+
+def add_check_command(app: typer.Typer) -> None:
+    """Mount `check`."""
+    app.command(
+        "check",
+        epilog="Examples: turnmark check notes   ·   turnmark check notes --retriever bm25   ·   "
+        "turnmark check notes --generator openai:gpt-4o-mini --budget '$1'",
+    )(command_from(CheckRequest, run))

@@ -1,0 +1,122 @@
+"""The request of `turnmark check`, and its folder.
+
+    OUT/manifest.json        the index and the numbers that the questions depend on; another request is refused
+    OUT/questions/           questions written by a model, in MTRAG's layout (a folder of `synth mtrag`)
+    OUT/sentences/           sentences left out of their passages, in MTRAG's layout
+    OUT/answers-HASH/        a run over the questions, one for each configuration of the assistant
+    OUT/retrieval-HASH/      a run over the sentences, one for each retriever
+
+A second configuration of the assistant gets a run of its own over the same questions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import Field
+
+from turnmark.assistant.config import TOKENS
+from turnmark.core.flags import AsJson, Request
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.records import FolderManifest
+from turnmark.evaluation.runs.request import Budget, Concurrency, MaxFailures, command_line
+
+if TYPE_CHECKING:
+    from turnmark.retrieval.index import Index
+
+EXTRACTIVE = "extractive"
+FIRST = 3
+"""Number of passages among which the right section counts as found; MTRAG's best readers saw three."""
+
+
+class CheckRequest(Request):
+    """The options of `turnmark check INDEX …`."""
+
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index; `turnmark index list` has them.")]
+    generator: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC",
+            envvar="TURNMARK_GENERATOR",
+            show_envvar=False,
+            help="Model that writes the questions and answers them; without one, only retrieval is checked.",
+        ),
+    ] = EXTRACTIVE
+    judge: Annotated[
+        str, typer.Option(metavar="SPEC", help="Judge of whether passages support the answers; default: embedded.")
+    ] = "embedded"
+    n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Number of questions.")] = 30
+    seed: Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed: other questions.")] = 0
+    retriever: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Retriever, such as bm25; default: as for `ask`.")
+    ] = None
+    steps: Annotated[
+        tuple[str, ...],
+        typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
+    ] = ()
+    top_k: Annotated[
+        int | None,
+        Field(ge=1),
+        typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
+    ] = None
+    tokens: Annotated[
+        int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
+    ] = TOKENS
+    concurrency: Concurrency = 16
+    max_failures: MaxFailures = None
+    budget: Budget = None
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder; the same command resumes it, another configuration joins it."),
+    ] = None
+    as_json: AsJson = False
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model writes questions and answers them."""
+        return self.generator.partition("?")[0] != EXTRACTIVE
+
+
+class CheckManifest(FolderManifest):
+    """`manifest.json` of a check: what its questions depend on. Who answers them is in the runs."""
+
+    noun = "check"
+    parent = "checks"
+    not_identity = frozenset({"command", "started"})
+
+    index: str
+    fingerprint: str = Field(description="SHA-256 that changes with every passage and model of the index")
+    n: int = Field(description="questions asked for; a small index gives fewer")
+    seed: int
+    command: str = ""
+    started: str = ""
+
+    @property
+    def title(self) -> str:
+        """See `FolderManifest.title`."""
+        return self.index
+
+    def resume(self, stored: CheckManifest) -> CheckManifest:
+        """See `FolderManifest.resume`."""
+        return stored
+
+
+def check_manifest(request: CheckRequest, index: Index, started: str) -> CheckManifest:
+    """The manifest of a request."""
+    content = index.fingerprint.encode("utf-8", "surrogatepass")
+    return CheckManifest(
+        index=index.manifest.name,
+        fingerprint=hashlib.sha256(content).hexdigest(),
+        n=request.n,
+        seed=request.seed,
+        command=command_line(),
+        started=started,
+    )
+
+
+def place(passage: Passage) -> str:
+    """Where a passage stands, for people: the headings above it, or else its document."""
+    return passage.heading or passage.document

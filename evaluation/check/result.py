@@ -1,0 +1,98 @@
+"""What a check found: shares with intervals, and each question with what went wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from turnmark.core.record import Record
+
+Kind = Literal["known", "hidden", "sentence"]
+WORST = 5
+"""Number of questions that the screen shows."""
+Z = 1.959964
+"""Quantile of the normal distribution for 95%."""
+
+
+class Share(Record):
+    """How many of the questions that count."""
+
+    count: int
+    n: int
+    ci95: tuple[float, float] | None = Field(description="Wilson's interval of the share; None if nothing counts")
+
+
+def share(count: int, n: int) -> Share:
+    """A share with its 95% interval by Wilson's score, which holds for few questions (Wilson 1927)."""
+    if not n:
+        return Share(count=0, n=0, ci95=None)
+    rate = count / n
+    spread = Z * math.sqrt(rate * (1 - rate) / n + Z * Z / (4 * n * n))
+    middle, scale = rate + Z * Z / (2 * n), 1 + Z * Z / n
+    low, high = (middle - spread) / scale, (middle + spread) / scale
+    return Share(count=count, n=n, ci95=(round(max(0.0, low), 4), round(min(1.0, high), 4)))
+
+
+class Asked(Record):
+    """One question and what came of it."""
+
+    id: str
+    kind: Kind = Field(
+        description="known: the index answers it; hidden: what answers it was hidden; sentence: left out of its passage"
+    )
+    question: str
+    passage: str = Field(description="id of the passage that it was written from")
+    place: str = Field(description="headings above that passage, or its document")
+    text: str = Field(description="text of the passage")
+    rank: int | None = Field(default=None, description="rank of its section among what was found; None: not found")
+    first: str = Field(default="", description="place of what was found first instead")
+    decision: str | None = None
+    hedged: bool = False
+    answer: str = ""
+    support: float | None = Field(default=None, description="0..1 by the judge; None: not judged")
+    failed: str | None = Field(default=None, description="why it has no answer; it counts nowhere")
+    why: tuple[str, ...] = Field(default=(), description="what went wrong, in words")
+
+
+class CheckResult(Record):
+    """The result of a check, which `--json` prints."""
+
+    index: str
+    documents: int
+    passages: int
+    generator: str
+    judge: str | None
+    retriever: str
+    out: str
+    run: str
+    wanted: int
+    found: Share = Field(description="right section among the first three, of known questions or sentences")
+    answered: Share | None = Field(default=None, description="of known questions")
+    supported: Share | None = Field(default=None, description="of the answers to known questions")
+    recognised: Share | None = Field(default=None, description="said to be unknown, of hidden questions")
+    hedged: int = Field(default=0, description="hidden questions with a hedged answer, which is not recognised")
+    failed: int = 0
+    worst: tuple[Asked, ...]
+    usage: Mapping[str, Mapping[str, float | None]] = Field(default_factory=dict)
+    seconds: float
+    notes: tuple[str, ...] = ()
+    other_runs: tuple[str, ...] = Field(default=(), description="finished runs over the same questions, to compare")
+
+
+def worst_of(asked: Iterable[Asked]) -> tuple[Asked, ...]:
+    """The questions with most that went wrong, the least supported first."""
+    wrong = [one for one in asked if one.why]
+
+    def badness(one: Asked) -> tuple[int, float, int]:
+        support = 1.0 if one.support is None else one.support
+        return -len(one.why), support, -(one.rank or 1_000)
+
+    return tuple(sorted(wrong, key=badness)[:WORST])
+
+
+def count(asked: Sequence[Asked], kind: Kind) -> list[Asked]:
+    """The questions of a kind that have a result."""
+    return [one for one in asked if one.kind == kind and one.failed is None]

@@ -1,0 +1,119 @@
+"""The screen of `turnmark check`: shares with intervals, the worst questions and why, cost, and how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from turnmark.core.console import ellipsize, inert
+from turnmark.evaluation.check.result import Asked, CheckResult, Share
+from turnmark.evaluation.report.rendering import one_line
+from turnmark.evaluation.runs.budget import usage_words
+
+EXCERPT, ANSWER = 240, 240
+"""Characters shown of a passage and of an answer."""
+
+
+def show_check(result: CheckResult, console: Console) -> None:
+    """Print a result."""
+    size = f"{result.documents:,} documents, {result.passages:,} passages"
+    console.print(one_line(f"{result.index}: {size}", "bold"))
+    parts = [f"retriever {result.retriever}"]
+    if result.judge is not None:
+        parts = [f"generator {result.generator}", *parts, f"judge {result.judge}"]
+    console.print(one_line(", ".join(parts)), soft_wrap=True)
+    console.print()
+    console.print(_table(result))
+    for line in _in_words(result):
+        console.print(one_line(line))
+    if result.worst:
+        console.print()
+        console.print(one_line("What went wrong most:", "bold"))
+    for number, one in enumerate(result.worst, 1):
+        _show_asked(number, one, console)
+    console.print()
+    for line in _ending(result):
+        console.print(one_line(line), soft_wrap=True)
+
+
+def _table(result: CheckResult) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for head in ("of", "share", "95%"):
+        table.add_column(head, justify="right", no_wrap=True)
+    noun = "section" if result.judge is not None else "passage"
+    rows = [
+        (f"right {noun} among the first three", result.found),
+        ("known questions answered", result.answered),
+        ("answers that what was found supports", result.supported),
+        ("unknown questions recognised", result.recognised),
+    ]
+    for name, figure in rows:
+        if figure is not None:
+            table.add_row(name, *_figures(figure))
+    return table
+
+
+def _figures(figure: Share) -> tuple[str, str, str]:
+    if figure.ci95 is None:
+        return "0 of 0", "–", "–"
+    low, high = figure.ci95
+    return f"{figure.count} of {figure.n}", f"{figure.count / figure.n:.2f}", f"{low:.2f} to {high:.2f}"
+
+
+def _in_words(result: CheckResult) -> Iterator[str]:
+    """Say how the figures came about."""
+    if result.recognised is None:
+        yield (
+            f"{result.found.n} sentences, each hidden from its passage: its passage was among the first three for "
+            f"{result.found.count}."
+        )
+        yield (
+            "This is harder than a question that a passage answers: it tells retrievers apart, and does not say how "
+            "often a question is answered. --generator SPEC asks and answers questions."
+        )
+    else:
+        hidden, recognised = result.recognised.n, result.recognised.count
+        others = hidden - recognised - result.hedged
+        yield (
+            f"{result.found.n} questions, each written from one section. Asked again with that section hidden, so that "
+            f"the answer is not known: {hidden}, of which {recognised} recognised, {result.hedged} hedged, {others} "
+            "answered all the same."
+        )
+    if result.failed:
+        yield f"{result.failed} failed and count nowhere; the same command tries them again."
+
+
+def _show_asked(number: int, one: Asked, console: Console) -> None:
+    quoted = inert(one.question)
+    console.print()
+    console.print(Text(f"{number}. {quoted}", style="bold"))
+    console.print(_indented(f"{'; '.join(one.why)}"))
+    label = "hidden" if one.kind == "hidden" else "from"
+    passage = ellipsize(" ".join(one.text.split()), EXCERPT)
+    console.print(_indented(f"{label}: {one.place}: {passage}", "dim"))
+    if one.first:
+        console.print(_indented(f"found first: {one.first}", "dim"))
+    if one.answer:
+        console.print(_indented(f"answer: {ellipsize(' '.join(one.answer.split()), ANSWER)}", "dim"))
+
+
+def _indented(text: str, style: str = "") -> Padding:
+    return Padding(one_line(text, style), (0, 0, 0, 3))
+
+
+def _ending(result: CheckResult) -> Iterator[str]:
+    for note in result.notes:
+        yield f"- {note}"
+    for role, used in result.usage.items():
+        yield f"{role}: {usage_words(used)}"
+    yield f"{result.seconds:.0f} s; everything is in {result.out}, every question in {result.run}/report.html"
+    if result.other_runs:
+        yield f"compare: turnmark compare {' '.join((*result.other_runs, result.run))}"
+    elif result.recognised is not None:
+        yield "another --generator, --retriever or --step with the same --out answers the same questions, to compare"

@@ -1,0 +1,63 @@
+"""A copy of an index in which some passages have another text. Only these are embedded anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from turnmark.core.console import NoProgress, Progress
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.build import Build, copy_embeddings
+from turnmark.retrieval.components import Encoder, Window
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.manifest import Manifest, as_built
+from turnmark.retrieval.registry import build_settings
+from turnmark.retrieval.store import Checkpoint, PassageStore
+from turnmark.retrieval.workers import LOCAL
+
+
+def altered_index(index: Index, texts: Mapping[str, str], folder: Path, progress: Progress | None = None) -> Index:
+    """Copy an index into an empty folder, with other texts for some of its passages.
+
+    Its vectors are kept in files, wherever those of the index are.
+
+    Args:
+        texts: passage id -> its text in the copy.
+    """
+    manifest = index.manifest
+    embedder = manifest.embedder.spec if manifest.embedder else "minilm"
+    settings = build_settings(as_built(manifest), embedder)
+    settings = settings.model_copy(update={"server": None, "bm25": manifest.bm25})
+    source = Path(manifest.source)
+    copy = _Copy(source, folder, settings, (), (), progress or NoProgress(), internal=True, engine=LOCAL)
+    copy.index, copy.texts = index, texts
+    copy.run()
+    assert copy.made is not None, "a build that ends has a manifest"
+    return Index(folder, copy.made)
+
+
+class _Copy(Build):
+    """A build that takes passages and embeddings from an index instead of its source."""
+
+    index: Index
+    texts: Mapping[str, str]
+    made: Manifest | None = None
+
+    def _read(self, store: PassageStore, window: Window) -> None:  # noqa: ARG002
+        store.clear_passages()
+        for page in self.index.store.pages():
+            store.add_passages(self._altered(passage) for _, _, passage in page)
+        self.report.documents = self.index.manifest.documents
+        self.report.passages = store.count()
+        store.renumber()
+
+    def _altered(self, passage: Passage) -> Passage:
+        text = self.texts.get(passage.id)
+        return passage if text is None else passage.model_copy(update={"text": text})
+
+    def _reuse(
+        self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
+    ) -> None:
+        self.made = planned
+        for encoder in encoders:
+            copy_embeddings(store, checkpoint, self.index, planned, encoder)

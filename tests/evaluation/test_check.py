@@ -1,0 +1,210 @@
+"""`turnmark check` as a user runs it: sentences left out without a model, questions with a scripted one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import DEMO
+from tests.evaluation.synth.player import Player
+from tests.servers import ScriptedServer
+from turnmark.corpora.text import sentences
+from turnmark.evaluation.check.result import share
+from turnmark.evaluation.check.sentences import draw_sentences
+from turnmark.retrieval.altered import altered_index
+from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.types import Query
+
+GOLDEN = Path(__file__).parent / "golden"
+UNKNOWN = "The documents do not say that."
+_SECTION = re.compile(r"^\[(\d+)\]\n((?:>.*\n?)+)", re.MULTILINE)
+
+
+class Reader(Player):
+    """Writes questions as a `Player`, and answers with the sentence whose words a question has, if it is shown one."""
+
+    def _unknown(self, parts: dict[str, list[str]], prompt: str) -> str:
+        question = re.findall(r"What is known about .*\?", prompt)[-1]
+        if "say what the message asks for" in prompt:
+            part = {"question": question, "search": [question]}
+            return json.dumps({"kind": "question", "leans": False, "rewrite": question, "parts": [part]})
+        wanted = set(re.findall(r"[A-Za-z]{4,}", question.removeprefix("What is known about ")))
+        for number, quoted in _SECTION.findall(prompt):
+            text = quoted.replace("\n>", "\n").removeprefix(">")
+            for start, end in sentences(text):
+                if wanted <= set(re.findall(r"[A-Za-z]{4,}", text[start:end])):
+                    return f"{' '.join(text[start:end].split())} [{number}]"
+        return UNKNOWN
+
+
+@pytest.fixture(scope="session")
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the index `demo`: BM25 and vectors."""
+    home = tmp_path_factory.mktemp("check-home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(home))
+        from turnmark.retrieval.build import build_index
+
+        build_index(DEMO / "documents", "demo", retriever="hybrid")
+    return home
+
+
+@pytest.fixture
+def here(demo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and the home with the index."""
+    monkeypatch.setenv("TURNMARK_HOME", str(demo_home))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """An endpoint that writes questions and answers them."""
+    with ScriptedServer(Reader()) as started:
+        yield started
+
+
+def spec(server: ScriptedServer, options: str = "") -> str:
+    return f"openai:writer@{server.url}?retries=0{options}"
+
+
+def masked(screen: str, folder: Path) -> str:
+    """A screen without what differs from run to run: seconds, port, hashes."""
+    screen = re.sub(r"\d+ s;", "N s;", screen.replace(str(folder), "HERE"))
+    screen = re.sub(r"127\.0\.0\.1:\d+", "HOST", screen)
+    return re.sub(r"-[0-9a-f]{12}", "-HASH", screen)
+
+
+def test_a_sentence_left_out_of_a_copy_is_gone_there_and_all_else_is_found_as_before(here):
+    index = open_index("demo")
+    (left, *_) = draw_sentences(index, 5, seed=0)
+    copy = altered_index(index, {left.passage.id: left.text}, here / "copy")
+    row = copy.store.rows_of([left.passage.id])[left.passage.id]
+    (passage,) = copy.store.by_rows([row])
+    assert left.sentence not in " ".join(passage.text.split())
+    assert copy.manifest.passages == index.manifest.passages
+    others = [Query(text="how long does sourdough rise"), Query(text="winter ferry timetable")]
+
+    def found(opened: Index) -> list[list[tuple[str, float]]]:
+        lists = open_retriever("dense", opened).search(others, 10)
+        return [
+            [(hit.passage.id, round(hit.score, 5)) for hit in hits if hit.passage.id != passage.id] for hits in lists
+        ]
+
+    assert [hits[:9] for hits in found(copy)] == [hits[:9] for hits in found(index)]
+    best = open_retriever("bm25", index).search([Query(text=left.sentence)], 1)[0][0]
+    assert best.passage.id == left.passage.id  # with its sentence, finding it would be no test
+
+
+def test_sentences_occur_once_come_from_different_documents_and_follow_the_seed(here):
+    index = open_index("demo")
+    drawn = draw_sentences(index, 30, seed=0)
+    assert len({left.passage.document for left in drawn}) == 30
+    texts = [" ".join(passage.text.split()) for page in index.store.pages() for _, _, passage in page]
+    for left in drawn:
+        assert sum(left.sentence in text for text in texts) == 1
+        assert not left.sentence.startswith(("-", "1.", "|", "#"))
+    assert drawn == draw_sentences(index, 30, seed=0)
+    assert drawn != draw_sentences(index, 30, seed=1)
+
+
+def test_retrieval_is_checked_without_a_model(turnmark, here):
+    ran = turnmark("check", "demo", "--n", 8, "--out", "mine")
+    assert ran.code == 0, ran.err
+    assert masked(ran.out, here) == (GOLDEN / "check-retrieval.txt").read_text("utf-8")
+    result = turnmark.json("check", "demo", "--n", 8, "--out", "mine")  # everything is there already
+    samples = [json.loads(line) for line in (Path(result["run"]) / "predictions.jsonl").read_text("utf-8").splitlines()]
+    assert len(samples) == 8
+    assert result["found"]["n"] == 8
+    assert str(result["found"]["count"]) in ran.out
+    other = turnmark.json("check", "demo", "--n", 8, "--out", "mine", "--retriever", "bm25")
+    assert other["other_runs"] == [result["run"]]
+    compared = turnmark("compare", result["run"], other["run"])
+    assert compared.code == 0, compared.err
+
+
+def test_a_model_writes_questions_and_answers_them(turnmark, here, server):
+    ran = turnmark("check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine", "--concurrency", 1)
+    assert ran.code == 0, ran.err
+    assert masked(ran.out, here) == (GOLDEN / "check-answers.txt").read_text("utf-8")
+    before = len(server.seen)
+    result = turnmark.json("check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine")
+    assert len(server.seen) == before  # the same command asks nothing
+    assert (result["found"]["n"], result["recognised"]["n"]) == (4, 1)
+    # What answers it was hidden, so this reader says that it does not know.
+    assert result["recognised"]["count"] == 1
+    second = turnmark.json(
+        "check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine", "--retriever", "bm25"
+    )
+    assert second["other_runs"] == [result["run"]]
+    compared = turnmark("compare", result["run"], second["run"])
+    assert compared.code == 0, compared.err
+
+
+def test_a_model_that_says_anything_is_shown_among_the_worst(turnmark, here):
+    class Babbling(Reader):
+        def _unknown(self, parts: dict[str, list[str]], prompt: str) -> str:
+            reply = super()._unknown(parts, prompt)
+            return reply if reply.startswith("{") else "Submarines from Atlantis patrol Neptune. [1]"
+
+    with ScriptedServer(Babbling()) as babbling:
+        result = turnmark.json("check", "demo", "--n", 5, "--generator", spec(babbling))
+    assert result["supported"]["count"] == 0
+    assert result["recognised"]["count"] == 0
+    assert len(result["worst"]) == 5
+    assert result["worst"][0]["kind"] == "hidden"
+    assert all("hardly supported" in " ".join(one["why"]) for one in result["worst"])
+
+
+def test_all_mistakes_are_named_at_once(turnmark, here):
+    ran = turnmark("check", "nope", "--generator", "opnai:x", "--judge", "nobody", "--n", 0, "--budget", "much")
+    assert ran.code == 2
+    for word in ("nope", "opnai", "nobody", "--n 0", "much"):
+        assert word in ran.err
+    ran = turnmark("check", "demo", "--judge", "openai:x")
+    assert ran.code == 2
+    assert "--judge is for answers" in ran.err
+
+
+def test_the_folder_of_another_index_or_number_is_refused(turnmark, here):
+    assert turnmark("check", "demo", "--n", 2, "--retriever", "bm25", "--out", "mine").code == 0
+    ran = turnmark("check", "demo", "--n", 3, "--retriever", "bm25", "--out", "mine")
+    assert ran.code == 2
+    assert "n: 2 there, 3 here" in ran.err
+
+
+def test_a_small_index_gives_fewer_sentences_and_says_so(turnmark, here):
+    from turnmark.retrieval.build import build_index
+
+    (here / "notes").mkdir()
+    for name in ("kettle", "boiler"):
+        words = f"The {name} stands in the hall beside the stairs and is heated in the evening by whoever comes home."
+        more = "Nobody has ever found out " * 8
+        (here / "notes" / f"{name}.md").write_text(f"# The {name}\n\n{words} {more}why.\n", "utf-8")
+    build_index(here / "notes", "small-check", retriever="bm25")
+    result = turnmark.json("check", "small-check")
+    assert result["found"]["n"] == 2
+    assert "2 sentences, not 30" in result["notes"][0]
+
+
+@pytest.mark.parametrize(("count", "n", "low", "high"), [(0, 10, 0.0, 0.2775), (9, 10, 0.5958, 0.9821)])
+def test_the_interval_is_wilsons(count, n, low, high):
+    # Newcombe 1998, method 3, by hand.
+    assert share(count, n).ci95 == pytest.approx((low, high), abs=1e-3)
+
+
+def test_nothing_counted_has_no_interval():
+    assert share(0, 0).ci95 is None
+
+
+@pytest.mark.reader
+def test_the_small_model_writes_and_answers(turnmark, here, reader_path):
+    result = turnmark.json("check", "demo", "--n", 2, "--generator", f"local:{reader_path}")
+    assert result["found"]["n"] >= 1
+    assert result["usage"]["questions, generator"]["calls"] >= 2
+    assert Path(result["run"], "report.html").is_file()
