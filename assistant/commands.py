@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,6 +34,19 @@ Generator = Annotated[
         metavar="SPEC",
         show_envvar=False,
         help="language model: openai:MODEL[@URL], ollama:MODEL, local:MODEL …; extractive: none",
+    ),
+]
+
+
+Generators = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--generator",
+        envvar="TURNMARK_GENERATOR",
+        metavar="SPEC",
+        show_envvar=False,
+        help="language model: openai:MODEL[@URL], ollama:MODEL, local:MODEL …; extractive: none; repeatable: replies "
+        "side by side",
     ),
 ]
 Retriever = Annotated[
@@ -72,7 +88,7 @@ def ask_command(
             metavar="[QUESTION|-]", help="-: read questions from standard input, one a line", show_default=False
         ),
     ] = None,
-    generator: Generator = "extractive",
+    generator: Generators = None,
     retriever: Retriever = None,
     history: Annotated[
         Path | None, typer.Option(metavar="FILE", help="earlier messages: JSON or JSONL of role and content")
@@ -84,8 +100,9 @@ def ask_command(
     as_json: AsJson = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
-    """Ask one question, or many from standard input."""
+    """Ask one question, or many from standard input; several models side by side, with several --generator."""
     from turnmark.assistant.open import open_assistant
+    from turnmark.assistant.side_by_side import answer_side_by_side, open_contenders
 
     errors = ErrorCollector()
     if question is None and stdin_is_terminal():
@@ -95,20 +112,29 @@ def ask_command(
     if question is not None and not question.strip():
         errors.add("the question is empty")
     earlier = (errors.collect(read_history, history) if history else None) or []
+    generators = generator or ["extractive"]
+    variable = os.environ.get("TURNMARK_GENERATOR", "")
+    if generators == variable.split():  # it holds one spec, which may have spaces
+        generators = [variable.strip()]
     config = AssistantConfig(
-        index=index, generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
+        index=index, generator=generators[0], retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
         steps=tuple(step or ()),
     )  # fmt: skip
-    assistant = errors.collect(open_assistant, config)
+    answer: Callable[[str, bool], None] | None = None
+    if len(generators) > 1:
+        if contenders := errors.collect(open_contenders, config, generators):
+            answer = partial(answer_side_by_side, contenders, earlier)
+    elif assistant := errors.collect(open_assistant, config):
+        answer = partial(_answer, assistant, earlier)
     errors.raise_all()
-    assert assistant is not None, "a part that could not be opened was raised as a mistake"
+    assert answer is not None, "a part that could not be opened was raised as a mistake"
     if question not in (None, "-"):
-        _answer(assistant, earlier, valid_text(question), as_json)
+        answer(valid_text(question), as_json)
         return
     failed = 0
     for line in filter(None, map(str.strip, stdin_lines())):
         try:
-            _answer(assistant, earlier, line, as_json)
+            answer(line, as_json)
         except TurnmarkError as error:  # a question that fails does not stop the others
             failed += 1
             sys.stderr.write(f"turnmark: {inert(repr(line))}: {inert(error)}\n")
@@ -338,7 +364,8 @@ def delete_session_command(name: Name) -> None:
 def add_assistant_commands(app: typer.Typer) -> None:
     """Mount `ask`, `chat` and `sessions`."""
     examples = (
-        "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked"
+        "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked   ·"
+        "   turnmark ask 'How do I descale a kettle?' --index notes --generator extractive --generator ollama:llama3.2"
     )
     app.command("ask", epilog=f"Examples: {examples}")(ask_command)
     example = "Example: turnmark chat --index notes --generator openai:gpt-4o-mini   ·   turnmark chat --resume"

@@ -1,0 +1,157 @@
+"""`turnmark ask` with several `--generator`, and the verdict that is kept of it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.assistant.terminal import Terminal
+from tests.conftest import Turnmark
+from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.side_by_side import ALL, LETTERS, NEITHER, verdict_of
+
+pytestmark = pytest.mark.usefixtures("in_demo_home")
+QUESTION = "How high is Stack Nell lighthouse?"
+RULES = ("--step", "understand=rules")
+"""So that a script is asked for the answer alone."""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """A generator that says one thing."""
+    file = tmp_path / "script.jsonl"
+    file.write_text(json.dumps({"text": "Its tower is 27 m high. [1]"}) + "\n", "utf-8")
+    return f"replay:{file}?size=small"
+
+
+def test_both_replies_are_printed_with_sources_and_cost(turnmark: Turnmark, demo_home: Path, monkeypatch):
+    prices = "[prices.reader]\nprompt = 1000000\ncompletion = 0\n"
+    monkeypatch.setenv("COLUMNS", "80")
+    with ScriptedServer(Say("Its tower is 27 m high. [1]")) as server:
+        spec = f"openai:reader@{server.url}?size=small"
+        (demo_home / "config.toml").write_text(prices, "utf-8")
+        try:
+            ran = turnmark.ok("ask", QUESTION, "--index", "demo", "--generator", "extractive", "--generator", spec)
+        finally:
+            (demo_home / "config.toml").unlink()
+    first, second = ran.out.split("B  openai:reader")
+    assert first.startswith("A  extractive\nStack Nell lighthouse")
+    assert "[1] Stack Nell lighthouse, almanac/stack-nell-lighthouse.md" in first
+    assert "no model was asked · " in first
+    assert "Its tower is 27 m high. [1]" in second
+    assert "[1] Stack Nell lighthouse" in second
+    assert "tokens in" in second
+    assert " · cost " in second
+    assert "Which is better" not in ran.out  # no terminal
+
+
+def test_json_is_one_object_with_all_replies(turnmark: Turnmark, script: str):
+    words = ("ask", QUESTION, "--index", "demo", "--generator", "extractive", "--generator", script, *RULES)
+    printed = turnmark.json(*words)
+    assert list(printed) == ["question", "replies"]
+    assert [reply["generator"] for reply in printed["replies"]] == ["extractive", script]
+    alone = turnmark.json("ask", QUESTION, "--index", "demo")
+    timeless = [
+        {key: value for key, value in reply.items() if key != "timings"} for reply in (alone, printed["replies"][0])
+    ]
+    assert timeless[0] == timeless[1]  # each answers as it does alone
+
+
+def test_one_that_fails_is_said_and_the_other_is_shown(turnmark: Turnmark):
+    with ScriptedServer(Status(401)) as server:
+        spec = f"openai:reader@{server.url}?size=small&retries=0"
+        words = ("ask", QUESTION, "--index", "demo", "--generator", spec, "--generator", "extractive")
+        ran = turnmark(*words)
+        as_json = turnmark(*words, "--json")
+    assert ran.code == as_json.code == 1
+    assert "no answer: " in ran.out
+    assert "Stack Nell lighthouse stands on" in ran.out
+    assert "gave no answer" in ran.err
+    failed, answered = json.loads(as_json.out)["replies"]
+    assert failed["error"]["kind"] == "auth"
+    assert answered["decision"] == "answer"
+
+
+def test_questions_from_standard_input(turnmark: Turnmark, script: str):
+    words = ("ask", "-", "--index", "demo", "--generator", "extractive", "--generator", script, "--json", *RULES)
+    ran = turnmark(*words, stdin=f"{QUESTION}\nWhen was it first lit?\n")
+    printed = [json.loads(line) for line in ran.out.splitlines()]
+    assert [len(row["replies"]) for row in printed] == [2, 2]
+    # The script has one line, so its second reply fails, and the first assistant's is there all the same.
+    assert ran.code == 1
+    assert printed[1]["replies"][0]["decision"] == "answer"
+
+
+def test_all_mistakes_are_named_at_once(turnmark: Turnmark):
+    words = ("--generator", "opnai:x", "--generator", "odd:y", "--generator", "extractive", "--generator", "extractive")
+    said = turnmark.refused("ask", QUESTION, "--index", "demo", *words)
+    for part in ("'opnai'", "'odd'", "--generator extractive is given twice"):
+        assert part in said
+    assert (
+        turnmark.refused(
+            "ask", QUESTION, "--index", "nowhere", "--generator", "extractive", "--generator", "replay:x"
+        ).count("'nowhere'")
+        == 1
+    )
+
+
+def test_a_variable_holds_one_spec_whatever_spaces_it_has(turnmark: Turnmark, tmp_path: Path, monkeypatch):
+    file = tmp_path / "my script.jsonl"
+    file.write_text(json.dumps({"text": "Its tower is 27 m high. [1]"}) + "\n", "utf-8")
+    monkeypatch.setenv("TURNMARK_GENERATOR", f"replay:{file}?size=small")
+    assert "27 m high" in turnmark.json("ask", QUESTION, "--index", "demo", *RULES)["answer"]
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, len(LETTERS)), st.data())
+def test_a_verdict_rates_each_pair_once(count: int, data: st.DataObject):
+    letters = list(LETTERS[:count])
+    answer = data.draw(st.sampled_from([*letters, ALL, "both", NEITHER]))
+    given_ratings = verdict_of(f" {answer.lower()} ", letters)
+    assert given_ratings is not None
+    pairs = {f"{first}{second}" for first, second in combinations(letters, 2)}
+    rated_pairs = {label: value for label, value in given_ratings.items() if " " not in label}
+    assert rated_pairs.keys() <= pairs
+    if answer in letters:
+        assert rated_pairs.keys() == {pair for pair in pairs if answer in pair}
+        assert set(rated_pairs.values()) == {answer}
+        assert rated_pairs == given_ratings
+    else:
+        assert rated_pairs == dict.fromkeys(pairs, "tie")
+        ratings = {value for label, value in given_ratings.items() if " " in label}
+        assert ratings == {"bad" if answer == NEITHER else "good"}
+
+
+@pytest.mark.parametrize("answer", ["", "c", "ab", "yes", "1"])
+def test_what_is_no_verdict(answer: str):
+    assert verdict_of(answer, ["A", "B"]) is None
+
+
+def test_a_verdict_on_a_terminal_is_kept_for_agreement(turnmark: Turnmark, script: str, demo_home: Path):
+    words = ("ask", QUESTION, "--index", "demo", "--generator", "extractive", "--generator", script, *RULES)
+    for answer in ("x\rb\r", "both\r", "\r"):
+        talk = Terminal(*words, env={"TURNMARK_HOME": str(demo_home)})
+        talk.until("Which is better?")
+        talk.child.send(answer)
+        assert talk.ended() == 0
+        shown = talk.screen()
+        assert ("expected one of: a, b, both, neither" in shown) == ("x" in answer)
+        assert ("kept; so far:" in shown) == (len(answer) > 1)
+    folder = demo_home / "ratings"
+    key, ratings = folder / "ask.key.json", folder / "ask.jsonl"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, key, ratings)] == [0o700, 0o600, 0o600]
+    said = turnmark.json("agreement", key, ratings)
+    means = {
+        entry["system"]: entry["people"]["win-rate"]["value"] for entry in said["means"] if entry["subset"] == "all"
+    }
+    assert means == {"extractive": 25.0, script: 75.0}  # one lost, one tie
+    rated = {entry["system"]: entry["people"]["rating"]["value"] for entry in said["means"] if entry["subset"] == "all"}
+    assert rated == {"extractive": 2.0, script: 2.0}
