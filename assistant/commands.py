@@ -21,7 +21,7 @@ from turnmark.core.console import ellipsize, inert, print_json, stdin_is_termina
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, HelpAll
 from turnmark.corpora.types import Message
-from turnmark.retrieval.commands import IndexName
+from turnmark.retrieval.commands import IndexNames
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -81,7 +81,7 @@ Step = Annotated[
 
 
 def ask_command(
-    index: IndexName,
+    index: IndexNames,
     question: Annotated[
         str | None,
         typer.Argument(
@@ -117,7 +117,7 @@ def ask_command(
     if generators == variable.split():  # it holds one spec, which may have spaces
         generators = [variable.strip()]
     config = AssistantConfig(
-        index=index, generator=generators[0], retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
+        index=",".join(index), generator=generators[0], retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
         steps=tuple(step or ()),
     )  # fmt: skip
     answer: Callable[[str, bool], None] | None = None
@@ -244,13 +244,13 @@ def chat(
         Path | None, typer.Argument(metavar="[FOLDER]", help="documents to index first, or bring up to date")
     ] = None,
     index: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--index",
             metavar="NAME",
             envvar="TURNMARK_INDEX",
             show_envvar=False,
-            help="default: the folder's name; without FOLDER, a choice of all indexes",
+            help="default: the folder's name; without FOLDER, a choice of all indexes; repeatable",
         ),
     ] = None,
     generator: Generator = "extractive",
@@ -279,10 +279,10 @@ def chat(
     if folder is not None and resume is not None:
         errors.add("FOLDER and --resume exclude each other, as a session has an index already")
     elif folder is not None:
-        index = _indexed(folder, index, retriever)
+        index = _indexed(folder, index or [], retriever)
     config = AssistantConfig(
-        index=index or "", generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
-        steps=tuple(step or ()),
+        index=",".join(index or []), generator=generator, retriever=retriever, passages=top_k, tokens=tokens,
+        prompts=prompts, steps=tuple(step or ()),
     )  # fmt: skip
     with ExitStack() as stack:
         if resume is not None:
@@ -312,18 +312,24 @@ def _resumed(ctx: typer.Context, requested: AssistantConfig, kept: AssistantConf
     return kept.model_copy(update=typed)
 
 
-def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
-    """Build the index of a folder, or bring it up to date, and return its name."""
+def _indexed(folder: Path, names: list[str], retriever: str | None) -> list[str]:
+    """Build the index of a folder, or bring it up to date, and return its name, then the names of the others.
+
+    Args:
+        names: of the indexes to search; the first is the folder's.
+    """
     from turnmark.retrieval.commands import build
     from turnmark.retrieval.index import list_indexes
+    from turnmark.retrieval.joint import names_of
 
     source = folder.expanduser().resolve()
-    name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
+    default = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
+    name, *others = names_of(",".join(names) or default)
     sources = {manifest.name: manifest.source for manifest in list_indexes()}
     if Path(sources.get(name, source)).resolve() != source:
         raise RequestError(f"the index {name!r} is of {sources[name]!r}; choose another name with --index")
     build(source, name, retriever)
-    return name
+    return [name, *others]
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------

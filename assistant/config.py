@@ -22,7 +22,11 @@ class AssistantConfig(Record):
     run's manifest, a session, `/why` and `/v1/models` show it.
     """
 
-    index: str = Field(default="", description="name of the index; empty: a benchmark provides the passages")
+    index: str = Field(
+        default="",
+        description="name of the index; several names, separated by commas, are searched together; empty: a benchmark "
+        "provides the passages",
+    )
     generator: str = Field(default="extractive", description="spec of the language model; `extractive`: none")
     retriever: str | None = Field(default=None, description="spec of the retriever; None: the default for the index")
     embedder: str | None = Field(default=None, description="spec of the embedder; None: the embedder of the index")

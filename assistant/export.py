@@ -75,7 +75,7 @@ def mtrag_files(
         identity = f"{name}<::>{turn}"
         history = [*messages(exchanges[:start]), *messages([first])[:1]]
         contexts = [
-            {"document_id": _safe(source.id), "text": source.text, "title": source.title, "score": source.score}
+            {"document_id": _safe(source.key), "text": source.text, "title": source.title, "score": source.score}
             for source in relevant
         ]
         speakers = {"user": "user", "assistant": "agent"}
@@ -92,7 +92,7 @@ def mtrag_files(
         if not relevant:
             continue
         retrieval_folder = folder / "mtrag-human/retrieval_tasks" / domain
-        labels[retrieval_folder / "qrels/dev.tsv"] += [f"{identity}\t{_safe(source.id)}\t1" for source in relevant]
+        labels[retrieval_folder / "qrels/dev.tsv"] += [f"{identity}\t{_safe(source.key)}\t1" for source in relevant]
         questions = [exchanges[position].question for position in question_starts[:turn]]
         rewrite = first.reply.rewrite or first.question
         for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [rewrite]), ("questions", questions)):
@@ -164,7 +164,7 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> li
     else:
         for exchange in exchanges:
             if exchange.config.index == name:
-                passages |= {source.id: source for source in exchange.reply.citations}
+                passages |= {source.key: source for source in exchange.reply.citations}
     return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
 
 

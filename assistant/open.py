@@ -11,7 +11,8 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import ASSISTANT, check_prompts
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.core.errors import ErrorCollector
-from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.joint import open_indexes
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Query, Retriever
@@ -37,7 +38,7 @@ def _open_parts(
 ) -> Assistant:
     errors = ErrorCollector()
     if index is None and config.index:
-        index = errors.collect(open_index, config.index)
+        index = errors.collect(open_indexes, config.index)
     reader: Reader = reader_of(generator)
     if generator is None:
         generator, reader = _open_generator(config.generator, errors)

@@ -218,7 +218,8 @@ def sources_used(reply: Reply) -> list[Citation]:
 
 def link(index: Index | None, citation: Citation) -> str:
     """Return a URL that opens the file of a source, a PDF at its page; "" if the file does not exist."""
-    file = index.source_file(citation.path) if index else None
+    part = index.part(citation.index) if index else None
+    file = part.source_file(citation.path) if part else None
     if file is None or file.suffix == ".jsonl":  # a row of a corpus, which has no file to open
         return ""
     page = f"#page={citation.page}" if citation.page and file.suffix.lower() == ".pdf" else ""
@@ -242,7 +243,7 @@ def calls_line(calls: Iterable[ToolUse]) -> str:
 
 
 def cite(citation: Citation, section: bool = True) -> str:
-    """Format a source in one line: title, headings, path and page.
+    """Format a source in one line: title, headings, index, path and page.
 
     Args:
         section: whether to name the headings above it; False where they are shown already.
@@ -251,4 +252,5 @@ def cite(citation: Citation, section: bool = True) -> str:
     if section and citation.section and not citation.section.startswith(citation.title):
         heading = f"{citation.title} › {citation.section}"
     page = f", page {citation.page}" if citation.page else ""
-    return inert(f"{heading}, {citation.path or citation.document}{page}")
+    index = f"{citation.index}: " if citation.index else ""
+    return inert(f"{heading}, {index}{citation.path or citation.document}{page}")

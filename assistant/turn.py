@@ -344,5 +344,6 @@ class Turn:
 
 def _citation(number: int, hit: Hit, answer: str) -> Citation:
     names = set(Citation.model_fields) - {"n", "score", "page"}
-    fields: Mapping[str, Any] = {name: getattr(hit.passage, name) for name in names}
+    passage = hit.passage.as_stored()
+    fields: Mapping[str, Any] = {name: getattr(passage, name) for name in names}
     return Citation(n=number, score=hit.score, page=cited_page(hit.passage, number, answer), **fields)

@@ -84,11 +84,21 @@ class Citation(Record):
     title: str
     section: str = Field(default="", description="headings above the passage, joined by ' › '")
     path: str
+    index: str = Field(
+        default="",
+        description="name of its index, if several are searched together",
+        exclude_if=lambda index: not index,
+    )
     page: int | None
     start: int
     end: int
     text: str
     score: float
+
+    @property
+    def key(self) -> str:
+        """The id, after the name of its index if there is one: two indexes may hold passages of the same id."""
+        return f"{self.index}:{self.id}" if self.index else self.id
 
 
 class SubQuestion(Record):

@@ -65,6 +65,19 @@ class Passage(Record):
     header: str = Field(
         default="", description="head of the table within which `text` begins: its caption and column names, Markdown"
     )
+    index: str = Field(
+        default="",
+        description="name of its index if several are searched together; then `id` and `document` begin with `INDEX:`",
+        exclude_if=lambda index: not index,
+    )
+
+    def as_stored(self) -> Passage:
+        """Return the passage with `id` and `document` as its index has them, without the name of the index."""
+        if not self.index:
+            return self
+        start = f"{self.index}:"
+        names = {"id": self.id.removeprefix(start), "document": self.document.removeprefix(start)}
+        return self.model_copy(update=names)
 
     @property
     def shown_text(self) -> str:

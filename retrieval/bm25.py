@@ -103,6 +103,22 @@ class BM25:
         """
         return top_k(self.scores(text), k, rows, positive=True)
 
+    def frequency(self, term: str) -> int:
+        """Return the number of rows that hold a term."""
+        if term not in self._vocabulary:
+            return 0
+        starts = self._model.scores["indptr"]
+        number = self._vocabulary[term]
+        return int(starts[number + 1] - starts[number])
+
+    def add_scores(self, term: str, weight: float, total: NDArray[np.float32]) -> None:
+        """Add the scores of one term, times `weight`, to the total of every row."""
+        if term in self._vocabulary:
+            scores = self._model.scores
+            number = self._vocabulary[term]
+            part = slice(scores["indptr"][number], scores["indptr"][number + 1])
+            total[scores["indices"][part]] += scores["data"][part] * np.float32(weight)  # each row occurs once
+
     def scores(self, text: str) -> NDArray[np.float32]:
         """Return the score of every row for a query text."""
         ids = [self._vocabulary[term] for term in self.analyse(text) if term in self._vocabulary]

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 index_app = typer.Typer(no_args_is_help=True, help="Build and manage indexes of documents.")
 
 Name = Annotated[str, typer.Argument(help="the index's name", metavar="NAME")]
-IndexName = Annotated[
-    str, typer.Option("--index", metavar="NAME", envvar="TURNMARK_INDEX", show_envvar=False, help="the index to search")
+IndexNames = Annotated[
+    list[str],
+    typer.Option(
+        "--index",
+        metavar="NAME",
+        envvar="TURNMARK_INDEX",
+        show_envvar=False,
+        help="the index to search; repeatable: several are searched together",
+    ),
 ]
 
 SHOWN_PROBLEMS = 20
@@ -181,21 +188,22 @@ def verify(name: Name) -> None:
 
 def search(
     query: Annotated[str, typer.Argument(help="what to search for")],
-    index_name: IndexName,
+    index_names: IndexNames,
     retriever: Annotated[
         str | None, typer.Option(metavar="SPEC", help="default: conversational, with what the index was built for")
     ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=1000, help="how many passages")] = 10,
     where: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=GLOB", help="filter by document, title, path, section or page")
+        list[str] | None,
+        typer.Option(metavar="KEY=GLOB", help="filter by document, title, path, section, page or index"),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="show which lists found a passage, with rank and score")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index for passages."""
-    from turnmark.retrieval.index import open_index
+    """Search one or several indexes for passages."""
+    from turnmark.retrieval.joint import open_indexes
     from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
     from turnmark.retrieval.types import Query
 
@@ -203,7 +211,7 @@ def search(
     if not query.strip():
         errors.add("the query is empty")
     filters = errors.collect(parse_where, where or [])
-    index = errors.collect(open_index, index_name)
+    index = errors.collect(open_indexes, ",".join(index_names))
     opened = None
     if index is not None:
         opened = errors.collect(open_retriever, retriever or default_retriever(index), index)
@@ -212,6 +220,7 @@ def search(
     errors.raise_all()
     assert opened is not None, "raise_all reports a retriever that cannot be opened"
     hits = opened.search([Query(text=valid_text(query), where=filters or {})], k)[0]
+    hits = [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
     if as_json:
         print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
         return
@@ -226,7 +235,8 @@ def _draw(hits: list[Hit], explain: bool) -> None:
     if not hits:
         console.print("nothing found")
     for rank, hit in enumerate(hits, 1):
-        where_from = hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
+        index = f"{hit.passage.index}: " if hit.passage.index else ""
+        where_from = index + hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
         console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), inert(where_from)))
         if explain:
             lists = (f"{name}: rank {found.rank}, {found.score:.3f}" for name, found in hit.found.items())
@@ -239,14 +249,15 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
     """Parse `KEY=GLOB` flags into a mapping."""
     from turnmark.retrieval.store import WHERE_KEYS
 
+    known = (*WHERE_KEYS, "index")
     filters: dict[str, str] = {}
     errors = ErrorCollector()
     for pair in map(valid_text, pairs):
         key, equals, value = pair.partition("=")
         if not equals or not key:
             errors.add(f"--where {pair!r}: write KEY=VALUE")
-        elif key not in WHERE_KEYS:
-            errors.add(f"--where: passages have no {key!r}; they have: {', '.join(WHERE_KEYS)}")
+        elif key not in known:
+            errors.add(f"--where: passages have no {key!r}; they have: {', '.join(known)}")
         elif key in filters:
             errors.add(f"--where {key}: given twice")
         filters[key] = value

@@ -10,11 +10,12 @@ A build makes a new generation and never changes the files of an existing one, w
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder
+from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.manifest import (
     FORMAT,
     Manifest,
@@ -169,13 +171,59 @@ class Index:
         """Return the command that builds the index for another retriever."""
         return build_command(self.manifest, retriever)
 
+    @property
+    def parts(self) -> tuple[Index, ...]:
+        """The indexes that are searched: this one, or several together (`turnmark.retrieval.joint`)."""
+        return (self,)
+
+    def part(self, name: str) -> Index | None:
+        """Return the index of a passage or citation by its field `index`; None if it is not searched here."""
+        return self if name in ("", self.manifest.name) else None
+
     def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None:
         """Return for each row whether it matches every glob of `where`; None without a filter."""
         if not where:
             return None
         mask = np.zeros(self.manifest.passages, dtype=np.bool_)
-        mask[self.store.rows_where(where)] = True
+        own = where_in(self.manifest.name, where)
+        if own is not None:
+            mask[self.store.rows_where(own)] = True
         return mask
+
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[TopK]:
+        """Return the `k` nearest rows of each vector under a filter, with their cosines."""
+        if self.manifest.exact:
+            return self.flat.nearest(vectors, k, self.mask(where))
+        own = where_in(self.manifest.name, where)
+        matching = self.store.matching(own) if own is not None else {}
+        if own is None or not all(matching.values()):
+            return [TopK.from_pairs(())] * len(vectors)
+        nearest = self.chroma.query(vectors, k, _clause(matching))
+        ids = [identifier for neighbours in nearest for identifier, _ in neighbours]
+        rows = self.store.rows_of(ids)
+        foreign = next((identifier for identifier in ids if identifier not in rows), None)
+        if foreign is not None:
+            raise TurnmarkError(
+                f"Chroma holds {foreign!r}, which is not a passage of the index {self.manifest.name!r}: they do not "
+                f"belong together; build it again: {rebuild_command(self.manifest)}"
+            )
+        return (
+            TopK.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbours) for neighbours in nearest
+        )
+
+    def vectors_of(
+        self, row_lists: Sequence[NDArray[np.int64]]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Yield for each list of rows those whose vectors are stored, and these vectors."""
+        if self.manifest.exact:
+            yield from ((rows, self.flat.of(rows)) for rows in row_lists)
+            return
+        ids = self.store.ids_of(list({row: None for rows in row_lists for row in rows.tolist()}))
+        stored = self.chroma.get(list(ids.values()))
+        for rows in row_lists:
+            known = [row for row in rows.tolist() if ids[row] in stored]
+            vectors = np.array([stored[ids[row]] for row in known], dtype=np.float32)
+            yield np.array(known, dtype=np.int64), vectors.reshape(len(known), self.embedder.dimension)
 
     @cached_property
     def titles(self) -> list[str]:
@@ -192,6 +240,21 @@ class Index:
     def neighbours(self, passage: Passage) -> list[Passage]:
         """Return all passages of the same document, in reading order."""
         return self.store.of_document(passage.document)
+
+
+def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
+    """Return Chroma's filter for the values that each field may have."""
+    clauses = [{key: {"$in": values}} for key, values in matching.items()]
+    if len(clauses) > 1:
+        return {"$and": clauses}
+    return clauses[0] if clauses else None
+
+
+def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the filter (`Query.where`) of the index called `name`, without its key `index`; None: nothing matches."""
+    own = dict(where)
+    glob = own.pop("index", "*").replace("[", "[[]")  # only `*` and `?` are special, as in the other globs
+    return own if fnmatchcase(name, glob) else None
 
 
 def indexes_folder() -> Path:

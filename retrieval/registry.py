@@ -208,9 +208,16 @@ def _build_chroma(spec: Spec, options: Options, embedder: str) -> BuildSettings:
 CHROMA = Kind(open=_open_chroma, settings=_build_chroma, options=HYBRID_OPTIONS)
 
 
+def _need_one(spec: Spec, index: Index) -> None:
+    """Raise RequestError if several indexes are to be searched with a retriever that keeps passages elsewhere."""
+    if len(index.parts) > 1:
+        raise RequestError(f"retriever {str(spec)!r} searches one index at a time; give one of {index.manifest.name}")
+
+
 def _open_elastic(spec: Spec, index: Index, options: Options) -> FusedRetriever:
     from turnmark.retrieval.elastic import ElasticRanker
 
+    _need_one(spec, index)
     return FusedRetriever(str(spec), index, [(ElasticRanker(spec, index, options), 1.0)])
 
 
@@ -258,6 +265,7 @@ PYTHON = Kind(open=_open_python, argument=True)
 def _open_llama_index(spec: Spec, index: Index, _: Options) -> Retriever:
     from turnmark.retrieval.adapters import open_llama_index_retriever
 
+    _need_one(spec, index)
     return open_llama_index_retriever(spec, index)
 
 

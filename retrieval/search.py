@@ -8,19 +8,17 @@ domains together; what was tried and what each try brought is in docs/measured.m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, fuse, top_k_of
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import rebuild_command
 from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.types import Hit, Query
 from turnmark.retrieval.views import REMEMBERED
@@ -129,31 +127,10 @@ class DenseRanker:
         for position, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(position)
         for condition, positions in filters.items():
-            nearest_rows = self._under(dict(condition), vectors[positions], k)
+            nearest_rows = self._index.nearest(vectors[positions], k, dict(condition))
             for position, rows in zip(positions, nearest_rows, strict=True):
                 results[position] = rows
         return results
-
-    def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[TopK]:
-        """Return the nearest rows of each vector under one filter."""
-        if self._index.manifest.exact:
-            return self._index.flat.nearest(vectors, k, self._index.mask(where))
-        matching = self._index.store.matching(where)
-        if not all(matching.values()):
-            return [TopK.from_pairs(())] * len(vectors)
-        nearest = self._index.chroma.query(vectors, k, _clause(matching))
-        ids = [identifier for neighbours in nearest for identifier, _ in neighbours]
-        rows = self._index.store.rows_of(ids)
-        foreign = next((identifier for identifier in ids if identifier not in rows), None)
-        if foreign is not None:
-            manifest = self._index.manifest
-            raise TurnmarkError(
-                f"Chroma holds {foreign!r}, which is not a passage of the index {manifest.name!r}: they do not "
-                f"belong together; build it again: {rebuild_command(manifest)}"
-            )
-        return (
-            TopK.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbours) for neighbours in nearest
-        )
 
 
 class FusedRetriever(IndexRetriever):
@@ -190,14 +167,6 @@ def _ranked(ranker: str, number: int, weight: float, rows: TopK) -> RankedList:
     if number == 0:
         return RankedList(ranker, rows, weight)
     return RankedList(f"{ranker}+{number}", rows, weight * VARIANT_WEIGHT)
-
-
-def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
-    """Return Chroma's filter for the values that each field may have."""
-    clauses = [{key: {"$in": values}} for key, values in matching.items()]
-    if len(clauses) > 1:
-        return {"$and": clauses}
-    return clauses[0] if clauses else None
 
 
 # --- in the middle of a conversation ---------------------------------------------------------------------------------
@@ -248,23 +217,11 @@ class ConversationalRetriever(IndexRetriever):
         Decisions use these cosines: the search vector also resembles passages on what was said before.
         """
         with_cosines = []
-        for texts, answer, (rows, vectors) in zip(query_vectors, answers, self._of_rows(answers), strict=True):
+        stored = self.index.vectors_of([answer.rows.rows for answer in answers])
+        for texts, answer, (rows, vectors) in zip(query_vectors, answers, stored, strict=True):
             cosines = (vectors @ np.stack(texts).T).max(axis=1)
             with_cosines.append(replace(answer, lists=(*answer.lists, RankedList(COSINE, top_k_of(rows, cosines)))))
         return with_cosines
-
-    def _of_rows(self, answers: Sequence[Fused]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Yield, for each answer, its rows whose vectors are stored, and these vectors."""
-        if self.index.manifest.exact:
-            yield from ((answer.rows.rows, self.index.flat.of(answer.rows.rows)) for answer in answers)
-            return
-        rows = list({row: None for answer in answers for row in answer.rows.rows.tolist()})
-        ids = self.index.store.ids_of(rows)
-        stored = self.index.chroma.get(list(ids.values()))
-        for answer in answers:
-            rows_known = [row for row in answer.rows.rows.tolist() if ids[row] in stored]
-            vectors = np.array([stored[ids[row]] for row in rows_known], dtype=np.float32)
-            yield np.array(rows_known, dtype=np.int64), vectors.reshape(len(rows_known), self.index.embedder.dimension)
 
     def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
         """Return the queries; a standalone query that finds enough alone loses its history and variants."""

@@ -239,14 +239,15 @@ class SpladeRanker:
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
         postings = self._postings
-        return [
-            top_k(postings.scores(vector), k, self._index.mask(query.where), positive=True)
-            for vector, query in zip(self._encoder.encode(texts, "query"), queries, strict=True)
-        ]
+        lists = []
+        for vector, query in zip(self._encoder.encode(texts, "query"), queries, strict=True):
+            scores = np.concatenate([part.scores(vector) for part in postings])
+            lists.append(top_k(scores, k, self._index.mask(query.where), positive=True))
+        return lists
 
     @cached_property
-    def _postings(self) -> SparseIndex:
-        return postings_of(self._index)
+    def _postings(self) -> list[SparseIndex]:
+        return [postings_of(part) for part in self._index.parts]
 
     @cached_property
     def _encoder(self) -> SpladeEncoder:

@@ -244,12 +244,15 @@ class TokenIndex:
 
     def idf(self, ids: Ids) -> Floats:
         """Return the idf of tokens: ln(1 + (N + .5) / (n + .5)), where n of the N passages hold the token."""
+        rare: Floats = np.log1p((self.rows + 0.5) / (self.holding(ids) + 0.5)).astype(np.float32)
+        return rare
+
+    def holding(self, ids: Ids) -> NDArray[np.int64]:
+        """Return the number of passages that hold each token."""
         if self._frequencies is None:
             self._frequencies = self._count()
         capped = np.minimum(ids, len(self._frequencies) - 1)
-        holding = np.where(ids < len(self._frequencies), self._frequencies[capped], 0)
-        rare: Floats = np.log1p((self.rows + 0.5) / (holding + 0.5)).astype(np.float32)
-        return rare
+        return np.where(ids < len(self._frequencies), self._frequencies[capped], 0)
 
     def _count(self) -> NDArray[np.int64]:
         """Return in how many passages each token id occurs; holds one stretch of ids in memory."""

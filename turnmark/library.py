@@ -11,10 +11,12 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
+from turnmark.core.errors import RequestError
 from turnmark.core.home import quiet_libraries
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.retrieval import index as stored
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.joint import join_indexes, open_indexes
 from turnmark.retrieval.registry import default_retriever, open_retriever, retriever_to_build
 from turnmark.retrieval.types import Hit, Query, Retriever
 
@@ -62,13 +64,13 @@ class Index:
         return cls(stored.open_index(name), report.problems)
 
     @classmethod
-    def open(cls, name: str) -> Index:
-        """Open a finished index."""
-        return cls(stored.open_index(name))
+    def open(cls, *names: str) -> Index:
+        """Open a finished index, or several that are searched together."""
+        return cls(open_indexes(",".join(names)))
 
     @property
     def name(self) -> str:
-        """The name the index was built under."""
+        """The name the index was built under; of several that are searched together, the names with commas."""
         return self.stored.manifest.name
 
     def __len__(self) -> int:
@@ -78,7 +80,7 @@ class Index:
     def __iter__(self) -> Iterator[Passage]:
         """Yield all passages in the order of their row numbers."""
         for page in self.stored.store.pages():
-            yield from (passage for _, _, passage in page)
+            yield from (passage.as_stored() for _, _, passage in page)
 
     def __repr__(self) -> str:
         manifest = self.stored.manifest
@@ -97,14 +99,24 @@ class Index:
         if spec not in self._retrievers:
             self._retrievers[spec] = open_retriever(spec, self.stored)
         (hits,) = self._retrievers[spec].search([Query(text=query, where=where or {})], k)
-        return hits
+        return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
+
+
+def _joined(index: Index | str | Sequence[Index | str]) -> Index | str:
+    """Return one index, or several as one."""
+    if isinstance(index, (Index, str)):
+        return index
+    opened = [each if isinstance(each, Index) else Index.open(each) for each in index]
+    if not opened:
+        raise RequestError("no index is given; name one, or several")
+    return Index(join_indexes([each.stored for each in opened]))
 
 
 class Assistant:
     """Answers questions from the documents of an index.
 
     Args:
-        index: an index, or the name of one.
+        index: an index, or the name of one; or several, which are searched together.
         generator: a generator spec, or a generator of your own; `extractive` needs no language model.
         retriever: a retriever spec, or a retriever of your own; None: the default for the index.
         passages: how many passages are retrieved for each part of a question; None: 10 for a large model, else 6.
@@ -118,7 +130,7 @@ class Assistant:
 
     def __init__(
         self,
-        index: Index | str,
+        index: Index | str | Sequence[Index | str],
         generator: str | Generator = "extractive",
         retriever: str | Retriever | None = None,
         *,
@@ -127,6 +139,7 @@ class Assistant:
         prompts: str | Path | None = None,
         steps: Mapping[str, str] | None = None,
     ) -> None:
+        index = _joined(index)
         config = AssistantConfig(
             index=index.name if isinstance(index, Index) else index,
             generator=generator if isinstance(generator, str) else generator.name,

@@ -14,13 +14,13 @@ from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra
 from turnmark.core.flags import HelpAll
-from turnmark.retrieval.commands import IndexName
+from turnmark.retrieval.commands import IndexNames
 
 HOST, PORT, HIGHEST_PORT = "127.0.0.1", 8765, 65_535
 
 
 def serve(
-    index: IndexName,
+    index: IndexNames,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="address to listen at; others than this machine's need a token")
     ] = HOST,
@@ -52,7 +52,7 @@ def serve(
         errors.add(f"--port {port}: a number from 0 to {HIGHEST_PORT} was expected")
     secret = errors.collect(read_token, token, host)
     config = AssistantConfig(
-        index=index, generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
+        index=",".join(index), generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
         steps=tuple(step or ()),
     )  # fmt: skip
     assistant = errors.collect(open_assistant, config)
@@ -61,7 +61,7 @@ def serve(
     listening = listen(host, port)
     url_host = f"[{host}]" if ":" in host else host
     url = f"http://{url_host}:{listening.getsockname()[1]}"
-    about = f"serving {index} ({assistant.name})"
+    about = f"serving {config.index} ({assistant.name})"
 
     def on_ready() -> None:
         typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)

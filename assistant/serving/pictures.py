@@ -17,6 +17,7 @@ class PictureRequest(Record):
     """Which page of which document, and which of its characters to mark."""
 
     document: str = Field(min_length=1, description="id of a document of the index")
+    index: str = Field(default="", description="name of the document's index, if several are served")
     page: int = Field(ge=1)
     start: int = Field(ge=0, description="first character to mark, an offset into the document's text")
     end: int = Field(ge=0, description="one past the last character")
@@ -33,8 +34,9 @@ def parse_picture_request(parameters: Mapping[str, str]) -> PictureRequest:
 
 def cited_page_picture(index: Index, request: PictureRequest) -> bytes:
     """The page of a PDF as PNG; raises Refusal if there is none."""
-    passages = index.store.of_document(request.document)
-    file = index.source_file(passages[0].path) if passages else None
+    part = index.part(request.index)
+    passages = part.store.of_document(request.document) if part else []
+    file = part.source_file(passages[0].path) if part and passages else None
     if file is None or file.suffix.lower() != ".pdf":
         raise Refusal("this document has no pages that can be drawn", "document", 404, "no_picture")
     marked = "\n".join(

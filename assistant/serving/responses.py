@@ -82,7 +82,7 @@ class ResponseForm:
     def _completed(self, reply: Reply, text: str) -> dict[str, Any]:
         annotations = [
             {
-                "type": "file_citation", "file_id": reply.citations[number - 1].id,
+                "type": "file_citation", "file_id": reply.citations[number - 1].key,
                 "filename": reply.citations[number - 1].document, "index": place, "n": number,
             }
             for place, number in cited_places(text, self._request.footnotes, len(reply.citations))

@@ -137,7 +137,7 @@ def stretches(
     """
     chosen: list[Stretch] = []
     good = [row for row in ranked if row is ranked[0] or row.score >= SECOND * ranked[0].score]
-    outside_navigation = [row for row in good if not _NAVIGATION.fullmatch(hits[row.hit].passage.document)]
+    outside_navigation = [row for row in good if not _NAVIGATION.fullmatch(hits[row.hit].passage.as_stored().document)]
     for row in outside_navigation or good:
         if len(chosen) == count:
             break

@@ -125,7 +125,8 @@ def show_section(number: int, passage: Passage, quote: Callable[[str], str] = qu
     heading = passage.heading
     if passage.section.endswith(CONTINUED):
         heading = f"{heading} {CONTINUED}"
-    source = ", ".join(filter(None, (passage.path, passage.date)))
+    path = f"{passage.index}:{passage.path}" if passage.index else passage.path
+    source = ", ".join(filter(None, (path, passage.date)))
     if source:
         heading = f"{heading} ({source})"
     text = _BLANKS.sub("\n\n", escape_marks(passage.shown_text))

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,10 +52,12 @@ def said(text: str = ASK, **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(home: Path, *flags: str, first: str = "", **environment: str) -> Iterator[Server]:
-    """`turnmark serve --index demo` at a free port, in the home that has it; `first` is code that runs before it."""
+def serving(
+    home: Path, *flags: str, first: str = "", indexes: Sequence[str] = ("demo",), **environment: str
+) -> Iterator[Server]:
+    """`turnmark serve` at a free port, in the home that has the indexes; `first` is code that runs before it."""
     program = f"{first}\nfrom turnmark.cli import main; main()"
-    command = [sys.executable, "-c", program, "serve", "--index", "demo"]
+    command = [sys.executable, "-c", program, "serve", *(word for name in indexes for word in ("--index", name))]
     process = subprocess.Popen(
         [*command, "--port", "0", *flags], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**os.environ, "TURNMARK_HOME": str(home), **environment},

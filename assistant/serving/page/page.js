@@ -212,7 +212,7 @@ class Turn {
     const box = el("details", "more sources", el("summary", "", `Sources (${citations.length})`));
     this.sources = new Map();
     for (const one of citations) {
-      const place = [one.path || one.document, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
+      const place = [`${one.index ? `${one.index}: ` : ""}${one.path || one.document}`, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
       const about = el("span", "", el("span", "title", [one.title || place, one.section].filter(Boolean).join(" › ")), el("span", "where", place));
       const made = el("details", used.has(one.n) ? "source" : "source unused",
         el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
@@ -247,7 +247,7 @@ class Turn {
 
 // The page that a source is on, with the passage marked.
 async function picture(source, one) {
-  const query = new URLSearchParams({ document: one.document, page: one.page, start: one.start, end: one.end });
+  const query = new URLSearchParams({ index: one.index || "", document: one.document, page: one.page, start: one.start, end: one.end });
   try {
     const answer = await fetch(`v1/picture?${query}`, { headers: bearer() });
     if (!answer.ok) throw await refused(answer);

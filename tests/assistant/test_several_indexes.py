@@ -1,0 +1,141 @@
+"""An assistant over several indexes: from the command line, from Python, in a session and behind the server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+import turnmark as tm
+from tests.assistant.serving import serving
+from tests.retrieval.conftest import write
+from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.serving.pictures import PictureRequest, cited_page_picture
+from turnmark.assistant.serving.request import Refusal
+from turnmark.assistant.session import cite, link
+from turnmark.assistant.session_files import list_sessions
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.joint import open_indexes
+
+HOME = {"setup": "# Setup\n\nThe oven at home is set to 180 degrees with the left knob.\n"}
+WORK = {
+    "setup": "# Setup\n\nThe server is installed from the red disk in the archive room.\n",
+    "hull": "# Boat\n\nWash the hull with water and drain the fuel tank before winter.\n",
+}
+OVEN, SERVER = "To how many degrees is the oven at home set?", "From which disk is the server installed?"
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "state"))
+    for name, documents in (("home", HOME), ("work", WORK)):
+        build_index(write(tmp_path / name, **documents), name, retriever="bm25")
+    return tmp_path
+
+
+BOTH = ("--index", "home", "--index", "work")
+
+
+def test_ask_cites_the_index(turnmark, two):
+    for question, index, word in ((OVEN, "home", "180"), (SERVER, "work", "red disk")):
+        reply = json.loads(turnmark("ask", question, *BOTH, "--json").out)
+        first = reply["citations"][0]
+        assert (first["index"], first["document"]) == (index, "setup.md")
+        assert first["id"] == f"setup.md-{first['start']}-{first['end']}"
+        assert word in reply["answer"]
+        assert f"[1] Setup, {index}: setup.md" in turnmark("ask", question, *BOTH).out
+
+
+def test_a_single_index_is_not_named(turnmark, two):
+    ran = turnmark("ask", SERVER, "--index", "work", "--json")
+    assert all("index" not in citation for citation in json.loads(ran.out)["citations"])
+    ran = turnmark("search", "server disk", "--index", "work", "--json")
+    assert all("index" not in hit["passage"] for hit in json.loads(ran.out)["hits"])
+
+
+def test_search_names_the_index_and_filters_by_it(turnmark, two):
+    hits = json.loads(turnmark("search", "setup", *BOTH, "--json").out)["hits"]
+    assert {(hit["passage"]["index"], hit["passage"]["document"]) for hit in hits} == {
+        ("home", "setup.md"), ("work", "setup.md"),
+    }  # fmt: skip
+    assert all(hit["passage"]["id"].startswith("setup.md-") for hit in hits)
+    hits = json.loads(turnmark("search", "setup", *BOTH, "--where", "index=work", "--json").out)["hits"]
+    assert [hit["passage"]["index"] for hit in hits] == ["work"]
+    assert "work: setup.md" in turnmark("search", "setup", *BOTH).out
+
+
+def test_a_list_with_commas_and_the_environment_are_the_same(turnmark, two, monkeypatch):
+    expected = turnmark("search", "setup", *BOTH, "--json").out
+    assert turnmark("search", "setup", "--index", "home,work", "--json").out == expected
+    monkeypatch.setenv("TURNMARK_INDEX", "home,work")
+    assert turnmark("search", "setup", "--json").out == expected
+
+
+def test_every_missing_index_is_a_mistake(turnmark, two):
+    ran = turnmark("ask", "", "--index", "home", "--index", "gone", "--index", "lost")
+    assert ran.code == 2
+    assert "the question is empty" in ran.err
+    for name in ("gone", "lost"):
+        assert f"no index is called '{name}'" in ran.err
+        assert f"turnmark index build SOURCE --name {name}" in ran.err
+
+
+def test_a_session_over_several_is_resumed(turnmark, two):
+    assert turnmark("chat", *BOTH, stdin=f"{OVEN}\n").code == 0
+    (session,) = list_sessions()
+    assert session.index == "home,work"
+    ran = turnmark("chat", "--resume", stdin=f"{SERVER}\n/why\n")
+    assert ran.code == 0, ran.err
+    assert "home,work" in ran.out
+    assert "work: setup.md" in ran.out
+    assert list_sessions()[0].turns == 2
+
+
+def test_a_folder_is_chatted_with_beside_other_indexes(turnmark, two):
+    ran = turnmark("chat", str(two / "home"), "--index", "home", "--index", "work", stdin=f"{SERVER}\n")
+    assert ran.code == 0, ran.err
+    assert "home: nothing has changed" in ran.out
+    assert "work: setup.md" in ran.out
+
+
+def test_python_takes_indexes_and_names(two):
+    home = tm.Index.open("home")
+    for indexes in ([home, "work"], ["home", tm.Index.open("work")], "home,work", tm.Index.open("home", "work")):
+        assistant = tm.Assistant(indexes)
+        assert assistant.config.index == "home,work"
+        assert [citation.index for citation in assistant.chat().ask(SERVER).citations][:1] == ["work"]
+    assert len(assistant.index) == 3
+    assert [hit.passage.document for hit in assistant.index.search("setup")] == ["setup.md", "setup.md"]
+    again = tm.Assistant.from_config(assistant.config)
+    assert again.config == assistant.config
+
+
+def test_links_and_pictures_are_of_the_right_index(two):
+    index = open_indexes("home,work")
+    for name, question in (("home", OVEN), ("work", SERVER)):
+        citation = tm.Assistant("home,work").chat().ask(question).citations[0]
+        assert cite(citation) == f"Setup, {name}: setup.md"
+        assert link(index, citation) == (two / name / "setup.md").as_uri()
+        assert link(index, citation.model_copy(update={"index": "gone"})) == ""
+    for request in ({"index": "work", "document": "setup.md"}, {"document": "setup.md"}):
+        with pytest.raises(Refusal, match="no pages that can be drawn"):
+            cited_page_picture(index, PictureRequest(**request, page=1, start=0, end=1))
+
+
+def test_the_configuration_holds_the_names():
+    assert AssistantConfig(index="home,work").shown()["index"] == "home,work"
+
+
+@pytest.mark.server
+def test_a_server_over_two(two):
+    with serving(two / "state", indexes=("home", "work")) as server:
+        (model,) = server.get("/v1/models").json()["data"]
+        assert (model["id"], model["turnmark"]["documents"]) == ("home,work", 3)
+        assert server.get(f"/v1/models/{quote('home,work')}").status_code == 200
+        body = {"model": "home,work", "messages": [{"role": "user", "content": SERVER}]}
+        reply: httpx.Response = server.post(body)
+        assert reply.json()["turnmark"]["citations"][0]["index"] == "work"
+        assert "work: setup.md" in reply.json()["choices"][0]["message"]["content"]
