@@ -95,7 +95,7 @@ def test_a_session_over_several_is_resumed(turnmark, two):
 
 
 def test_a_folder_is_chatted_with_beside_other_indexes(turnmark, two):
-    ran = turnmark("chat", str(two / "home"), "--index", "home", "--index", "work", stdin=f"{SERVER}\n")
+    ran = turnmark("chat", str(two / "home"), *BOTH, "--retriever", "bm25", stdin=f"{SERVER}\n")
     assert ran.code == 0, ran.err
     assert "home: nothing has changed" in ran.out
     assert "work: setup.md" in ran.out
