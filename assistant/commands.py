@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -21,7 +22,7 @@ from turnmark.core.console import ellipsize, inert, print_json, stdin_is_termina
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, HelpAll
 from turnmark.corpora.types import Message
-from turnmark.retrieval.commands import IndexNames
+from turnmark.retrieval.commands import IndexNames, Watch
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -264,6 +265,7 @@ def chat(
         typer.Option("--resume", metavar="[SESSION]", help="continue a kept session; without a name, the last one"),
     ] = None,
     no_save: Annotated[bool, typer.Option("--no-save", help="do not keep this conversation")] = False,
+    watch: Watch = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Hold a conversation over your documents."""
@@ -272,6 +274,7 @@ def chat(
     from turnmark.assistant.open import open_assistant
     from turnmark.assistant.repl.loop import choose_index, hold_chat
     from turnmark.assistant.session_files import resume_session
+    from turnmark.retrieval.watch import Watches
 
     errors = ErrorCollector()
     console = Console(highlight=False)
@@ -293,9 +296,15 @@ def chat(
         if not config.index:
             config = config.model_copy(update={"index": errors.collect(choose_index, console) or ""})
         assistant = errors.collect(open_assistant, config)
+        news: SimpleQueue[str] = SimpleQueue()
+        watches = None
+        if watch and assistant is not None and assistant.index is not None:
+            watches = errors.collect(Watches, assistant.index, news.put)
         errors.raise_all()
         assert assistant is not None, "a part that could not be opened was raised as a mistake"
-        hold_chat(assistant, console, session, not no_save, ctx.obj if callable(ctx.obj) else None)
+        if watches is not None:
+            stack.enter_context(watches)
+        hold_chat(assistant, console, session, not no_save, ctx.obj if callable(ctx.obj) else None, news)
 
 
 def _resumed(ctx: typer.Context, requested: AssistantConfig, kept: AssistantConfig) -> AssistantConfig:

@@ -10,7 +10,7 @@ from turnmark.assistant.forms import Reader, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import ASSISTANT, check_prompts
 from turnmark.assistant.tracing import trace_if_on
-from turnmark.core.errors import ErrorCollector
+from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.joint import open_indexes
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
@@ -73,6 +73,23 @@ def reopen_assistant(assistant: Assistant, **changes: Any) -> Assistant:
     )
     if not same_retriever and opened.retriever is not None:
         opened.retriever.search([Query(text="first")], 1)
+    return trace_if_on(opened)
+
+
+def up_to_date(assistant: Assistant) -> Assistant:
+    """Return an assistant over the newest generation of its indexes, ready to search; itself if nothing is newer.
+
+    If the newest one cannot be opened, the assistant goes on as it is: its files stay until the next build.
+    """
+    index = assistant.index
+    if index is None or index.is_current():
+        return assistant
+    try:
+        opened = _open_parts(assistant.config, None, assistant.generator, None)
+        if opened.retriever is not None:
+            opened.retriever.search([Query(text="first")], 1)  # opens all files, which two builds later are deleted
+    except TurnmarkError:
+        return assistant
     return trace_if_on(opened)
 
 

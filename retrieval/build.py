@@ -1,7 +1,8 @@
 """Build an index: read documents, cut passages, embed them in blocks, write the files, and last the manifest.
 
-After a kill the same command continues: it reads the source again (seconds), and skips passages whose embeddings are in
-the checkpoint. For a changed source, the embeddings of unchanged passages come from the current generation.
+After a kill the same command continues: it reads the source again, and skips passages whose embeddings are in the
+checkpoint. For a changed source, the passages of unchanged files (`turnmark.retrieval.reading`) and the embeddings of
+unchanged passages come from the current generation.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from turnmark.core.console import NoProgress, Progress, inert, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
-from turnmark.corpora.readers import Watch, read_source, said_unread
-from turnmark.corpora.types import Document, Passage, Problem
+from turnmark.corpora.readers import Watch, said_unread
+from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval import chroma
 from turnmark.retrieval.components import (
     BuildFiles,
@@ -39,7 +40,8 @@ from turnmark.retrieval.components import (
 )
 from turnmark.retrieval.index import Index, indexes_folder, list_indexes, lock_index, open_index
 from turnmark.retrieval.levels import sure_from
-from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
+from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, as_built, read_manifest, with_bm25
+from turnmark.retrieval.reading import KnownFile, Piece, SourceReader, known_of, read_known, readers_mark, write_known
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.vectors import FLAT_LIMIT
@@ -60,6 +62,8 @@ class BuildReport:
         embedded: passages that a model embedded.
         kept: passages whose embeddings were reused.
         removed: passages of the old index that are not in the new one.
+        changed: files whose passages are new or others than before.
+        gone: documents of the old index that are not in the new one.
         problems: everything in the source that was skipped, with its place.
         unread: the number of files of types that are not read, by suffix.
     """
@@ -70,6 +74,8 @@ class BuildReport:
     embedded: int = 0
     kept: int = 0
     removed: int = 0
+    changed: int = 0
+    gone: int = 0
     unchanged: bool = False
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
@@ -120,6 +126,20 @@ def build_index(
             raise
 
 
+def build_again(manifest: Manifest, progress: Progress | None = None, engine: str = LOCAL) -> BuildReport:
+    """Bring a finished index up to date with its source, with the settings that it was built with."""
+    return build_index(
+        Path(manifest.source),
+        manifest.name,
+        retriever=with_bm25(manifest, as_built(manifest)),
+        embedder=manifest.embedder.spec if manifest.embedder else "minilm",
+        include=manifest.include,
+        exclude=manifest.exclude,
+        progress=progress,
+        engine=engine,
+    )
+
+
 @dataclass
 class Build:
     """One run of a build; `_run` reads top to bottom."""
@@ -157,7 +177,8 @@ class Build:
         store, checkpoint = PassageStore(self.files / "passages.db", write=True), Checkpoint(self.files)
         try:
             window = models.window()
-            self._read(store, window)
+            made_by = f"{readers_mark()} {window.size}\n{models.mark()}"
+            known = self._read(store, window, made_by)
             manifest = self._manifest(store, models, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
@@ -172,6 +193,7 @@ class Build:
             store.close()
         if manifest != self.old:
             write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
+        write_known(self.folder, manifest.generation, made_by, known)
         self._drop_others()
         self.report.seconds = time.monotonic() - began
         return self.report
@@ -192,20 +214,29 @@ class Build:
         self.files.mkdir(parents=True, exist_ok=True)
         mark_file.write_text(mark, encoding="utf-8")
 
-    def _read(self, store: PassageStore, window: Window) -> None:
-        """Read the documents and store their passages, in the order of the source."""
+    def _read(self, store: PassageStore, window: Window, made_by: str) -> dict[str, KnownFile]:
+        """Read the documents and store their passages, in the order of the source; return the files that are known."""
         store.clear_passages()
         self.progress.start("reading", None)
         watch = Watch(self._tell_reading)
-        items = read_source(self.source, self.include, self.exclude, watch)
-        for block in _blocks(items, BLOCK):
-            documents = [item for item in block if isinstance(item, Document)]
-            self.report.problems += [item for item in block if isinstance(item, Problem)]
-            passages = [window.cut(document) for document in documents]
-            for passage_id in store.add_passages(chain.from_iterable(passages)):
+        current, known = self._current(made_by)
+        reader = SourceReader(self.source, self.include, self.exclude, window, current, known, watch)
+        stamped: list[Piece] = []
+        torn: set[str] = set()  # documents that lost passages to another one
+        for block in _blocks(reader.pieces(), BLOCK):
+            passages = [passage for piece in block for passage in piece.passages]
+            doubled = store.add_passages(passages)
+            torn |= {passage.document for passage in passages if passage.id in set(doubled)} if doubled else set()
+            for piece in block:
+                self.report.problems += piece.problems
+                self.report.documents += len(piece.documents)
+                self.report.changed += piece.changed
+                piece.passages = []
+                if piece.stamp is not None:
+                    stamped.append(piece)
+            for passage_id in doubled:
                 problem = Problem(file=passage_id, what="passage id appears twice; the first was kept")
                 self.report.problems.append(problem)
-            self.report.documents += len(documents)
             self.progress.advance(len(block))
         self.progress.tell("")
         self.report.unread = dict(watch.unread)
@@ -216,6 +247,18 @@ class Build:
                 listed += f"\n  {inert(unread)}"
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
+        if current is not None:
+            self.report.gone = len(current.document_ids() - store.document_ids())
+        return known_of(stamped, lambda document: document not in torn)
+
+    def _current(self, made_by: str) -> tuple[PassageStore | None, dict[str, KnownFile]]:
+        """Return the passages of the current generation, and the files that they were read from."""
+        if self.old is None or self.old.format != FORMAT:
+            return None, {}
+        try:
+            return Index(self.folder, self.old).store, read_known(self.folder, self.old.generation, made_by)
+        except TurnmarkError:  # damaged: everything is read again
+            return None, {}
 
     def _tell_reading(self, what: str) -> None:
         self.progress.tell(inert(what))

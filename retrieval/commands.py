@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.core.console import inert, print_json, shown_progress, valid_text
+from turnmark.core.console import inert, notify, print_json, shown_progress, valid_text
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import AsJson, HelpAll
 
 if TYPE_CHECKING:
+    from turnmark.retrieval.build import BuildReport
     from turnmark.retrieval.manifest import Manifest
     from turnmark.retrieval.types import Hit
 
@@ -32,6 +33,8 @@ IndexNames = Annotated[
         help="the index to search; repeatable: several are searched together",
     ),
 ]
+
+Watch = Annotated[bool, typer.Option("--watch", help="watch the folder: index changed files at once, until Ctrl-C")]
 
 SHOWN_PROBLEMS = 20
 
@@ -62,6 +65,7 @@ def build(
         list[str] | None, typer.Option(metavar="GLOB", help="leave out paths that match; repeatable")
     ] = None,
     engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="where models run", hidden=True)] = "local",
+    watch: Watch = False,
     as_json: AsJson = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
@@ -69,7 +73,7 @@ def build(
     from turnmark.corpora.readers import said_unread
     from turnmark.retrieval.build import build_index
 
-    _check_build(source, name, retriever, embedder, engine, include or [], exclude or [])
+    _check_build(source, name, retriever, embedder, engine, include or [], exclude or [], watch)
     with shown_progress() as progress:
         report = build_index(
             source, name, retriever=retriever, embedder=embedder, include=include or (), exclude=exclude or (),
@@ -82,6 +86,18 @@ def build(
         err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
     if unread := said_unread(report.unread):
         err.print(Text(inert(unread), style="yellow"), soft_wrap=True)
+    _report(report, as_json)
+    if watch:
+        from turnmark.retrieval.index import open_index
+        from turnmark.retrieval.watch import watch_folder
+
+        notify(f"watching {inert(source)}; Ctrl-C ends it")
+        watch_folder(open_index(name), lambda line: notify(line), engine)
+
+
+def _report(report: BuildReport, as_json: bool) -> None:
+    """Print the result of a build on standard output."""
+    name = report.name
     if as_json:
         print_json({**vars(report), "problems": [problem.model_dump() for problem in report.problems]})
         return
@@ -94,13 +110,21 @@ def build(
 
 
 def _check_build(
-    source: Path, name: str, retriever: str | None, embedder: str, engine: str, include: list[str], exclude: list[str]
+    source: Path,
+    name: str,
+    retriever: str | None,
+    embedder: str,
+    engine: str,
+    include: list[str],
+    exclude: list[str],
+    watch: bool,
 ) -> None:
     """Check all arguments of a build and report all mistakes at once."""
     from turnmark.core.home import check_name
     from turnmark.corpora.readers import Globs, read_source
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import build_settings, retriever_to_build
+    from turnmark.retrieval.watch import check_watch
     from turnmark.retrieval.workers import check_engine
 
     errors = ErrorCollector()
@@ -113,6 +137,8 @@ def _check_build(
     errors.collect(EMBEDDERS.check, embedder)
     errors.collect(Globs, include, exclude)
     errors.collect(check_engine, engine)
+    if watch:
+        errors.collect(check_watch, source)
     errors.raise_all()
 
 

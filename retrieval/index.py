@@ -171,6 +171,14 @@ class Index:
         """Return the command that builds the index for another retriever."""
         return build_command(self.manifest, retriever)
 
+    def is_current(self) -> bool:
+        """Return whether this is the newest generation of the index; True if the index was removed or is damaged."""
+        try:
+            newest = read_manifest(self.folder)
+        except TurnmarkError:
+            return True
+        return newest is None or newest == self.manifest
+
     @property
     def parts(self) -> tuple[Index, ...]:
         """The indexes that are searched: this one, or several together (`turnmark.retrieval.joint`)."""

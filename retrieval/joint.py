@@ -75,6 +75,9 @@ class JointIndex(Index):
         self._starts = _starts([part.manifest.passages for part in parts])
         super().__init__(parts[0].folder, _joint_manifest(parts))
 
+    def is_current(self) -> bool:
+        return all(part.is_current() for part in self._parts)
+
     @property
     def parts(self) -> tuple[Index, ...]:
         return self._parts

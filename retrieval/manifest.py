@@ -101,14 +101,7 @@ def build_command(manifest: Manifest, retriever: str) -> str:
 
     BM25's options are added to the spec if it accepts them and does not set them.
     """
-    spec = parse_spec(retriever)
-    default = BM25Settings().model_dump()
-    if spec.name in _TAKE_BM25:
-        options: dict[str, str] = {}
-        for key, value in manifest.bm25.model_dump().items():
-            if value != default[key]:
-                options[key] = str(value)
-        spec = replace(spec, options=options | dict(spec.options))
+    spec = parse_spec(with_bm25(manifest, retriever))
     words = [manifest.source, "--name", manifest.name, "--retriever", str(spec)]
     names_model = spec.name in _WITHOUT_EMBEDDER or (spec.name == "dense" and spec.argument)
     if manifest.embedder and manifest.embedder.spec != "minilm" and not names_model:
@@ -118,6 +111,16 @@ def build_command(manifest: Manifest, retriever: str) -> str:
     for glob in manifest.exclude:
         words += ["--exclude", glob]
     return f"turnmark index build {shlex.join(words)}"
+
+
+def with_bm25(manifest: Manifest, retriever: str) -> str:
+    """Return a retriever's spec with the BM25 options of an index, if it accepts them; those that it sets stay."""
+    spec = parse_spec(retriever)
+    if spec.name not in _TAKE_BM25:
+        return retriever
+    default = BM25Settings().model_dump()
+    options = {key: str(value) for key, value in manifest.bm25.model_dump().items() if value != default[key]}
+    return str(replace(spec, options=options | dict(spec.options)))
 
 
 def rebuild_command(manifest: Manifest) -> str:

@@ -130,6 +130,10 @@ class PassageStore:
         )
         return [DocumentEntry(**dict(zip(DocumentEntry.model_fields, row, strict=True))) for row in rows]
 
+    def document_ids(self) -> set[str]:
+        """Return the ids of the documents."""
+        return {row[0] for row in self._all('SELECT DISTINCT "document" FROM passages')}
+
     def documents_of(self, rows: Sequence[int]) -> list[str]:
         """Return the documents of some rows, one for each row."""
         return [row[0] for row in self._where("row", rows, '"document"')]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from turnmark.assistant.open import up_to_date
 from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, say, uninterrupted
 from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Stopped, Turned
 from turnmark.assistant.session_files import ChatSession, new_session
@@ -32,6 +34,7 @@ class Chat:
         grade: measures a turn; None: `/grade` reports that there are no metrics.
         confirm: asks the user a yes-no question; None: always no.
         interactive: Ctrl-C cancels the turn; False: it ends the command.
+        news: lines about the documents, from other threads, which are shown between turns.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class Chat:
         grade: Grade | None = None,
         confirm: Callable[[str], bool] | None = None,
         interactive: bool = True,
+        news: SimpleQueue[str] | None = None,
     ) -> None:
         self.assistant, self.console, self.grade = assistant, console, grade
         self.session = session or new_session(Began(**dict(assistant.config)), keep=False)
         self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
         self.interactive = interactive
+        self._news = news or SimpleQueue()
         self.failed = 0
         """Number of failed turns."""
         self.over = False
@@ -66,6 +71,12 @@ class Chat:
         return self.conversation.history(len(self.conversation.exchanges) - 1)
 
     # -- turns
+
+    def take_news(self) -> None:
+        """Between turns: show what happened to the documents, and go on with the newest generation of the indexes."""
+        self.assistant = up_to_date(self.assistant)
+        while not self._news.empty():
+            self.say(self._news.get(), style="dim")
 
     def ask(self, message: str) -> None:
         """Run a turn, draw its reply and record it. A failed or cancelled turn is not part of the conversation."""

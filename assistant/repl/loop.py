@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
 from typing import get_args
 
 import typer
@@ -29,9 +30,17 @@ MENU_LINES = 5
 
 
 def hold_chat(
-    assistant: Assistant, console: Console, resumed: ChatSession | None, keep: bool, grade: Grade | None
+    assistant: Assistant,
+    console: Console,
+    resumed: ChatSession | None,
+    keep: bool,
+    grade: Grade | None,
+    news: SimpleQueue[str],
 ) -> None:
     """Run a conversation from its first line to its last.
+
+    Args:
+        news: lines of the watch over the documents, which are shown between turns.
 
     Raises:
         TurnmarkError: input is a pipe, and a question could not be answered.
@@ -40,7 +49,7 @@ def hold_chat(
     interactive = stdin_is_terminal()
     session = resumed or new_session(Began(**dict(config)), keep)
     confirm = make_confirm(console) if interactive else None
-    chat = Chat(assistant, console, session, grade, confirm, interactive)
+    chat = Chat(assistant, console, session, grade, confirm, interactive, news)
     if resumed is not None:
         if session.conversation.config != config:
             chat.record(Swapped(**dict(config)))
@@ -70,6 +79,7 @@ def handle(chat: Chat, line: str) -> bool:
     line = valid_text(line).strip()
     if not line:
         return True
+    chat.take_news()
     try:
         if line.startswith("/"):
             obey(chat, line)
@@ -100,6 +110,7 @@ def _typed(chat: Chat) -> Iterator[str]:
         try:
             if interrupted:  # within `try`, since the second Ctrl-C may come during the output
                 chat.say("press Ctrl-C again, or Ctrl-D, to leave", style="dim")
+            chat.take_news()
             line = ask()
         except KeyboardInterrupt:
             if interrupted:

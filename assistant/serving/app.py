@@ -39,8 +39,7 @@ BODY = 1_000_000
 
 def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
     """Make the ASGI application, which calls `on_ready` when it accepts requests."""
-    assistant = turns.assistant
-    model = assistant.config.index
+    model = turns.assistant.config.index
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -64,20 +63,21 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
 
     @app.get("/v1/models")
     async def models() -> Response:
-        return json_response({"object": "list", "data": [_model(assistant)]})
+        return json_response({"object": "list", "data": [_model(turns.assistant)]})
 
     @app.get("/v1/models/{name:path}")
     async def one_model(name: str) -> Response:
         if name != model:
             message = f"The model does not exist; the model served here is {model!r}"
             raise Refusal(message, "model", 404, "model_not_found")
-        return json_response(_model(assistant))
+        return json_response(_model(turns.assistant))
 
     @app.get("/v1/picture")
     async def picture(request: Request) -> Response:
         picture_request = parse_picture_request(request.query_params)
-        assert assistant.index is not None, "a server is opened over an index"
-        content = await run_in_threadpool(cited_page_picture, assistant.index, picture_request)
+        index = turns.assistant.index
+        assert index is not None, "a server is opened over an index"
+        content = await run_in_threadpool(cited_page_picture, index, picture_request)
         return Response(content, media_type="image/png")
 
     @app.get("/healthz")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra
 from turnmark.core.flags import HelpAll
-from turnmark.retrieval.commands import IndexNames
+from turnmark.retrieval.commands import IndexNames, Watch
 
 HOST, PORT, HIGHEST_PORT = "127.0.0.1", 8765, 65_535
 
@@ -37,6 +38,7 @@ def serve(
     prompts: Prompts = None,
     top_k: TopK = None,
     tokens: Tokens = TOKENS,
+    watch: Watch = False,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
@@ -46,6 +48,7 @@ def serve(
     from turnmark.assistant.serving.app import make_app
     from turnmark.assistant.serving.listening import listen, run_server
     from turnmark.assistant.serving.turns import Turns, turns_at_once, warm
+    from turnmark.retrieval.watch import Watches
 
     errors = ErrorCollector()
     if not 0 <= port <= HIGHEST_PORT:
@@ -56,8 +59,12 @@ def serve(
         steps=tuple(step or ()),
     )  # fmt: skip
     assistant = errors.collect(open_assistant, config)
+    watching: AbstractContextManager[object] | None = nullcontext()
+    if watch and assistant is not None and assistant.index is not None:
+        watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(inert(line), err=True))
     errors.raise_all()
     assert assistant is not None, "what could not be opened is a mistake"
+    assert watching is not None, "so is a folder that cannot be watched"
     listening = listen(host, port)
     url_host = f"[{host}]" if ":" in host else host
     url = f"http://{url_host}:{listening.getsockname()[1]}"
@@ -69,7 +76,8 @@ def serve(
     try:
         warm(assistant)
         turns = Turns(assistant, turns_at_once(assistant))
-        run_server(make_app(turns, host, secret, on_ready), turns.close, listening)
+        with watching:
+            run_server(make_app(turns, host, secret, on_ready), turns.close, listening)
     finally:
         listening.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from turnmark.assistant.generators.base import GeneratorError, make_ready
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.open import up_to_date
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -36,9 +38,16 @@ class Turns:
 
     def __init__(self, assistant: Assistant, at_once: int) -> None:
         self.assistant = assistant
+        self._opening = threading.Lock()
         self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
         self._stops: set[Stop] = set()
         self._closed = False
+
+    def _current(self) -> Assistant:
+        """Return the assistant, over the newest generation of its indexes."""
+        with self._opening:
+            self.assistant = up_to_date(self.assistant)
+            return self.assistant
 
     def close(self) -> None:
         """Stop every turn."""
@@ -80,7 +89,7 @@ class Turns:
         try:
             with stoppable(stop):
                 stop.check()
-                return self.assistant.reply(asked.history, asked.message, on_event)
+                return self._current().reply(asked.history, asked.message, on_event)
         except Stopped:
             return _ENDED
         except GeneratorError as error:

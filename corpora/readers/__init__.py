@@ -35,7 +35,7 @@ _NO_DOCUMENTS = frozenset(
     .jar .wasm""".split()
 )
 # Folders of installed packages and of caches.
-_NOT_ENTERED = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
+NOT_ENTERED = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
 _MARKS_OF_CACHES = ("CACHEDIR.TAG", "pyvenv.cfg")
 
 
@@ -85,9 +85,24 @@ def read_source(
         exclude: globs of files to leave out; they take precedence over `include`.
         watch: is told what is being read, and counts the files of types that are not.
     """
+    watch = watch or Watch()
+    return _read_items(source_items(source, include, exclude, watch), watch)
+
+
+def source_items(
+    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: Watch | None = None
+) -> Iterator[SourceFile | Document | Problem]:
+    """Iterate over a source as `read_source` does, but without reading its files; `read_file` reads one.
+
+    Rows are documents at once.
+    """
     rows = _rows_file(source)
     globs = Globs(include, exclude)
-    return read_rows(rows) if rows else _read_files(source, globs, watch or Watch())
+    if rows:
+        return read_rows(rows)
+    if source.is_file():
+        return iter([SourceFile(source, source.name, named=False)])
+    return walk(source, globs, watch or Watch())
 
 
 def _rows_file(source: Path) -> Path | None:
@@ -114,16 +129,12 @@ def _is_beir(path: Path) -> bool:
     return not isinstance(row, dict) or "_id" in row
 
 
-def _read_files(source: Path, globs: Globs, watch: Watch) -> Iterator[Document | Problem]:
-    if source.is_file():
-        files: Iterator[SourceFile | Problem] = iter([SourceFile(source, source.name, named=False)])
-    else:
-        files = walk(source, globs, watch)
-    for item in files:
-        if isinstance(item, Problem):
-            yield item
-        else:
+def _read_items(items: Iterator[SourceFile | Document | Problem], watch: Watch) -> Iterator[Document | Problem]:
+    for item in items:
+        if isinstance(item, SourceFile):
             yield from read_file(item.path, item.relative, watch, only_text=item.named)
+        else:
+            yield item
 
 
 def read_rows(path: Path) -> Iterator[Document | Problem]:
@@ -272,7 +283,7 @@ def walk(root: Path, globs: Globs, watch: Watch | None = None) -> Iterator[Sourc
         in_site = in_site or any(name.lower().endswith((".html", ".htm")) for name in names)
         below = []
         for name in names:
-            if name in _NOT_ENTERED:
+            if name in NOT_ENTERED:
                 continue
             inner = prefix + name
             is_folder = (path / name).is_dir() and not (path / name).is_symlink()

@@ -1,0 +1,199 @@
+"""Keeps an index up to date with its folder: a changed file is indexed within seconds, while the index is searched.
+
+A build makes a new generation, so whoever has the index open goes on with the old one until the new one is complete;
+`turnmark.assistant.open.up_to_date` then takes the new one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from turnmark.core.console import inert
+from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError, TurnmarkError
+from turnmark.core.home import home
+from turnmark.corpora.readers import NOT_ENTERED
+from turnmark.corpora.readers.table import readers
+from turnmark.retrieval.build import BuildReport, build_again
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.manifest import Manifest
+from turnmark.retrieval.workers import LOCAL
+
+QUIET, LONGEST = 400, 4000
+"""Milliseconds without a change after which a burst of changes is over; and after which it is indexed anyway."""
+TICK = 1000
+"""Milliseconds after which the watch looks whether a failed build is to be tried again."""
+RETRY = 30.0
+"""Seconds after which a failed build is tried again if nothing changes."""
+SHOWN_PROBLEMS = 5
+ENDS_WITHIN = 20.0
+"""Seconds that a build may take to notice that it is to end."""
+
+
+class _Stopped(Exception):
+    """The watch ends in the middle of a build, which the next build continues."""
+
+
+class _StoppableProgress:
+    """Ends a build at its next block or file once `stop` is set."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+
+    def start(self, phase: str, total: int | None) -> None:  # noqa: ARG002
+        self._check()
+
+    def advance(self, n: int = 1) -> None:  # noqa: ARG002
+        self._check()
+
+    def tell(self, text: str) -> None:  # noqa: ARG002
+        self._check()
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+
+
+class FolderWatch:
+    """Watches the folder of one index.
+
+    Args:
+        manifest: of the index; it is built again with the same settings.
+        say: called with each line for the person, from the thread that watches.
+        engine: where the models run, as in `build_index`.
+    """
+
+    def __init__(self, manifest: Manifest, say: Callable[[str], None], engine: str = LOCAL) -> None:
+        self._manifest, self._say, self._engine = manifest, say, engine
+        self._folder = Path(manifest.source)
+        self._stop = threading.Event()
+        self._said: set[str] = set()
+        """Problems that the person knows of."""
+        self._failure = ""
+        self._try_again = 0.0
+
+    def stop(self) -> None:
+        """End `run`, also in the middle of a build."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Build after every change, until `stop` is called; Ctrl-C in the main thread raises KeyboardInterrupt.
+
+        The first build is for what changed before the watch began.
+        """
+        import watchfiles
+
+        first = True
+        try:
+            for changes in watchfiles.watch(
+                self._folder, watch_filter=lambda _, path: self._concerns(Path(path)), step=QUIET, debounce=LONGEST,
+                stop_event=self._stop, rust_timeout=TICK, yield_on_timeout=True,
+            ):  # fmt: skip
+                again = bool(self._failure) and time.monotonic() >= self._try_again
+                if changes or first or again:
+                    self._build(first)
+                    first = False
+        except _Stopped:
+            pass
+        except (OSError, RuntimeError) as error:
+            self._say(f"{self._manifest.name}: {inert(self._folder)} is no longer watched: {inert(error)}")
+
+    def _concerns(self, path: Path) -> bool:
+        """Whether a change of a path may change the index."""
+        if not path.is_relative_to(self._folder) or path.is_relative_to(home()):
+            return False
+        *folders, name = path.relative_to(self._folder).parts or ("",)
+        if any(folder.startswith(".") or folder in NOT_ENTERED for folder in folders):
+            return False
+        if name.startswith("."):
+            return name == ".gitignore"
+        is_read = path.suffix.lower() in readers() or bool(self._manifest.include)
+        return is_read or not path.is_file()  # what is no file may be a folder, or one that was deleted
+
+    def _build(self, first: bool) -> None:
+        try:
+            report = build_again(self._manifest, _StoppableProgress(self._stop), self._engine)
+        except _Stopped:
+            raise
+        except Exception as error:  # whatever fails, the index stays as it is and the watch goes on
+            failure = str(error) if isinstance(error, TurnmarkError) else f"{type(error).__name__}: {error}"
+            if failure != self._failure:
+                self._say(
+                    f"{self._manifest.name}: not brought up to date, and tried again at the next change: "
+                    f"{inert(failure)}"
+                )
+            self._failure, self._try_again = failure, time.monotonic() + RETRY
+            return
+        self._failure = ""
+        problems = [str(problem) for problem in report.problems]
+        known_before = first and report.unchanged and len(problems) == self._manifest.skipped
+        if not known_before:
+            self._tell_problems([problem for problem in problems if problem not in self._said])
+        self._said = set(problems)
+        if not report.unchanged:
+            self._say(f"{self._manifest.name}: {said(report)}")
+
+    def _tell_problems(self, problems: Sequence[str]) -> None:
+        for problem in problems[:SHOWN_PROBLEMS]:
+            self._say(f"{self._manifest.name}: skipped {inert(problem)}")
+        if len(problems) > SHOWN_PROBLEMS:
+            self._say(f"{self._manifest.name}: … and {len(problems) - SHOWN_PROBLEMS} more skipped")
+
+
+def said(report: BuildReport) -> str:
+    """Say what a build changed: "indexed 2 changed files, 1 document removed, in 1.3 s"."""
+    parts = []
+    if report.changed or not report.gone:
+        parts.append(f"indexed {report.changed} changed file{'' if report.changed == 1 else 's'}")
+    if report.gone:
+        parts.append(f"{report.gone} document{'' if report.gone == 1 else 's'} removed")
+    return f"{', '.join(parts)} in {report.seconds:.1f} s"
+
+
+def check_watch(source: Path) -> None:
+    """Raise RequestError if a source cannot be watched."""
+    if find_spec("watchfiles") is None:
+        raise MissingExtra("--watch", "watch")
+    if not source.is_dir():
+        raise RequestError(f"--watch: {inert(source)} is no folder; only folders are watched")
+
+
+class Watches:
+    """Watches the folders of one or several indexes, each in a thread, while it is entered as a context.
+
+    Args:
+        say: called with each line for the person, from any of these threads.
+    """
+
+    def __init__(self, index: Index, say: Callable[[str], None]) -> None:
+        errors = ErrorCollector()
+        for part in index.parts:
+            errors.collect(check_watch, Path(part.manifest.source))
+        errors.raise_all()
+        self._watches = [FolderWatch(part.manifest, say) for part in index.parts]
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Watches:
+        for watch in self._watches:
+            thread = threading.Thread(target=watch.run, name="turnmark-watch", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for watch in self._watches:
+            watch.stop()
+        ends = time.monotonic() + ENDS_WITHIN
+        for thread in self._threads:
+            thread.join(max(0.0, ends - time.monotonic()))
+
+
+def watch_folder(index: Index, say: Callable[[str], None], engine: str = LOCAL) -> None:
+    """Watch the folder of an index until Ctrl-C."""
+    watch = FolderWatch(index.manifest, say, engine)
+    with suppress(KeyboardInterrupt):
+        watch.run()

@@ -1,0 +1,293 @@
+"""Watching a folder: real changes of files, each waited for until it is said to be indexed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.retrieval.conftest import write
+from tests.retrieval.watching import DEADLINE, watching
+from turnmark.core.errors import RequestError
+from turnmark.retrieval import watch as watch_module
+from turnmark.retrieval.build import BuildReport, build_index
+from turnmark.retrieval.components import verify_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.watch import FolderWatch, check_watch, said
+
+NOTES = {"kettle": "# Kettle\n\nThe kettle is red.\n", "toaster": "# Toaster\n\nThe toaster is blue.\n"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    folder = write(tmp_path / "notes", **NOTES)
+    build_index(folder, "n", retriever="bm25", exclude=["drafts/**"])
+    return folder
+
+
+def texts() -> dict[str, str]:
+    """The text of each document of the index, as it is on the disk now."""
+    rows: dict[str, str] = {}
+    for page in open_index("n").store.pages():
+        for _, _, passage in page:
+            rows[passage.document] = rows.get(passage.document, "") + passage.text
+    return rows
+
+
+def test_changes_of_all_kinds_are_indexed(folder):
+    with watching("n") as heard:
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+        assert "green" in texts()["kettle.md"]
+        (folder / "new" / "deep").mkdir(parents=True)
+        (folder / "new" / "deep" / "radio.md").write_text("# Radio\n\nThe radio is loud.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+        assert "new/deep/radio.md" in texts()
+        (folder / "new").rename(folder / "old")
+        heard.wait_for("n: indexed 1 changed file, 1 document removed in ")
+        assert "old/deep/radio.md" in texts()
+        assert "new/deep/radio.md" not in texts()
+        (folder / "toaster.md").unlink()
+        heard.wait_for("n: 1 document removed in ")
+        assert "toaster.md" not in texts()
+        (folder / ".gitignore").write_text("old/\n", encoding="utf-8")
+        heard.wait_for("n: 1 document removed in ")
+        assert texts().keys() == {"kettle.md"}
+        shutil.rmtree(folder / "old")
+        (folder / ".gitignore").unlink()
+        (folder / "drafts").mkdir()
+        (folder / "drafts" / "a.md").write_text("# Draft\n\nNobody reads it.\n", encoding="utf-8")
+        (folder / "last.md").write_text("# Last\n\nThis is the last one.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+        assert texts().keys() == {"kettle.md", "last.md"}
+    assert verify_index(open_index("n")) == []
+
+
+def test_what_changed_before_the_watch_began_is_indexed(folder):
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is white.\n", encoding="utf-8")
+    with watching("n") as heard:
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert "white" in texts()["kettle.md"]
+
+
+def test_a_burst_is_one_build(folder):
+    before = open_index("n").manifest.generation
+    with watching("n") as heard:
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is black.\n", encoding="utf-8")
+        heard.wait_for("indexed 1 changed file")  # the watch has begun
+        for number in range(50):
+            (folder / f"note{number}.md").write_text(f"# Note {number}\n\nNote number {number}.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 50 changed files in ")
+    assert open_index("n").manifest.generation == before + 2
+    assert len(texts()) == 52
+
+
+def test_a_failing_file_is_listed_once_and_tried_again_when_it_changes(folder):
+    with watching("n") as heard:
+        (folder / "bad.md").write_bytes(b"# Bad\n\n\xff\xfe\xff\n")
+        heard.wait_for("n: skipped bad.md")
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is pink.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+        (folder / "bad.md").write_text("# Bad\n\nNow it is good.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert sum("skipped" in line for line in heard.all) == 1
+    assert "good" in texts()["bad.md"]
+
+
+def test_a_failing_build_is_said_and_tried_again(folder):
+    with watching("n") as heard:
+        kept = {path: path.read_text("utf-8") for path in folder.glob("*.md")}
+        for path in kept:
+            path.unlink()
+        heard.wait_for("n: not brought up to date, and tried again at the next change: there is nothing to index")
+        assert texts().keys() == {"kettle.md", "toaster.md"}
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is back.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file, 1 document removed in ")
+    assert "back" in texts()["kettle.md"]
+
+
+def test_a_failing_build_is_tried_again_without_a_change(folder, monkeypatch):
+    monkeypatch.setattr(watch_module, "RETRY", 0.0)
+    real, failures = watch_module.build_again, [OSError("the disk is full")]
+
+    def build(*arguments: object) -> BuildReport:
+        if failures:
+            raise failures.pop()
+        return real(*arguments)
+
+    monkeypatch.setattr(watch_module, "build_again", build)
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is tin.\n", encoding="utf-8")
+    with watching("n") as heard:
+        heard.wait_for("tried again at the next change: OSError: the disk is full")
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert "tin" in texts()["kettle.md"]
+
+
+@pytest.mark.parametrize(
+    ("path", "concerns"),
+    [
+        ("kettle.md", True), ("deep/gone.pdf", True), ("deep", True), (".gitignore", True), ("deep/.gitignore", True),
+        (".git/HEAD", False), (".kettle.md.swp", False), ("node_modules/a.md", False), ("../other.md", False),
+        ("image.png", False), ("gone.png", True),
+    ],
+)  # fmt: skip
+def test_only_what_may_be_read_is_a_change(folder, path, concerns):
+    (folder / "image.png").write_bytes(b"x")
+    assert FolderWatch(open_index("n").manifest, print)._concerns(folder / path) is concerns
+
+
+def test_the_state_folder_is_no_change(folder, monkeypatch):
+    manifest = open_index("n").manifest
+    monkeypatch.setenv("TURNMARK_HOME", str(folder / "home"))
+    assert FolderWatch(manifest, print)._concerns(folder / "home" / "indexes" / "a.md") is False
+
+
+@pytest.mark.parametrize(
+    ("changed", "gone", "expected"),
+    [
+        (1, 0, "indexed 1 changed file in 1.3 s"), (2, 0, "indexed 2 changed files in 1.3 s"),
+        (0, 2, "2 documents removed in 1.3 s"), (2, 1, "indexed 2 changed files, 1 document removed in 1.3 s"),
+    ],
+)  # fmt: skip
+def test_what_is_said(changed, gone, expected):
+    assert said(BuildReport("n", changed=changed, gone=gone, seconds=1.31)) == expected
+
+
+def test_only_folders_are_watched(folder, turnmark):
+    with pytest.raises(RequestError, match=r"--watch: .*kettle\.md is no folder"):
+        check_watch(folder / "kettle.md")
+    ran = turnmark("index", "build", str(folder / "kettle.md"), "--name", "one", "--watch", "--retriever", "nope")
+    assert ran.code == 2
+    assert "is no folder" in ran.err
+    assert "nope" in ran.err
+    build_index(folder / "kettle.md", "one", retriever="bm25")
+    assert "is no folder" in turnmark("serve", "--index", "one", "--watch").err
+    assert "is no folder" in turnmark("chat", "--index", "one", "--index", "n", "--watch", stdin="").err
+
+
+# --- a process of its own --------------------------------------------------------------------------------------------
+
+
+def started(folder: Path, first: str = "") -> subprocess.Popen[str]:
+    program = f"{first}\nfrom turnmark.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", program, "index", "build", str(folder), "--name", "n", "--retriever", "bm25", "--watch"],
+        cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ.copy(),
+    )  # fmt: skip
+
+
+def line_with(process: subprocess.Popen[str], text: str) -> str:
+    """The next line of a process that holds a text; pytest's own timeout is the deadline."""
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if text in line:
+            return line
+    pytest.fail(f"it ended without {text!r}: {''.join(seen)}")
+
+
+@pytest.mark.server
+def test_ctrl_c_ends_the_watch_cleanly(folder):
+    process = started(folder)
+    line_with(process, "watching")
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is gold.\n", encoding="utf-8")
+    line_with(process, "n: indexed 1 changed file in ")
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, "Traceback" in rest) == (0, False)
+    assert "gold" in texts()["kettle.md"]
+
+
+@pytest.mark.server
+def test_a_kill_in_the_middle_of_a_build_loses_nothing(folder):
+    # The first build of the watch says "half" when its files are half written, and waits there to be killed.
+    first = (
+        "import time\n"
+        "from turnmark.retrieval import build\n"
+        "real = build.write_checksums\n"
+        "def half(folder, manifest):\n"
+        "    if manifest.generation > 1: print('half', flush=True); time.sleep(600)\n"
+        "    real(folder, manifest)\n"
+        "build.write_checksums = half\n"
+    )
+    process = started(folder, first)
+    line_with(process, "watching")
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is of glass.\n", encoding="utf-8")
+    (folder / "radio.md").write_text("# Radio\n\nThe radio is loud.\n", encoding="utf-8")
+    line_with(process, "half")
+    process.kill()
+    process.communicate(timeout=DEADLINE)
+    index = open_index("n")
+    assert (index.folder / "g0002").is_dir()
+    assert index.manifest.generation == 1
+    assert "red" in texts()["kettle.md"]
+    assert [row for row, _ in index.bm25.top("kettle", 1)] == [0]
+    with watching("n") as heard:
+        heard.wait_for("n: indexed 2 changed files in ")
+    assert "of glass" in texts()["kettle.md"]
+    assert "radio.md" in texts()
+    assert verify_index(open_index("n")) == []
+
+
+def test_files_that_did_not_change_are_not_read_again(folder, monkeypatch):
+    from turnmark.retrieval import reading
+
+    old = time.time() - 60
+    for path in folder.iterdir():
+        os.utime(path, (old, old))
+    build_index(folder, "n", retriever="bm25", exclude=["drafts/**"])
+    assert json.loads((open_index("n").folder / reading.FILE).read_text("utf-8"))["files"].keys() == {
+        "kettle.md", "toaster.md",
+    }  # fmt: skip
+    read: list[str] = []
+    real = reading.read_file
+    monkeypatch.setattr(reading, "read_file", lambda path, relative, *more, **named: (
+        read.append(relative), *real(path, relative, *more, **named))[1:])  # fmt: skip
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is old.\n", encoding="utf-8")
+    report = build_index(folder, "n", retriever="bm25")
+    assert read == ["kettle.md"]
+    assert (report.changed, report.gone, report.documents) == (1, 0, 2)
+    assert "blue" in texts()["toaster.md"]
+    # Just written, so it may be written again within the same tick of the clock.
+    assert build_index(folder, "n", retriever="bm25").unchanged
+    assert read == ["kettle.md", "kettle.md"]
+    read.clear()
+    os.utime(folder / "kettle.md", (old, old))
+    assert build_index(folder, "n", retriever="bm25").unchanged
+    assert build_index(folder, "n", retriever="bm25").unchanged
+    assert read == ["kettle.md"]
+
+
+@pytest.mark.parametrize("spoiled", ["generation", "made_by", "torn", "gone"])
+def test_a_list_of_files_that_is_out_of_date_is_not_used(folder, monkeypatch, spoiled):
+    from turnmark.retrieval import reading
+
+    old = time.time() - 60
+    for path in folder.iterdir():
+        os.utime(path, (old, old))
+    build_index(folder, "n", retriever="bm25", exclude=["drafts/**"])
+    # Another text of the same length and time: only a list that does not count shows it.
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is wet.\n", encoding="utf-8")
+    os.utime(folder / "kettle.md", (old, old))
+    assert build_index(folder, "n", retriever="bm25", exclude=["drafts/**"]).unchanged
+    listed = open_index("n").folder / reading.FILE
+    content = json.loads(listed.read_text("utf-8"))
+    if spoiled == "gone":
+        listed.unlink()
+    elif spoiled == "torn":
+        listed.write_text(listed.read_text("utf-8")[:-5], encoding="utf-8")
+    else:
+        content[spoiled] = 99 if spoiled == "generation" else "another"
+        listed.write_text(json.dumps(content), encoding="utf-8")
+    assert build_index(folder, "n", retriever="bm25", exclude=["drafts/**"]).changed == 1
+    assert "wet" in texts()["kettle.md"]

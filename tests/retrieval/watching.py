@@ -1,0 +1,52 @@
+"""A watch over a folder in a thread, and what it says, waited for with a deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty, Queue
+
+import pytest
+
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.watch import FolderWatch
+
+DEADLINE = 120.0
+"""Seconds to wait for a line: many more than it takes."""
+
+
+class Said:
+    """The lines that a watch says."""
+
+    def __init__(self) -> None:
+        self.lines: Queue[str] = Queue()
+        self.all: list[str] = []
+
+    def wait_for(self, text: str) -> str:
+        """The next line that holds a text."""
+        ends = time.monotonic() + DEADLINE
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.0, ends - time.monotonic()))
+            except Empty:
+                pytest.fail(f"nothing said {text!r}; what was said: {self.all}")
+            self.all.append(line)
+            if text in line:
+                return line
+
+
+@contextmanager
+def watching(name: str) -> Iterator[Said]:
+    """A watch over the folder of an index."""
+    said = Said()
+    watch = FolderWatch(open_index(name).manifest, said.lines.put)
+    thread = threading.Thread(target=watch.run)
+    thread.start()
+    try:
+        yield said
+    finally:
+        watch.stop()
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
