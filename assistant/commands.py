@@ -118,7 +118,8 @@ def ask_command(
     if generators == variable.split():  # it holds one spec, which may have spaces
         generators = [variable.strip()]
     config = AssistantConfig(
-        index=",".join(index), generator=generators[0], retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
+        index=",".join(index), generator=generators[0], retriever=retriever, passages=top_k, tokens=tokens,
+        prompts=prompts,
         steps=tuple(step or ()),
     )  # fmt: skip
     answer: Callable[[str, bool], None] | None = None

@@ -11,6 +11,7 @@ from turnmark.retrieval.build import Build, copy_embeddings
 from turnmark.retrieval.components import Encoder, Window
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import Manifest, as_built
+from turnmark.retrieval.reading import KnownFile
 from turnmark.retrieval.registry import build_settings
 from turnmark.retrieval.store import Checkpoint, PassageStore
 from turnmark.retrieval.workers import LOCAL
@@ -43,13 +44,14 @@ class _Copy(Build):
     texts: Mapping[str, str]
     made: Manifest | None = None
 
-    def _read(self, store: PassageStore, window: Window) -> None:  # noqa: ARG002
+    def _read(self, store: PassageStore, window: Window, made_by: str) -> dict[str, KnownFile]:  # noqa: ARG002
         store.clear_passages()
         for page in self.index.store.pages():
             store.add_passages(self._altered(passage) for _, _, passage in page)
         self.report.documents = self.index.manifest.documents
         self.report.passages = store.count()
         store.renumber()
+        return {}
 
     def _altered(self, passage: Passage) -> Passage:
         text = self.texts.get(passage.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -18,6 +19,7 @@ from turnmark.assistant.mcp.records import (
     SearchArguments,
     SearchResult,
 )
+from turnmark.assistant.open import up_to_date
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.core.console import ellipsize, inert, valid_text
@@ -39,6 +41,13 @@ class Collection:
 
     def __init__(self, assistants: Mapping[str, Assistant]) -> None:
         self.assistants = dict(assistants)
+        self._opening = threading.Lock()
+
+    def assistant(self, name: str) -> Assistant:
+        """The assistant over the index of this name, over its newest generation."""
+        with self._opening:
+            self.assistants[name] = up_to_date(self.assistants[name])
+            return self.assistants[name]
 
     def name(self, asked: str) -> str:
         """The name of the index that was asked for: the only one, if none was."""
@@ -53,14 +62,14 @@ class Collection:
 
     def index(self, name: str) -> Index:
         """The index of this name."""
-        index = self.assistants[name].index
+        index = self.assistant(name).index
         assert index is not None, "an assistant of a collection is over an index"
         return index
 
     def search(self, asked: SearchArguments) -> SearchResult:
         """The passages that a search finds, best first."""
         name = self.name(asked.index)
-        retriever = self.assistants[name].retriever
+        retriever = self.assistant(name).retriever
         assert retriever is not None, "an assistant over an index has a retriever"
         query = Query(text=valid_text(asked.query), where=asked.where.globs())
         hits = retriever.search([query], asked.k)[0]
