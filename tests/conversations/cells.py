@@ -1,7 +1,7 @@
 """Ask for cells of tables and print how often the reply holds the cell, and how often the marked row is its row:
 `python -m tests.conversations.cells` (`--help` lists the options).
 
-The questions are in `data/cells.toml`. Debian packages are downloaded with apt and unpacked below
+The questions are in `data/cells/cells.toml`. Debian packages are downloaded with apt and unpacked below
 `TURNMARK_CONVERSATIONS`, never installed; sheets are written as Markdown tables, as a reader of workbooks does.
 """
 
@@ -28,7 +28,7 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations
 
-LABEL_FILE = LABELS / "cells.toml"
+LABEL_FILE = LABELS / "cells" / "cells.toml"
 
 
 class CellQuestion(Record):
