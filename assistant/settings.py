@@ -30,7 +30,7 @@ from turnmark.core.specs import parse_spec
 
 CONFIG_NAME = "config.toml"
 PROJECT_NAME = "turnmark.toml"
-COMMANDS = ("ask", "chat", "compare", "eval", "index", "mcp", "report", "score", "search", "serve", "synth")
+COMMANDS = ("ask", "chat", "check", "compare", "eval", "index", "mcp", "report", "score", "search", "serve", "synth")
 """Commands that may have a table, such as `[eval]`."""
 TABLES = ("defaults", "prices", *COMMANDS)
 COMMON = (

@@ -57,14 +57,14 @@ def test_the_project_counts_before_the_user_and_a_command_before_the_defaults():
         '[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n'
         '[search]\nretriever = "dense"\nk = 3\n[index.build]\nretriever = "hybrid"\n'
     )
-    assert found("search") == {"index_name": "u", "retriever": "dense", "k": "3"}
+    assert found("search") == {"index_names": ["u"], "retriever": "dense", "k": "3"}
     assert found("index") == {"build": {"retriever": "hybrid"}}
     path = project('[defaults]\nindex = "p"\nretriever = "conversational"\n[eval]\nlimit = 3\n')
-    assert found("ask") == {"index": "p", "retriever": "conversational"}
-    assert found("search") == {"index_name": "p", "retriever": "conversational", "k": "3"}
+    assert found("ask") == {"index": ["p"], "retriever": "conversational"}
+    assert found("search") == {"index_names": ["p"], "retriever": "conversational", "k": "3"}
     assert found("eval") == {"retriever": "conversational", "concurrency": "2", "limit": "3", "seed": "4"}
     path.rename(path.parent.parent / "turnmark.toml")  # one above the working folder is not read
-    assert found("ask") == {"index": "u", "retriever": "bm25"}
+    assert found("ask") == {"index": ["u"], "retriever": "bm25"}
 
 
 @pytest.mark.usefixtures("in_demo_home")
