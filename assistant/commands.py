@@ -27,6 +27,8 @@ from turnmark.retrieval.commands import IndexNames, Watch
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
+_MODEL = "language model: openai:MODEL[@URL], ollama:MODEL, local:MODEL …; extractive: none"
+
 Generator = Annotated[
     str,
     typer.Option(
@@ -34,11 +36,9 @@ Generator = Annotated[
         envvar="TURNMARK_GENERATOR",
         metavar="SPEC",
         show_envvar=False,
-        help="language model: openai:MODEL[@URL], ollama:MODEL, local:MODEL …; extractive: none",
+        help=_MODEL,
     ),
 ]
-
-
 Generators = Annotated[
     list[str] | None,
     typer.Option(
@@ -46,8 +46,7 @@ Generators = Annotated[
         envvar="TURNMARK_GENERATOR",
         metavar="SPEC",
         show_envvar=False,
-        help="language model: openai:MODEL[@URL], ollama:MODEL, local:MODEL …; extractive: none; repeatable: replies "
-        "side by side",
+        help=f"{_MODEL}; repeatable: replies side by side",
     ),
 ]
 Retriever = Annotated[
@@ -73,7 +72,7 @@ Step = Annotated[
     typer.Option(
         "--step",
         metavar="STEP=FORM",
-        help="another form of a step, such as retrieve=agent; repeatable",
+        help="another form of a step, such as retrieve=read; repeatable",
         hidden=True,
     ),
 ]

@@ -74,7 +74,7 @@ def _passage(document: Document, start: int, end: int, title: str, section: str,
         path=document.path,
         section=section,
         page=bisect_right(document.pages, start) or 1 if document.pages else None,
-        page_starts=tuple(offset for offset in document.pages[1:] if start < offset < end),
+        page_starts=document.pages[bisect_right(document.pages, start, lo=1) : bisect_left(document.pages, end, lo=1)],
         date=document.date,
         header=header,
     )

@@ -27,6 +27,11 @@ CONTINUED = "(continued)"
 """Ends `Passage.section` if the section began in an earlier passage."""
 
 
+def without_continued(section: str) -> str:
+    """A passage's section without the mark that it began in an earlier passage."""
+    return section.removesuffix(CONTINUED).rstrip()
+
+
 class Document(Record):
     """A source text with its structure.
 
@@ -87,7 +92,7 @@ class Passage(Record):
     @property
     def heading(self) -> str:
         """Title and section, without "(continued)"."""
-        section = self.section.removesuffix(CONTINUED).rstrip()
+        section = without_continued(self.section)
         return " › ".join(part for part in (self.title, section) if part)
 
     @property

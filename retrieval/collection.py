@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text import CJK
-from turnmark.corpora.types import CONTINUED
+from turnmark.corpora.types import without_continued
 from turnmark.retrieval.store import DocumentEntry, PassageStore, StoredText
 
 PATTERN_SECONDS = 5.0
@@ -120,7 +120,7 @@ class Collection:
             if not starts:
                 continue
             times[text.document] += len(starts)
-            section = text.section.removesuffix(CONTINUED).rstrip()
+            section = without_continued(text.section)
             sections.add((text.document, section))
             titles[text.document] = text.title
             numbers = dict.fromkeys(whole.count("\n", 0, start) for start in starts)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from turnmark.core.child import module_process
 from turnmark.core.errors import RequestError
 from turnmark.retrieval.models import load_model
 from turnmark.retrieval.openvino_export import NotConvertible, export
@@ -23,13 +24,13 @@ def export_apart(model: str, owner: str, folder: Path, with_int8: bool) -> None:
         owner: the component that needs the model, for messages.
     """
     request = {"model": model, "owner": owner, "folder": str(folder.absolute()), "with_int8": with_int8}
-    # -P keeps modules that lie in the current folder from being imported.
+    command, environment = module_process("turnmark.retrieval.openvino_convert")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "turnmark.retrieval.openvino_convert"],
+        command,
         input=json.dumps(request).encode(),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=environment,
         check=False,
     )
     if done.returncode:

@@ -24,7 +24,7 @@ from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.core.console import ellipsize, inert, valid_text
 from turnmark.core.errors import RequestError
-from turnmark.corpora.types import CONTINUED, Passage
+from turnmark.corpora.types import CONTINUED, Passage, without_continued
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.store import DocumentEntry
 from turnmark.retrieval.types import Query
@@ -36,7 +36,7 @@ _ALIKE = 70
 _SHOWN_NAME = 80
 
 
-class Collection:
+class ServedIndexes:
     """The assistants over the indexes that are served, by the names of these."""
 
     def __init__(self, assistants: Mapping[str, Assistant]) -> None:
@@ -158,7 +158,7 @@ def _sections(passages: Sequence[Passage]) -> dict[str, int]:
     """
     starts: dict[str, int] = {}
     for passage in passages:
-        starts.setdefault(passage.section.removesuffix(CONTINUED).rstrip(), passage.start)
+        starts.setdefault(without_continued(passage.section), passage.start)
         for line in lines_of(passage):
             if line.kind == "heading":
                 starts.setdefault(line.section, passage.start + line.start)

@@ -11,7 +11,7 @@ import typer
 
 from turnmark.assistant.commands import Generator, Prompts, Retriever, Step, Tokens, TopK
 from turnmark.assistant.config import TOKENS, AssistantConfig
-from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
+from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.console import notify
 from turnmark.core.errors import ErrorCollector, MissingExtra, TurnmarkError
 from turnmark.core.flags import HelpAll
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from turnmark.assistant.mcp.transports import StandardStreams
     from turnmark.assistant.serving.turns import Turns
 
-HOST, PORT, HIGHEST_PORT = "127.0.0.1", 8766, 65_535
+HOST, PORT = "127.0.0.1", 8766
 
 
 def mcp(
@@ -62,8 +62,8 @@ def mcp(
     if not http:
         given = [flag for flag, value in (("--host", host), ("--port", port), ("--token", token)) if value is not None]
         errors.problems += [f"{flag}: only with --http" for flag in given]
-    if port is not None and not 0 <= port <= HIGHEST_PORT:
-        errors.add(f"--port {port}: a number from 0 to {HIGHEST_PORT} was expected")
+    if port is not None:
+        errors.collect(check_port, port)
     secret = errors.collect(read_token, token, host or HOST) if http else None
     config = AssistantConfig(
         generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
@@ -79,7 +79,7 @@ def mcp(
 
 def _serve_stdio(assistants: dict[str, Assistant], streams: StandardStreams) -> None:
     """Serve one client. It is answered at once: models are loaded meanwhile."""
-    from turnmark.assistant.mcp.collection import Collection
+    from turnmark.assistant.mcp.collection import ServedIndexes
     from turnmark.assistant.mcp.server import IndexServer
     from turnmark.assistant.serving.turns import Turns, turns_at_once
 
@@ -87,14 +87,14 @@ def _serve_stdio(assistants: dict[str, Assistant], streams: StandardStreams) -> 
     notify(f"{_about(assistants)} over standard input and output; Ctrl-C ends it")
     with ThreadPoolExecutor(1, "turnmark-warm") as pool:
         try:
-            streams.serve(IndexServer(Collection(assistants), turns, pool.submit(_try_warm, assistants)).make())
+            streams.serve(IndexServer(ServedIndexes(assistants), turns, pool.submit(_try_warm, assistants)).make())
         finally:
             _end(turns)
 
 
 def _serve_http(assistants: dict[str, Assistant], host: str, port: int, token: str | None) -> None:
     """Serve clients over HTTP, once models are loaded."""
-    from turnmark.assistant.mcp.collection import Collection
+    from turnmark.assistant.mcp.collection import ServedIndexes
     from turnmark.assistant.mcp.server import IndexServer
     from turnmark.assistant.mcp.transports import PATH, http_app
     from turnmark.assistant.serving.listening import listen, run_server
@@ -107,7 +107,7 @@ def _serve_http(assistants: dict[str, Assistant], host: str, port: int, token: s
         _warm(assistants)
         warmed: Future[None] = Future()
         warmed.set_result(None)
-        server = IndexServer(Collection(assistants), turns, warmed).make()
+        server = IndexServer(ServedIndexes(assistants), turns, warmed).make()
         app = http_app(server, host, token, lambda: notify(f"{_about(assistants)}: {url}   Ctrl-C ends it"))
         run_server(app, lambda: _end(turns), listening)
     finally:

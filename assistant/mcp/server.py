@@ -22,7 +22,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from turnmark.assistant.mcp.collection import Collection
+from turnmark.assistant.mcp.collection import ServedIndexes
 from turnmark.assistant.mcp.records import (
     AskArguments,
     AskResult,
@@ -81,7 +81,7 @@ class IndexServer:
         warming: loads the models, and never fails; every tool waits for it, so that none loads them a second time.
     """
 
-    collection: Collection
+    collection: ServedIndexes
     turns: Mapping[str, Turns]
     warming: Future[None]
 

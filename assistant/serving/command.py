@@ -11,13 +11,13 @@ import typer
 
 from turnmark.assistant.commands import Generator, Prompts, Retriever, Step, Tokens, TopK
 from turnmark.assistant.config import TOKENS, AssistantConfig
-from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
+from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra
 from turnmark.core.flags import HelpAll
 from turnmark.retrieval.commands import IndexNames, Watch
 
-HOST, PORT, HIGHEST_PORT = "127.0.0.1", 8765, 65_535
+HOST, PORT = "127.0.0.1", 8765
 
 
 def serve(
@@ -51,8 +51,7 @@ def serve(
     from turnmark.retrieval.watch import Watches
 
     errors = ErrorCollector()
-    if not 0 <= port <= HIGHEST_PORT:
-        errors.add(f"--port {port}: a number from 0 to {HIGHEST_PORT} was expected")
+    errors.collect(check_port, port)
     secret = errors.collect(read_token, token, host)
     config = AssistantConfig(
         index=",".join(index), generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,

@@ -73,6 +73,15 @@ def _private(path: Path, source: str) -> str:
     return text
 
 
+HIGHEST_PORT = 65_535
+
+
+def check_port(port: int) -> None:
+    """Raise RequestError if there is no such port; 0 stands for a free one."""
+    if not 0 <= port <= HIGHEST_PORT:
+        raise RequestError(f"--port {port}: a number from 0 to {HIGHEST_PORT} was expected")
+
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"

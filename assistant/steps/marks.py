@@ -13,7 +13,7 @@ from typing import Literal
 
 from turnmark.corpora.tables import is_numbered_caption, row_text, tables_of
 from turnmark.corpora.text import heading_text, lines, list_items, plain, sentences, strip_citations, words
-from turnmark.corpora.types import CONTINUED, Passage
+from turnmark.corpora.types import Passage, without_continued
 
 _NUMBER_OR_RANGE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
 MARK = re.compile(rf"\[({_NUMBER_OR_RANGE}(?:\s*,\s*{_NUMBER_OR_RANGE})*)\]")
@@ -250,7 +250,7 @@ def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:
 
 def _heading_paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
     """Return pairs of a start in the text and the path of headings above the text from there on."""
-    section = passage.section.removesuffix(CONTINUED).rstrip()
+    section = without_continued(passage.section)
     above = section.split(" › ") if section else []
     open_headings: list[tuple[int, str]] = []  # level and text
     paths = [(0, section)]

@@ -19,7 +19,7 @@ from turnmark.assistant.steps.retrieve import grow_sections, join_passages
 from turnmark.assistant.turn import Turn
 from turnmark.core.console import inert
 from turnmark.core.errors import RequestError
-from turnmark.corpora.types import CONTINUED, Passage
+from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import Collection, Line
 from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever, collection_of, neighbours_of
@@ -190,7 +190,7 @@ class DocumentTools:
         passages = self._passages(self._document(name))
         run = _below(heading, passages) if heading else passages
         if not run:
-            sections = dict.fromkeys(_plain_section(passage) for passage in passages if passage.section)
+            sections = dict.fromkeys(without_continued(passage.section) for passage in passages if passage.section)
             raise RequestError(f"no such section in it; its sections: {_some(sections, 30, '; ') or 'none'}")
         return run
 
@@ -345,7 +345,7 @@ def _below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
     wanted = heading.lower().strip("# ")
     if wanted in ("", passages[0].title.lower()):
         return list(passages)
-    paths = [_plain_section(passage).split(_ARROW) for passage in passages]
+    paths = [without_continued(passage.section).split(_ARROW) for passage in passages]
     for path in paths:
         for depth in range(1, len(path) + 1):
             if wanted in (path[depth - 1].lower(), _ARROW.join(path[:depth]).lower()):
@@ -369,7 +369,9 @@ def _joined(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterato
         before = run[-1] if run else None
         at = place.get(before.end) if before else None
         follows = at is not None and at + 1 < len(document) and document[at + 1].start == passage.start
-        if before is not None and not (follows and _plain_section(passage) == _plain_section(before)):
+        if before is not None and not (
+            follows and without_continued(passage.section) == without_continued(before.section)
+        ):
             yield join_passages(run)
             run = []
         run.append(passage)
@@ -379,7 +381,7 @@ def _joined(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterato
 
 def _headed(passage: Passage) -> Iterator[tuple[str, str]]:
     """Yield (heading path, text) for each section in a passage; a passage may hold several short sections."""
-    section = _plain_section(passage)
+    section = without_continued(passage.section)
     above = section.split(_ARROW)
     heading, lines, code = section, list[str](), False
     for line in passage.text.split("\n"):
@@ -390,10 +392,6 @@ def _headed(passage: Passage) -> Iterator[tuple[str, str]]:
             heading, lines = (f"{section}{_ARROW}{found[1]}" if section else found[1]), []
         lines.append(line)
     yield heading, "\n".join(lines)
-
-
-def _plain_section(passage: Passage) -> str:
-    return passage.section.removesuffix(CONTINUED).rstrip()
 
 
 def _described(row: DocumentEntry) -> str:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from turnmark.core.child import module_process
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
 from turnmark.corpora.readers.table import load
 from turnmark.corpora.types import Document, Problem
@@ -100,13 +101,13 @@ class _Worker:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        # -P keeps modules that lie in the current folder from being imported.
+        command, environment = module_process("turnmark.corpora.readers.apart")
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "turnmark.corpora.readers.apart"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=environment,
             start_new_session=True,  # so that it can be ended together with what it starts
         )
         assert self._process.stdin is not None

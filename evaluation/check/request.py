@@ -22,7 +22,7 @@ from turnmark.assistant.config import TOKENS
 from turnmark.core.flags import AsJson, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
-from turnmark.evaluation.runs.request import Budget, Concurrency, MaxFailures, command_line
+from turnmark.evaluation.runs.request import Budget, Concurrency, MaxFailures, Steps, Tokens, TopK, command_line
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index
@@ -53,18 +53,9 @@ class CheckRequest(Request):
     retriever: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Retriever, such as bm25; default: as for `ask`.")
     ] = None
-    steps: Annotated[
-        tuple[str, ...],
-        typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
-    ] = ()
-    top_k: Annotated[
-        int | None,
-        Field(ge=1),
-        typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
-    ] = None
-    tokens: Annotated[
-        int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
-    ] = TOKENS
+    steps: Steps = ()
+    top_k: TopK = None
+    tokens: Tokens = TOKENS
     concurrency: Concurrency = 16
     max_failures: MaxFailures = None
     budget: Budget = None

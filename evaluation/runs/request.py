@@ -68,6 +68,18 @@ MaxFailures = Annotated[
 ]
 Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
 Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
+Steps = Annotated[
+    tuple[str, ...],
+    typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
+]
+TopK = Annotated[
+    int | None,
+    Field(ge=1),
+    typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
+]
+Tokens = Annotated[
+    int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and do nothing.")]
 
 
@@ -169,18 +181,9 @@ class EvalRequest(Request):
         ),
     ] = None
     prompts: Prompts = None
-    steps: Annotated[
-        tuple[str, ...],
-        typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
-    ] = ()
-    top_k: Annotated[
-        int | None,
-        Field(ge=1),
-        typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
-    ] = None
-    tokens: Annotated[
-        int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
-    ] = TOKENS
+    steps: Steps = ()
+    top_k: TopK = None
+    tokens: Tokens = TOKENS
     limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items.")] = None
     sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N random items, by --seed.")] = None
     only: Annotated[

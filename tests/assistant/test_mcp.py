@@ -26,7 +26,7 @@ from tests.conftest import DEMO, ROOT
 from tests.opened import assistant_over
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.mcp import collection as collection_module
-from turnmark.assistant.mcp.collection import Collection
+from turnmark.assistant.mcp.collection import ServedIndexes
 from turnmark.assistant.mcp.records import (
     AskResult,
     DocumentsArguments,
@@ -197,20 +197,25 @@ def stalled(body: dict[str, Any]) -> Scripted:
     return Say("Sharp. [1]", stall=60) if body.get("stream") else Status(500)
 
 
+async def call_and_leave(client: Client, endpoint: ScriptedServer) -> bool:
+    """Ask, and cancel the call once the model writes. Return whether it was cancelled."""
+    with anyio.move_on_after(60) as scope:
+
+        async def leave() -> None:
+            while not any(body.get("stream") for body in endpoint.bodies):
+                await anyio.sleep(0.02)
+            scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(leave)
+            await client.call_tool("ask", {"question": ASK})
+    return scope.cancelled_caught
+
+
 @pytest.mark.server
 def test_a_call_that_is_cancelled_ends_its_turn(plain_home):
     async def work(client: Client) -> None:
-        with anyio.move_on_after(60) as scope:
-
-            async def leave() -> None:
-                while not any(body.get("stream") for body in endpoint.bodies):
-                    await anyio.sleep(0.02)
-                scope.cancel()
-
-            async with anyio.create_task_group() as group:
-                group.start_soon(leave)
-                await client.call_tool("ask", {"question": ASK})
-        assert scope.cancelled_caught
+        assert await call_and_leave(client, endpoint)
         assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still written for"
         assert (await called(client, "documents"))["total"] == 80, "the server goes on"
 
@@ -358,16 +363,7 @@ def test_http_with_a_token(plain_home, tmp_path):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_call_over_http_that_is_cancelled_ends_its_turn(plain_home, mode):
     async def work(client: Client) -> None:
-        with anyio.move_on_after(60) as scope:
-
-            async def leave() -> None:
-                while not any(body.get("stream") for body in endpoint.bodies):
-                    await anyio.sleep(0.02)
-                scope.cancel()
-
-            async with anyio.create_task_group() as group:
-                group.start_soon(leave)
-                await client.call_tool("ask", {"question": ASK})
+        await call_and_leave(client, endpoint)
         assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still written for"
 
     with (
@@ -403,10 +399,10 @@ def test_without_the_sdk_the_extra_is_named(turnmark, home, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def demo(plain_home: Path) -> Iterator[Collection]:
+def demo(plain_home: Path) -> Iterator[ServedIndexes]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(plain_home))
-        yield Collection({"demo": assistant_over("demo")})
+        yield ServedIndexes({"demo": assistant_over("demo")})
 
 
 def test_the_answer_has_all_that_ask_prints_but_its_trace():
@@ -455,7 +451,7 @@ def test_a_section_has_those_below_it(tmp_path, monkeypatch):
     long = "\n\n".join(f"Paragraph {n} says that {'very ' * 60}much is to be read." for n in range(12))
     text = f"# Guide\n\nHello.\n\n## Care\n\n{long}\n\n### Oil\n\nOil it.\n\n### Rust\n\nScrub it.\n\n## Use\n\nCut.\n"
     build_index(notes(tmp_path / "n", guide=text), "n", retriever="bm25")
-    guide = Collection({"n": assistant_over("n")})
+    guide = ServedIndexes({"n": assistant_over("n")})
     document = next(guide.entries())[1].document
     care = guide.read(ReadArguments(document=document, section="care"))
     assert care.text.startswith("## Care\n")

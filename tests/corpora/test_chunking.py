@@ -13,7 +13,7 @@ from tests.corpora.reading import beir_corpora, real_data
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.readers import markdown, prose, read_source
 from turnmark.corpora.text import heading_text
-from turnmark.corpora.types import CONTINUED, Document, Passage
+from turnmark.corpora.types import CONTINUED, Document, Passage, without_continued
 
 PARTS = st.sampled_from(
     [
@@ -65,7 +65,7 @@ def check_sections(document: Document, passages: list[Passage]) -> None:
     below = paths(document)
     previous = ""
     for passage in passages:
-        section = passage.section.removesuffix(CONTINUED).rstrip()
+        section = without_continued(passage.section)
         names = section.split(" › ") if section else []
         for start, path in below.items():
             if passage.start <= start < passage.end:
