@@ -218,6 +218,32 @@ def test_hyphens_and_ligatures(tmp_path: Path) -> None:
     assert mended("caf´e na¨ıve") == "café naïve"
 
 
+def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
+    """TeX's bitmap fonts are of type 3: their characters have codes, here those of T1 and TS1, and no names."""
+    lines = b"(The \x10unified\x11 \x1dood is de\x1cned.) Tj 0 -14 Td (It o\x1bers su\x1ecient room.) Tj"
+    content = b"BT /F 10 Tf 72 700 Td " + lines + b" ET"
+    glyph = b"500 0 0 0 500 700 d1 0 0 400 700 re f"
+    codes = b" ".join(b"%d /a%d" % (code, code) for code in range(16, 128))
+    procedures = b" ".join(b"/a%d 5 0 R" % code for code in range(16, 128))
+    font = (
+        b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 500 700] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 16 "
+        b"/LastChar 127 /Widths [" + b"500 " * 112 + b"] /Encoding << /Type /Encoding /Differences [" + codes
+        + b"] >> /CharProcs << " + procedures + b" >> /Resources << >> >>"
+    )  # fmt: skip
+    pdf = raw_pdf(
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R "
+        b"/Resources << /Font << /F 6 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(glyph), glyph),
+        font,
+    )
+    (tmp_path / "a.pdf").write_bytes(pdf)
+    text_read = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
+    assert text_read == "The “unified” flood is defined. It offers sufficient room."
+
+
 def test_code_keeps_its_lines_and_indents(tmp_path: Path) -> None:
     platypus, styles = pytest.importorskip("reportlab.platypus"), pytest.importorskip("reportlab.lib.styles")
     code = "def gate(level):\n    if level > 3:\n        close()\n    return level"

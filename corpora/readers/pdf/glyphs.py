@@ -33,6 +33,12 @@ _SYMBOLS = re.compile(r"dingbat|wingding|webding", re.IGNORECASE)
 _FIXED_PITCH, _FORCED_BOLD, _ITALIC_FLAG = 1, 1 << 18, 1 << 6  # PDF 32000-1, table 123
 _SPLIT = 0.2  # of the size: a wider gap between two characters is a space
 _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
+# TeX's bitmap fonts do not name their characters: codes of the Cork encoding (T1), and TS1's bullet.
+_CORK = {
+    "\x10": "“", "\x11": "”", "\x15": "–", "\x16": "—", "\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi",
+    "\x1f": "ffl", "\x9f": "§",
+}  # fmt: skip
+_CORK_BULLET = "\x88"
 _SOFT_HYPHEN = "\u00ad"
 _UNMAPPED = ("\ufffd", "\uffff", "\ufffe", "\0")
 # TeX's older fonts draw an accent and then its letter.
@@ -143,6 +149,7 @@ class GlyphReader:
         count = min(text.count_chars(), MAX_CHARS)
         handle = ctypes.cast(text.raw, ctypes.c_void_p).value or 0
         characters = [_letter(_unicode_of(handle, index)) for index in range(count)]
+        _name_cork(handle, characters)
         box = pdfium.FS_RECTF()
         boxed, here = pdfium.FPDFText_GetLooseCharBox, ctypes.byref(box)
         found: list[tuple[int, Word]] = []
@@ -241,6 +248,33 @@ class GlyphReader:
 
 def _letter(code: int) -> str:
     return "\ufffd" if code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)
+
+
+def _name_cork(handle: int, characters: list[str]) -> None:
+    """Replace codes of TeX's bitmap fonts by what they stand for, where a character beside them has the same font.
+
+    A font of mathematical symbols has other characters at these codes, but seldom letters beside them.
+    """
+    if _CORK.keys().isdisjoint(characters) and _CORK_BULLET not in characters:
+        return
+
+    def font_at(index: int) -> int | None:
+        object_ = _text_object(handle, index)
+        return _font_of(object_) if object_ else None
+
+    buffer = ctypes.create_string_buffer(2)
+    for index, letter in enumerate(list(characters)):
+        if letter not in _CORK and letter != _CORK_BULLET:
+            continue
+        font = font_at(index)
+        if not font or _name_of(font, buffer, 2) > 1:
+            continue
+        beside = [at for at in (index - 1, index + 1) if 0 <= at < len(characters) and characters[at].isalnum()]
+        in_text = any(font_at(at) == font for at in beside)
+        if letter == _CORK_BULLET:
+            characters[index] = letter if in_text else "•"
+        elif in_text:
+            characters[index] = _CORK[letter]
 
 
 def mended(text: str) -> str:
