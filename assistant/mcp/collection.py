@@ -37,10 +37,17 @@ _SHOWN_NAME = 80
 
 
 class ServedIndexes:
-    """The assistants over the indexes that are served, by the names of these."""
+    """The assistants over the indexes that are served, by the names of these.
+
+    Args:
+        assistants: those over single indexes and, unless these cannot be searched together, one over all, whose name is
+            theirs joined by commas.
+    """
 
     def __init__(self, assistants: Mapping[str, Assistant]) -> None:
         self.assistants = dict(assistants)
+        self.names = [name for name in assistants if "," not in name]
+        self.everything = ",".join(self.names)
         self._opening = threading.Lock()
 
     def assistant(self, name: str) -> Assistant:
@@ -50,15 +57,13 @@ class ServedIndexes:
             return self.assistants[name]
 
     def name(self, asked: str) -> str:
-        """The name of the index that was asked for: the only one, if none was."""
-        if asked in self.assistants:
-            return asked
-        names = ", ".join(self.assistants)
+        """The name of the assistant over the index that was asked for: the one over all of them, if none was."""
+        if (asked or self.everything) in self.assistants:
+            return asked or self.everything
+        names = ", ".join(self.names)
         if asked:
             raise RequestError(f"index: no index {_named(asked)} is served here; there are: {names}")
-        if len(self.assistants) > 1:
-            raise RequestError(f"index: several are served; name one of: {names}")
-        return next(iter(self.assistants))
+        raise RequestError(f"index: several are served that cannot be searched together; name one of: {names}")
 
     def index(self, name: str) -> Index:
         """The index of this name."""
@@ -143,7 +148,7 @@ class ServedIndexes:
 
     def entries(self) -> Iterator[tuple[str, DocumentEntry]]:
         """Every document of every index, with the name of its index."""
-        for name in self.assistants:
+        for name in self.names:
             for entry in self.index(name).store.documents():
                 yield name, entry
 

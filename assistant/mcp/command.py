@@ -115,7 +115,9 @@ def _serve_http(assistants: dict[str, Assistant], host: str, port: int, token: s
 
 
 def _about(assistants: dict[str, Assistant]) -> str:
-    return f"serving {', '.join(assistants)} ({next(iter(assistants.values())).name})"
+    return (
+        f"serving {', '.join(name for name in assistants if ',' not in name)} ({next(iter(assistants.values())).name})"
+    )
 
 
 def _warm(assistants: dict[str, Assistant]) -> None:
@@ -139,8 +141,11 @@ def _end(turns: dict[str, Turns]) -> None:
 
 
 def _opened(names: list[str], config: AssistantConfig, errors: ErrorCollector) -> dict[str, Assistant]:
-    """An assistant over each index; they share one language model. Raises all mistakes, those of before included."""
+    """An assistant over each index, and one over all of them if they can be searched together; they share one language
+    model. Raises all mistakes, those of before included.
+    """
     from turnmark.assistant.open import open_assistant
+    from turnmark.retrieval.joint import join_indexes
 
     assistants: dict[str, Assistant] = {}
     for name in names:
@@ -153,6 +158,16 @@ def _opened(names: list[str], config: AssistantConfig, errors: ErrorCollector) -
         if assistant is not None:
             assistants[name] = assistant
     errors.raise_all()
+    if len(assistants) > 1:
+        indexes = [assistant.index for assistant in assistants.values() if assistant.index is not None]
+        try:
+            assistants[",".join(names)] = open_assistant(
+                config.model_copy(update={"index": ",".join(names)}),
+                index=join_indexes(indexes),
+                generator=next(iter(assistants.values())).generator,
+            )
+        except TurnmarkError as error:
+            notify(f"{error}\nevery call must name its index")
     return assistants
 
 

@@ -31,7 +31,7 @@ Words = Annotated[str, AfterValidator(_not_empty)]
 class ToolArguments(Record):
     """The arguments of every tool."""
 
-    index: str = Field(default="", description="the index to use; needed only if several are served")
+    index: str = Field(default="", description="the index to use; empty: all that are served")
 
 
 class Where(Record):

@@ -104,7 +104,7 @@ class IndexServer:
 
     def _instructions(self) -> str:
         indexes = []
-        for name in self.collection.assistants:
+        for name in self.collection.names:
             manifest = self.collection.index(name).manifest
             indexes.append(f"{name} ({manifest.documents} documents)")
         return (
@@ -174,13 +174,17 @@ class IndexServer:
         raise AssertionError("a turn ends with its reply, or with what to answer instead")
 
     async def _list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        names = list(self.collection.assistants)
+        names = self.collection.names
+        together = self.collection.everything in self.collection.assistants
         tools = []
         for name, tool in self._tools.items():
             schema = schema_of(tool.arguments)
             if len(names) > 1:
                 schema["properties"]["index"] = {"type": "string", "enum": names, "description": "the index to use"}
-                schema["required"] = ["index", *schema.get("required", ())]
+                if together:
+                    schema["properties"]["index"]["description"] += "; without it all of them together"
+                else:
+                    schema["required"] = ["index", *schema.get("required", ())]
             tools.append(
                 types.Tool(
                     name=name,
@@ -246,7 +250,7 @@ class IndexServer:
                 description=f"a document of the index {name!r}, by its id",
                 mime_type="text/markdown",
             )
-            for name in self.collection.assistants
+            for name in self.collection.names
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -264,10 +268,10 @@ class IndexServer:
     def _located(self, uri: str) -> tuple[str, str]:
         """The index and the document of an address. Some clients write the index, as a host, in lower case."""
         parts = urlsplit(uri)
-        names = {name.lower(): name for name in self.collection.assistants}
+        names = {name.lower(): name for name in self.collection.names}
         if parts.scheme != SCHEME or not parts.netloc or len(parts.path) < 2:
             raise RequestError(f"uri: {SCHEME}://INDEX/DOCUMENT was expected")
-        name = parts.netloc if parts.netloc in self.collection.assistants else names.get(parts.netloc.lower(), "")
+        name = parts.netloc if parts.netloc in self.collection.names else names.get(parts.netloc.lower(), "")
         return self.collection.name(name or parts.netloc), unquote(parts.path[1:])
 
 

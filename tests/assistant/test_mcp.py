@@ -177,8 +177,20 @@ def test_several_indexes(kitchen_home):
         assert "n (3 documents), radio (3 documents)" in client.instructions
         for tool in (await client.list_tools()).tools:
             assert tool.input_schema["properties"]["index"]["enum"] == ["n", "radio"]
-            assert "index" in tool.input_schema["required"]
-        assert (await mistake(client, "documents"))[1] == "index: several are served; name one of: n, radio"
+            assert "index" not in tool.input_schema.get("required", ())
+        everything = await called(client, "documents")
+        assert (everything["index"], everything["of"]) == ("n,radio", 6)
+        assert {entry["document"].partition(":")[0] for entry in everything["documents"]} == {"n", "radio"}
+        found = await called(client, "search", query="How is the radio reset?")
+        assert found["hits"][0]["passage"]["document"].startswith("radio:")
+        document = found["hits"][0]["passage"]["document"]
+        read = await called(client, "read", document=document)
+        assert (
+            read["text"] == (await called(client, "read", document=document.partition(":")[2], index="radio"))["text"]
+        )
+        answer = await called(client, "ask", question="How is the radio reset?")
+        assert answer["index"] == "n,radio"
+        assert {citation["index"] for citation in answer["citations"]} == {"radio"}
         listed = await called(client, "documents", index="radio")
         assert (listed["index"], listed["of"]) == ("radio", 3)
         answer = await called(client, "ask", index="radio", question="How is the radio reset?")
@@ -190,6 +202,22 @@ def test_several_indexes(kitchen_home):
         assert {str(resource.uri).split("/")[2] for resource in resources} == {"n", "radio"}
 
     over_stdio(kitchen_home, work, "--index", "n", "--index", "radio", "--index", "n")
+
+
+@pytest.mark.server
+def test_indexes_that_cannot_be_searched_together_are_served_one_by_one(tmp_path, home):
+    for name, retriever in (("words", "bm25"), ("vectors", "dense")):
+        build_index(notes(tmp_path / name, radio="The radio is reset with a pin."), name, retriever=retriever)
+
+    async def work(client: Client) -> None:
+        for tool in (await client.list_tools()).tools:
+            assert "index" in tool.input_schema["required"]
+        assert (await mistake(client, "documents"))[1] == (
+            "index: several are served that cannot be searched together; name one of: words, vectors"
+        )
+        assert (await called(client, "search", index="words", query="radio"))["index"] == "words"
+
+    assert "every call must name its index" in over_stdio(home, work, "--index", "words", "--index", "vectors")
 
 
 def stalled(body: dict[str, Any]) -> Scripted:
