@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,6 +73,7 @@ def readers_mark() -> str:
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _LIBRARIES]
     for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
         versions.append(f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}")
+    versions.append(f"rapidocr {find_spec('rapidocr') is not None}")  # with it scans are read
     digest.update("\n".join(versions).encode())
     return digest.hexdigest()
 

@@ -31,6 +31,7 @@ from turnmark.corpora.types import Document, Problem
 MEMORY = 2 * 1024**3  # bytes of address space that the process may have
 KEPT = 600 * 1024**2  # bytes: a process that has grown larger is replaced after its file
 STEP = 60.0  # seconds that one page may take
+SLOW_STEP = 240.0  # seconds of a page of which it is said how it is read, such as by OCR
 TOTAL = 900.0  # seconds that one file may take
 _PULSE = 0.5  # seconds between two messages that work goes on
 _TICK = 1.0  # seconds after which somebody who waits is told again
@@ -88,12 +89,14 @@ class _State:
     relative: str
     page: int = 0
     pages: int = 0
+    how: str = ""
     seconds: float = 0.0
 
     def said(self) -> str:
         """What is being done, in words."""
         page = f", page {self.page:,} of {self.pages:,}" if self.pages else ""
-        return f"reading {self.relative}{page}"
+        how = f" ({self.how})" if self.how else ""
+        return f"reading {self.relative}{page}{how}"
 
 
 class _Worker:
@@ -130,7 +133,7 @@ class _Worker:
         while True:
             message = self._message(state, tell)
             if "page" in message:
-                state.page, state.pages = message["page"], message["pages"]
+                state.page, state.pages, state.how = message["page"], message["pages"], message["how"]
                 continue
             if "last" in message:
                 break
@@ -148,7 +151,7 @@ class _Worker:
         """The next message; what waits for it keeps telling what it waits for."""
         waited = 0.0
         while True:
-            limit = min(STEP - waited, TOTAL - state.seconds)
+            limit = SLOW_STEP - waited if state.how else min(STEP - waited, TOTAL - state.seconds)
             if limit <= 0:
                 raise self._late(state)
             began = time.monotonic()
@@ -158,7 +161,7 @@ class _Worker:
                 message = {}
             spent = time.monotonic() - began
             waited += spent
-            state.seconds += spent
+            state.seconds += 0 if state.how else spent
             if message is None:
                 raise self._crashed(state)
             if message:
@@ -167,7 +170,7 @@ class _Worker:
 
     def _late(self, state: _State) -> Unreadable:
         self.end()
-        seconds = TOTAL if state.seconds >= TOTAL else STEP
+        seconds = SLOW_STEP if state.how else TOTAL if state.seconds >= TOTAL else STEP
         where = ""
         if state.pages:
             where = f" at page {state.page + 1} of {state.pages}"
@@ -241,11 +244,13 @@ def main() -> None:
 def _answer(request: dict[str, Any], output: IO[bytes]) -> dict[str, Any]:
     last = 0.0
 
-    def progress(page: int, pages: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _PULSE:
-            last = time.monotonic()
-            output.write(_line({"page": page, "pages": pages}))
+    last_how = ""
+
+    def progress(page: int, pages: int, how: str = "") -> None:
+        nonlocal last, last_how
+        if how != last_how or time.monotonic() - last >= _PULSE:
+            last, last_how = time.monotonic(), how
+            output.write(_line({"page": page, "pages": pages, "how": how}))
             output.flush()
 
     try:

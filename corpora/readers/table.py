@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from turnmark.core.specs import Entry
 from turnmark.corpora.types import Document, Problem
@@ -20,8 +20,16 @@ from turnmark.corpora.types import Document, Problem
 GROUP = "turnmark.readers"
 """The entry-point group: the name is a suffix (`.hwp`), the target is a reader."""
 
-Progress = Callable[[int, int], None]
-"""Called with the page that was read and the number of pages; with (0, 0) to say that work goes on."""
+
+class Progress(Protocol):
+    """Called with the page that was read and the number of pages; with (0, 0) to say that work goes on."""
+
+    def __call__(self, page: int, pages: int, how: str = "") -> None:
+        """`how` is said beside the page. While it is not empty, the time of a file is not limited, only that of a page:
+        of a long scan every page takes seconds.
+        """
+
+
 Read = Callable[[Path, str, Progress], Document | Iterable[Document | Problem]]
 
 
@@ -69,7 +77,7 @@ _LINES: tuple[tuple[str, Reader], ...] = (
     (".md .markdown .mdx", Reader("Markdown", _HERE + "markdown:read_markdown", apart=False)),
     (".txt .text", Reader("text", _HERE + "prose:read_text", apart=False)),
     (".html .htm .xhtml", Reader("HTML", _HERE + "html:read_html", apart=False)),
-    (".pdf", Reader("PDF", _HERE + "pdf:read_pdf")),
+    (".pdf", Reader("PDF", _HERE + "pdf:read")),
     (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),
     (".odt .ott", Reader("OpenDocument text", _PANDOC + "read_odt")),
     (".xlsx .xlsm .xltx", Reader("Excel", _OFFICE + "workbook:read_xlsx")),
@@ -123,5 +131,5 @@ def listed() -> dict[str, Entry]:
     return {" ".join(suffixes): Entry(reader.target, reader.what) for reader, suffixes in rows.items()}
 
 
-def no_progress(page: int, pages: int) -> None:
+def no_progress(page: int, pages: int, how: str = "") -> None:
     """Tell nobody."""

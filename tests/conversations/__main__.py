@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from tests.conversations.collections import COLLECTIONS, FETCHES, HARD, collections_named, work_folder
+from tests.conversations.collections import COLLECTIONS, FETCHES, FURTHER, GROUPS, collections_named, work_folder
 from tests.conversations.labels import LabelledConversation, read_labels
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 
@@ -26,8 +26,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--collections",
         metavar="A,B",
-        help=f"of {', '.join(COLLECTIONS)} (default: all of these that are installed); of {', '.join(HARD)}, "
-        "or `hard` for these",
+        help=f"of {', '.join(COLLECTIONS)} (default: all of these that are installed); of {', '.join(FURTHER)}; "
+        f"or of the groups {', '.join(GROUPS)}",
     )
     parser.add_argument(
         "--systems",

@@ -97,7 +97,7 @@ class Collection:
         source: what provides them, and the version that the labels rest on.
         install: what a person does to get them.
         suite: a label file among the project's data; "": `data/NAME.toml` in this folder.
-        hard: the same documents under other labels, `data/hard/NAME.toml`: questions that one search hardly answers.
+        group: the same documents under other labels, `data/GROUP/NAME.toml`.
     """
 
     name: str
@@ -107,14 +107,14 @@ class Collection:
     install: str
     exclude: tuple[str, ...] = ()
     suite: str = ""
-    hard: bool = False
+    group: str = ""
 
     @property
     def labels(self) -> Path:
         """The label file."""
         if self.suite:
             return data_folder() / self.suite
-        return LABELS / ("hard" if self.hard else "") / f"{self.name}.toml"
+        return LABELS / self.group / f"{self.name}.toml"
 
     def documents(self) -> Path:
         """The folder."""
@@ -177,18 +177,24 @@ _ALL = (
     ),
 )  # fmt: skip
 COLLECTIONS = {collection.name: collection for collection in _ALL}
-HARD = {
-    f"hard-{name}": replace(COLLECTIONS[name], suite="", hard=True) for name in ("hatch", "recipes", "debian-policy")
+GROUPS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
+"""Questions that one search hardly answers; those of `asked` are by somebody who had not seen the code."""
+FURTHER = {
+    f"{group}-{name}": replace(COLLECTIONS[name], suite="", group=group)
+    for group, names in GROUPS.items()
+    for name in names
 }
-"""Held only if they are asked for: by name, or all as `hard`."""
+"""Held only if they are asked for: by name, or all of a group."""
 
 
 def collections_named(names: Sequence[str]) -> dict[str, Collection]:
-    """Collections by name, `hard` standing for all of `HARD`; RequestError for an unknown name."""
-    known = COLLECTIONS | HARD
-    spread = [name for given in names for name in (HARD if given == "hard" else (given,))]
+    """Collections by name, or by that of their group; RequestError for an unknown name."""
+    known = COLLECTIONS | FURTHER
+    spread: list[str] = []
+    for given in names:
+        spread += [f"{given}-{name}" for name in GROUPS[given]] if given in GROUPS else [given]
     if unknown := [name for name in spread if name not in known]:
-        names_known = ", ".join((*known, "hard"))
+        names_known = ", ".join((*known, *GROUPS))
         raise RequestError([f"unknown collection {name!r}; there are: {names_known}" for name in unknown])
     return {name: known[name] for name in spread}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conversations import tables
-from tests.conversations.collections import COLLECTIONS, HARD, LABELS, collections_named
+from tests.conversations.collections import COLLECTIONS, GROUPS, LABELS, collections_named
 from tests.conversations.conftest import FERRY
 from tests.conversations.labels import LabelledTurn, read_labels
 from tests.conversations.runner import Corpus, Journal, hold_all
@@ -33,13 +33,15 @@ def test_a_label_file_is_valid_and_large_enough(path: Path) -> None:
     assert [turn.say for turn in turns if not turn.source and turn.kind in ("answer", "compound", "steps")] == []
 
 
-def test_the_hard_questions_are_halved_and_say_where_their_answers_are() -> None:
-    conversations = [each for collection in HARD.values() for each in read_labels(collection.labels)]
-    halves = [conversation.half for conversation in conversations]
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_hard_questions_are_halved_and_say_where_their_answers_are(group: str) -> None:
+    collections = collections_named([group])
+    assert list(collections_named([group, "clef"])) == [*collections, "clef"]
+    conversations = [each for collection in collections.values() for each in read_labels(collection.labels)]
+    halves = [conversation.half for conversation in conversations for _ in conversation.turn]
     assert (halves.count("tuning"), halves.count("test")) == (15, 15)
-    assert len({conversation.id for conversation in conversations}) == 30
+    assert len({conversation.id for conversation in conversations}) == len(conversations)
     assert all(turn.source for conversation in conversations for turn in conversation.turn)
-    assert list(collections_named(["hard", "clef"])) == [*HARD, "clef"]
     with pytest.raises(RequestError, match="unknown collection 'soft'"):
         collections_named(["soft"])
 

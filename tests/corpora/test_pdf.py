@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pypdfium2
 import pytest
 
 from tests.corpora.reading import problems, told
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers import apart, read_source
-from turnmark.corpora.readers.pdf import read_pdf
-from turnmark.corpora.types import Document
+from turnmark.corpora.readers import Watch, apart, read_source
+from turnmark.corpora.readers.pdf import ocr, read, read_pdf
+from turnmark.corpora.readers.pdf.glyphs import Page
+from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.readers.table import no_progress
+from turnmark.corpora.types import Document, Problem
 
 WORDS = (
     "The keeper walks along the river every morning and looks after the gates of the old mill before the water rises."
@@ -281,6 +287,68 @@ def test_title_and_date(tmp_path: Path) -> None:
     assert (document.title, len(document.date)) == ("a b", 10)
 
 
+# --- scans -----------------------------------------------------------------------------------------------------------
+
+
+def scan(path: Path, *pages: Sequence[str]) -> None:
+    """A PDF of pictures: each page has some lines, none is an empty page of text."""
+    image, draw, font = (pytest.importorskip(f"PIL.{name}") for name in ("Image", "ImageDraw", "ImageFont"))
+    pictures = []
+    for lines in pages:
+        picture = image.new("L", (1275, 1650), "white")
+        for number, line in enumerate(lines):
+            draw.Draw(picture).text((150, 150 + 60 * number), line, fill="black", font=font.load_default(32))
+        pictures.append(picture)
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], resolution=150)
+
+
+def test_scans_are_read_by_ocr(tmp_path: Path) -> None:
+    scan(
+        tmp_path / "scan.pdf", ["The mill has three gates.", "Each is shut at night."], [], ["The keeper has 14 keys."]
+    )
+    said: list[str] = []
+    (document,) = read_source(tmp_path, watch=Watch(tell=said.append))
+    assert isinstance(document, Document)
+    assert document.text.split("\n\n") == [
+        "The mill has three gates. Each is shut at night.",
+        "The keeper has 14 keys.",
+    ]
+    assert document.pages == (0, *[document.text.index("The keeper")] * 2)
+    assert "reading scan.pdf, page 1 of 3 (OCR)" in said
+    assert any(re.fullmatch(r"reading scan\.pdf, page 3 of 3 \(OCR, confidence [01]\.\d\d\)", line) for line in said)
+
+
+def test_without_ocr_scanned_pages_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    scan(tmp_path / "scan.pdf", ["The mill has three gates."], ["The keeper has 14 keys."])
+    with pytest.raises(
+        Unreadable, match="without text on its 2 pages, so probably scanned; run OCR on it first, or pip"
+    ):
+        read_pdf(tmp_path / "scan.pdf", "scan.pdf")
+    built(tmp_path / "text.pdf", text_of(prose(40)))
+    with pypdfium2.PdfDocument(tmp_path / "text.pdf") as mixed, pypdfium2.PdfDocument(tmp_path / "scan.pdf") as scanned:
+        mixed.import_pages(scanned)
+        mixed.save(tmp_path / "mixed.pdf")
+    document, problem = read(tmp_path / "mixed.pdf", "mixed.pdf", no_progress)
+    assert isinstance(document, Document)
+    assert prose(40)[:30] in document.text
+    assert isinstance(problem, Problem)
+    assert problem.what.startswith("pages 2-3 without text that can be read, so probably scanned; to read them: pip")
+
+
+def test_lines_of_about_one_size_have_the_same_and_words_their_share_of_a_line() -> None:
+    corners = [[[10, top], [110, top], [110, bottom], [10, bottom]] for top, bottom in ((10, 50), (60, 70), (80, 91))]
+    words = ocr.words_of(["Gates", "shut at night", "by a keeper"], np.array(corners, dtype=np.float64), 100)
+    ocr.even_sizes([Page(120, 100, words, [])], [Page(120, 100, words, [])])
+    heading, *others = words
+    assert heading.size == 30
+    assert len({word.size for word in others}) == 1
+    assert [(word.text, round(word.x0), round(word.x1)) for word in words[1:4]] == [
+        ("shut", 10, 41), ("at", 48, 64), ("night", 72, 110),
+    ]  # fmt: skip
+    assert heading.base == 100 - 50 + 8
+
+
 # --- hostile files ---------------------------------------------------------------------------------------------------
 
 
@@ -337,7 +405,7 @@ def test_hostile_pdfs_are_problems_and_the_rest_is_read(tmp_path: Path, monkeypa
     assert "no page can be opened" in found[0]
     assert "10,000 pages; it may have 5,000 at most" in found[1]
     assert "broken" in found[2]
-    assert "do not say which letters" in found[3]
+    assert "without text on its 1 page" in found[3]  # OCR finds none either
     (document,) = [item for item in read_source(tmp_path) if isinstance(item, Document)]
     assert document.text == "The gates are shut."
 

@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
 import pypdfium2
 
+from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.glyphs import GlyphReader, Page, mended
 from turnmark.corpora.readers.pdf.pages import ContentsFilter, drop_line_numbers, drop_overlays, drop_running
 from turnmark.corpora.readers.pdf.structure import Draft, Laid, OutlineEntry, Structure, Writer, vocabulary
 from turnmark.corpora.readers.prose import Unreadable, says_a_title, shorten_title, stem
+from turnmark.corpora.readers.table import Progress, no_progress
 from turnmark.corpora.text import words
-from turnmark.corpora.types import Document
+from turnmark.corpora.types import Document, Problem
 
 MAX_PAGES = 5_000
 MAX_OUTLINE = 20_000  # bookmarks
+_CONFIDENT = 0.75  # a page that is read by OCR with less confidence is reported
+_LISTED = 8  # runs of pages that a message names
 _PRINT_IT = "open it and print it to a new PDF"
 _PDF_DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})(\d{2})")
 
 
-def read_pdf(path: Path, relative: str, progress: Callable[[int, int], None] | None = None) -> Document:
+def read(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+    """A PDF's Document, and what of its pages was not read, or not surely."""
+    document, doubts = _read(path, relative, progress)
+    yield document
+    for doubt in doubts:
+        yield Problem(file=relative, what=doubt)
+
+
+def read_pdf(path: Path, relative: str, progress: Progress = no_progress) -> Document:
     """A PDF's Document; `pages` says where each page begins.
 
     Args:
         progress: called after each page with its number and how many there are.
     """
+    return _read(path, relative, progress)[0]
+
+
+def _read(path: Path, relative: str, progress: Progress) -> tuple[Document, list[str]]:
     document = _opened(path)
     try:
         count = len(document)
@@ -39,8 +55,8 @@ def read_pdf(path: Path, relative: str, progress: Callable[[int, int], None] | N
         pages: list[Page] = []
         for index in range(count):
             pages.append(_page(reader, index))
-            if progress:
-                progress(index + 1, count)
+            progress(index + 1, count)
+        doubts = _recognise(document, pages, progress)
         outline = _outline(document)
         metadata = document.get_metadata_dict()
     finally:
@@ -58,7 +74,7 @@ def read_pdf(path: Path, relative: str, progress: Callable[[int, int], None] | N
     for draft in drafts:
         writer.add(draft)
     text, blocks, offsets = writer.finish()
-    return Document(
+    read = Document(
         id=relative,
         title=shorten_title(_title(metadata.get("Title", ""), drafts) or stem(relative)),
         text=text,
@@ -67,6 +83,7 @@ def read_pdf(path: Path, relative: str, progress: Callable[[int, int], None] | N
         pages=offsets,
         date=_date(metadata, text[:3000]),
     )
+    return read, doubts
 
 
 def _opened(path: Path) -> pypdfium2.PdfDocument:
@@ -88,15 +105,59 @@ def _page(reader: GlyphReader, index: int) -> Page:
         return Page(1.0, 1.0, [], [], broken=True)
 
 
+def _recognise(document: pypdfium2.PdfDocument, pages: list[Page], progress: Progress) -> list[str]:
+    """Read pages that are pictures, or whose fonts do not say their letters, by OCR if it is installed; return what a
+    person should know of them.
+    """
+    unread = [index for index, page in enumerate(pages) if page.scanned or page.unmapped > 0.5 * page.characters]
+    if not unread:
+        return []
+    if not ocr.is_installed():
+        return [f"{_numbered(unread)} without text that can be read, so probably scanned; to read them: {ocr.INSTALL}"]
+    doubtful: list[int] = []
+    said = "OCR"
+    for index in unread:
+        progress(index + 1, len(pages), said)
+        page = document[index]
+        try:
+            pages[index], confidence = ocr.recognise(page)
+        finally:
+            page.close()
+        if confidence is not None:
+            said = f"OCR, confidence {confidence:.2f}"
+            if confidence < _CONFIDENT:
+                doubtful.append(index)
+    progress(len(pages), len(pages))
+    ocr.even_sizes(pages, [pages[index] for index in unread])
+    return [f"{_numbered(doubtful)} read by OCR, but hardly legible"] if doubtful else []
+
+
+def _numbered(indexes: Sequence[int]) -> str:
+    """Pages in words, runs of them shortened: "pages 3, 5-9"."""
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and runs[-1][1] == index:
+            runs[-1][1] = index + 1
+        else:
+            runs.append([index + 1, index + 1])
+    listed = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs[:_LISTED])
+    more = " and others" if len(runs) > _LISTED else ""
+    return f"page{'s' if len(indexes) > 1 else ''} {listed}{more}"
+
+
 def _check_text(pages: Sequence[Page]) -> None:
     if all(page.broken for page in pages):
         raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_IT}")
     total = sum(page.characters for page in pages)
     unmapped = sum(page.unmapped for page in pages)
     if not total:
-        raise Unreadable(f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first")
+        if ocr.is_installed():
+            raise Unreadable(f"a PDF without text on its {len(pages)} pages")
+        raise Unreadable(
+            f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, or {ocr.INSTALL}"
+        )
     if unmapped > 0.5 * total:
-        raise Unreadable("a PDF whose fonts do not say which letters they draw; run OCR on it first")
+        raise Unreadable(f"a PDF whose fonts do not say which letters they draw; run OCR on it first, or {ocr.INSTALL}")
 
 
 def _outline(document: pypdfium2.PdfDocument) -> list[OutlineEntry]:

@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pypdfium2
@@ -20,6 +21,8 @@ import pypdfium2.raw as pdfium
 MAX_CHARS = 200_000  # of one page; a full page of a newspaper has about 20,000
 MAX_OBJECTS = 20_000  # of one page in which ruled lines are looked for; a map has more, and no tables
 MAX_NESTING = 4  # forms within forms
+_HARDLY = 30  # characters: a scan may have a stamp or a page number as text
+_PICTURE = 0.4  # of a page that pictures of a scan cover at least
 
 _MONO = re.compile(
     r"mono|courier|consol|typewriter|menlo|cursor|inconsolata|cmtt|cmsltt|sftt|lmtt|ectt|txtt|pcr|fira ?code|fixed",
@@ -71,7 +74,12 @@ class Rule(NamedTuple):
 
 @dataclass
 class Page:
-    """What is on a page. `unmapped` counts characters for which the font does not say what they are."""
+    """What is on a page.
+
+    Attributes:
+        characters: number of visible ones; `unmapped` of these the font does not say what they are.
+        scanned: it is a picture, with hardly any text.
+    """
 
     width: float
     height: float
@@ -80,6 +88,7 @@ class Page:
     characters: int = 0
     unmapped: int = 0
     broken: bool = False
+    scanned: bool = False
 
 
 class _Font(NamedTuple):
@@ -120,6 +129,7 @@ class GlyphReader:
             width, height = page.get_size()
             left, bottom, right, top = page.get_mediabox()
             rules = list(_rules(page))
+            scanned = characters < _HARDLY and _pictured(page) >= _PICTURE
         finally:
             page.close()
         if angle:
@@ -127,7 +137,7 @@ class GlyphReader:
             rules = [_turned_rule(rule, angle) for rule in rules]
         if angle in (90, 270):
             width, height = max(abs(top - bottom), 1.0), max(abs(right - left), 1.0)
-        return Page(width, height, words, rules, characters, unmapped)
+        return Page(width, height, words, rules, characters, unmapped, scanned=scanned)
 
     def _font(self, address: int) -> _Font:
         buffer = ctypes.create_string_buffer(256)
@@ -325,6 +335,19 @@ def _turned_rule(rule: Rule, angle: int) -> Rule:
         corners = tuple((-y, x) for x, y in corners)  # type: ignore[assignment]
     (x0, y0), (x1, y1) = corners
     return Rule(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+
+
+def _pictured(page: pypdfium2.PdfPage) -> float:
+    """The share of a page that its pictures cover; overlapping ones count twice."""
+    left, bottom, right, top = page.get_bbox()
+    area = 0.0
+    try:
+        for picture in islice(page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=MAX_NESTING), MAX_OBJECTS):
+            x0, y0, x1, y1 = picture.get_bounds()
+            area += max(0.0, min(x1, right) - max(x0, left)) * max(0.0, min(y1, top) - max(y0, bottom))
+    except pypdfium2.PdfiumError:
+        pass  # one whose place is not known
+    return float(area / max((right - left) * (top - bottom), 1.0))
 
 
 _THIN = 2.5  # points: a box at most this thick is a line

@@ -1,0 +1,91 @@
+"""Pages that are pictures, read by OCR: RapidOCR, whose package brings its models (PP-OCR), from the extra `ocr`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import pypdfium2
+from numpy.typing import NDArray
+
+from turnmark.corpora.readers.pdf.glyphs import Page, Word
+
+DPI = 150  # 200 reads no better and takes half as long again (docs/measured.md)
+LONGEST = 2000  # pixels of a side: a larger page is drawn smaller
+SURE = 0.5  # a line that is recognised with less confidence is left out
+INSTALL = "pip install 'turnmark[ocr]'"
+_EM = 0.75  # size of a font by the height of the box of a line
+_DESCENT = 0.2  # of the box of a line that is below its base
+_ALIKE = 0.25  # lines whose sizes differ by less from that of most lines have the same
+
+
+class Recognised(NamedTuple):
+    """A page that was read by OCR, and the mean confidence of its lines, 0 to 1; None if it has no text."""
+
+    page: Page
+    confidence: float | None
+
+
+def is_installed() -> bool:
+    """Whether pages can be read by OCR."""
+    return find_spec("rapidocr") is not None
+
+
+@cache
+def _engine() -> Any:
+    from rapidocr import RapidOCR
+
+    # Without the step that turns lines on their heads: it reads some upright ones wrongly.
+    return RapidOCR(params={"Global.log_level": "error", "Global.use_cls": False, "Global.text_score": SURE})
+
+
+def recognise(page: pypdfium2.PdfPage) -> Recognised:
+    """Read a page."""
+    width, height = page.get_size()
+    scale = min(DPI / 72, LONGEST / max(width, height, 1))
+    found = _engine()(page.render(scale=scale).to_numpy())
+    if found.txts is None:
+        return Recognised(Page(width, height, [], []), None)
+    boxes = np.asarray(found.boxes, dtype=np.float64) / scale
+    words = words_of(found.txts, boxes, height)
+    characters = sum(len(word.text) for word in words)
+    confidence = sum(map(float, found.scores)) / len(found.scores)
+    return Recognised(Page(width, height, words, [], characters), confidence)
+
+
+def words_of(texts: Sequence[str], boxes: NDArray[np.float64], height: float) -> list[Word]:
+    """The words of lines.
+
+    Args:
+        boxes: the corners of each line, of shape (lines, 4, 2), in points from the upper left corner of the page.
+        height: of the page, in points.
+    """
+    lefts, rights = boxes[:, :, 0].min(axis=1), boxes[:, :, 0].max(axis=1)
+    tops, bottoms = boxes[:, :, 1].min(axis=1), boxes[:, :, 1].max(axis=1)
+    words: list[Word] = []
+    for text, left, right, top, bottom in zip(texts, lefts, rights, tops, bottoms, strict=True):
+        base = height - bottom + _DESCENT * (bottom - top)
+        size = (bottom - top) * _EM
+        width = (right - left) / max(len(text), 1)  # of a character: a line has no places of its words
+        at = 0
+        for part in text.split():
+            at = text.index(part, at)
+            x0, x1 = left + at * width, left + (at + len(part)) * width
+            words.append(Word(part, float(x0), float(x1), float(base), float(size)))
+            at += len(part)
+    return words
+
+
+def even_sizes(pages: Sequence[Page], recognised: Sequence[Page]) -> None:
+    """Give words of recognised pages the usual size of all pages if theirs is near it: that of a box varies with the
+    letters of its line, and a larger size makes a heading.
+    """
+    usual = median([word.size for page in pages for word in page.words] or [1.0])
+    for page in recognised:
+        for word in page.words:
+            if abs(word.size - usual) < _ALIKE * usual:
+                word.size = usual
