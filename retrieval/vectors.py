@@ -191,7 +191,8 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
         pages: returns the packed tokens of the texts, all of one dimension, a page at a time; called twice.
     """
     folder.mkdir()
-    heads = np.array([np.frombuffer(packed, dtype=np.int32, count=2) for page in pages() for packed in page])
+    # As lists: a view of a text's bytes would keep them all in memory.
+    heads = np.array([np.frombuffer(packed, dtype=np.int32, count=2).tolist() for page in pages() for packed in page])
     dimension = int(heads[0, 1])
     starts = np.concatenate([[0], np.cumsum(heads[:, 0], dtype=np.int64)])
     total = int(starts[-1])

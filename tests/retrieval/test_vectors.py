@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import tempfile
 import threading
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +189,22 @@ def test_the_best_sign_of_each_passage_by_a_plain_loop(tmp_path: Path) -> None:
             assert value == pytest.approx(expected, abs=1e-5)
     assert index.best([], query).shape == (0, 5)
     assert index.best(rows, query[:0]).shape == (4, 0)
+
+
+def test_writing_tokens_holds_one_page_of_them(tmp_path: Path) -> None:
+    text = pack_tokens(np.zeros((20_000, 384), dtype=np.float32), np.zeros(20_000, dtype=np.int32))
+
+    def pages() -> Iterator[list[bytes]]:
+        for _ in range(20):
+            yield [text[:1] + text[1:]]
+
+    tracemalloc.start()
+    try:
+        write_tokens(tmp_path / "tokens", pages)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * len(text)
 
 
 def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
