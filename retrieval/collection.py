@@ -31,11 +31,12 @@ _RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # may take all memory before
 
 
 class Line(NamedTuple):
-    """A line of a document that matches."""
+    """A line of a document that matches, and where in it the first match begins."""
 
     document: str
     section: str
     text: str
+    at: int
 
 
 @dataclass
@@ -123,12 +124,16 @@ class Collection:
             section = without_continued(text.section)
             sections.add((text.document, section))
             titles[text.document] = text.title
-            numbers = dict.fromkeys(whole.count("\n", 0, start) for start in starts)
-            line_count += len(numbers)
+            firsts: dict[int, int] = {}  # number of a line -> where the first match in it begins
+            for start in starts:
+                firsts.setdefault(whole.count("\n", 0, start), start)
+            line_count += len(firsts)
             own = lines.setdefault(text.document, [])
-            rows = whole.split("\n") if len(own) < KEPT else []
-            shown = list(numbers)[: KEPT - len(own)]
-            own += [Line(text.document, section, rows[number].strip()) for number in shown]
+            for number, start in list(firsts.items())[: KEPT - len(own)]:
+                row = whole.split("\n", number + 1)[number]
+                indent = len(row) - len(row.lstrip())
+                at = start - (whole.rfind("\n", 0, start) + 1) - indent
+                own.append(Line(text.document, section, row.strip(), max(at, 0)))
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
 

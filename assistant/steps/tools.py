@@ -32,6 +32,8 @@ LONGEST_NAME = 40
 """Most characters of the name of a tool that a model made up."""
 LINE_CHARACTERS, ASKED_CHARACTERS = 200, 120
 """Most characters of a quoted line, and of an argument that is repeated in a message."""
+_BEFORE_MATCH = 80
+"""Most characters before the match, in a line that is too long."""
 _ARROW = " › "
 _HEADING = re.compile(r"#{1,6} +(\S.*?)\s*$")
 
@@ -404,7 +406,15 @@ def _named(document: str, about: str) -> str:
 
 def _quoted(line: Line) -> str:
     place = f"{line.document}{_ARROW}{line.section}" if line.section else line.document
-    return f"{place}: {_clip(line.text, LINE_CHARACTERS)}"
+    return f"{place}: {_around_match(line)}"
+
+
+def _around_match(line: Line) -> str:
+    """The line, or what of a long one is around its first match."""
+    if len(line.text) <= LINE_CHARACTERS or line.at <= _BEFORE_MATCH:
+        return _clip(line.text, LINE_CHARACTERS)
+    word = line.text.find(" ", line.at - _BEFORE_MATCH, line.at) + 1
+    return f"…{_clip(line.text[word or line.at :], LINE_CHARACTERS)}"
 
 
 def _clip(text: str, characters: int) -> str:

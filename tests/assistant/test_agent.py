@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.assistant.notes import notes, script, turn_of
+from tests.assistant.notes import notes, over, script, turn_of
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.steps.agent import BUDGET, CALLS, LEAST, ROUNDS
-from turnmark.assistant.steps.tools import MOST_LINES, TOOLS, DocumentTools
+from turnmark.assistant.steps.tools import LINE_CHARACTERS, MOST_LINES, TOOLS, DocumentTools
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
@@ -353,6 +353,16 @@ def test_counts_say_what_they_leave_out_and_are_cited(manual):
     assert f"… and {200 - MOST_LINES} lines more" in result.text
     assert result.text.startswith("[1]\n")
     assert tools.turn.hits[0].passage.document == "3 documents"
+
+
+def test_a_long_line_is_shown_around_its_first_match(tmp_path):
+    text = "The leaders were " + ", ".join(f"Name{number} Surname{number}" for number in range(60)) + "."
+    tools = tools_over(over(tmp_path, leaders=text).retriever)
+    quoted = tools.result(call("grep", words="Surname40"), 1500).text.rpartition("leaders.md: ")[2]
+    assert quoted.startswith("…Name36 Surname36, ")
+    assert "Name40 Surname40, Name41" in quoted
+    assert len(quoted.strip()) <= LINE_CHARACTERS + 2
+    assert "leaders.md: The leaders were Name0" in tools.result(call("grep", words="Surname1"), 1500).text
 
 
 def test_a_result_is_no_longer_than_its_room(manual):

@@ -41,7 +41,7 @@ def scanned(source: Path, path: Path) -> None:
 def plain(path: Path, said: list[float]) -> str:
     """The words of a PDF; `said` gets what is told of its confidence."""
 
-    def progress(page: int, pages: int, how: str = "") -> None:  # noqa: ARG001
+    def progress(page: int, pages: int, how: str = "") -> None:
         said.extend(map(float, re.findall(r"confidence ([\d.]+)", how)))
 
     return " ".join(re.sub(r"[#*`|_-]+", " ", read_pdf(path, path.name, progress).text).split())
