@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.tools import COUNT_ID
 from turnmark.assistant.steps.understand import understand
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora import mtrag
@@ -115,7 +116,8 @@ class Shown:
 
         They come from its file, the task's references or the corpus; in `reference`, a sample without passages has the
         references. None if one text is unknown, because a metric over a part of the passages would be wrong, or if
-        another system's file names no passages, because the system may have seen some all the same.
+        another system's file names no passages, because the system may have seen some all the same. A count over
+        documents that the answer does not cite is left out.
         """
         if not sample.contexts:
             if self.setting == "reference":
@@ -126,6 +128,8 @@ class Shown:
         texts: list[str] = []
         for ref in sample.contexts:
             text = ref.text if ref.text is not None else text_of_id.get(ref.document_id)
+            if text is None and ref.document_id.startswith(COUNT_ID):
+                continue
             if text is None:
                 passage = corpus.get(ref.document_id) if corpus is not None else None
                 if passage is None:

@@ -5,9 +5,10 @@ Questions are made by `turnmark.evaluation.synth`, answered and judged as a run 
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,9 +27,9 @@ from turnmark.evaluation.check.sentences import (
     write_sentences,
 )
 from turnmark.evaluation.judging.mounting import judge_problems
-from turnmark.evaluation.records import Sample, Score, Summary
+from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
 from turnmark.evaluation.runs.journal import read_records
-from turnmark.evaluation.runs.passages import HIDDEN
+from turnmark.evaluation.runs.passages import HIDDEN, span_of
 from turnmark.evaluation.runs.planning import Plan, check_specs, plan
 from turnmark.evaluation.runs.request import EvalRequest, SynthRequest, command_line
 from turnmark.evaluation.runs.rundir import OutputFolder, default_folder, open_folder, stored_manifest
@@ -45,7 +46,9 @@ from turnmark.retrieval.types import Query, Retriever
 UNKNOWN_SHARE = 8 / 30
 """Share of the questions that are asked with what answers them hidden."""
 SUPPORT = "rl_f"
-"""Beginning of the name of the judged metric: faithfulness (MTRAG section 6.3.2)."""
+"""The judged metric: faithfulness (MTRAG section 6.3.2)."""
+_SUPPORT = re.compile(rf"{SUPPORT}(\[[^\]]*\])?")
+"""Its names with a judge's; `rl_f[…].idk[…]` is another metric."""
 QUESTIONS, SENTENCES = "questions", "sentences"
 
 
@@ -159,8 +162,7 @@ class _Ran:
         """Id -> mean of the judges' faithfulness."""
         values: dict[str, list[float]] = {}
         for score in read_records(self.folder / "scores.jsonl", Score):
-            named = score.metric == SUPPORT or score.metric.startswith(f"{SUPPORT}[")
-            if named and score.value is not None:
+            if _SUPPORT.fullmatch(score.metric) and score.value is not None:
                 values.setdefault(score.id, []).append(score.value)
         return {name: sum(judged) / len(judged) for name, judged in values.items()}
 
@@ -194,6 +196,7 @@ def _result(
         supported=supported if with_model else None,
         recognised=recognised if with_model else None,
         hedged=sum(one.hedged for one in hidden),
+        elsewhere=sum(_is_elsewhere(one) for one in hidden),
         failed=sum(one.failed is not None for one in asked),
         worst=worst_of(asked),
         usage=usage,
@@ -214,8 +217,20 @@ def _is_found(one: Asked) -> bool:
     return one.rank is not None and one.rank <= FIRST
 
 
-def _rank(ids: Sequence[str], relevant: frozenset[str]) -> int | None:
-    return next((rank for rank, name in enumerate(ids, 1) if name in relevant), None)
+def _is_elsewhere(one: Asked) -> bool:
+    """Whether a question is answered although its section was hidden, and other sections support the answer."""
+    return one.decision in ("answer", "partial") and not one.hedged and (one.support or 0.0) >= FAITHFUL
+
+
+def rank_of(contexts: Sequence[ContextRef], relevant: Iterable[str]) -> int | None:
+    """The rank of the best passage that is, or holds, a relevant one. A model is shown sections in another order."""
+    names = frozenset(relevant)
+    spans = [span for name in names if (span := span_of(name)) is not None]
+    for rank, ref in enumerate(sorted(contexts, key=lambda ref: -ref.score), 1):
+        place = span_of(ref.document_id)
+        if ref.document_id in names or (place is not None and any(place.holds(span) for span in spans)):
+            return rank
+    return None
 
 
 # --- retrieval, without a model --------------------------------------------------------------------------------------
@@ -259,7 +274,7 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
 
 def _searched(index: Index, left: LeftOut, sample: Sample) -> Asked:
     ids = [context.document_id for context in sample.contexts]
-    rank = _rank(ids, frozenset((left.passage.id,)))
+    rank = rank_of(sample.contexts, (left.passage.id,))
     one = Asked(
         id=sample.id,
         kind="sentence",
@@ -345,7 +360,6 @@ def _answered(index: Index, task: mtrag.Task, sample: Sample, support: Mapping[s
         suffix: `HIDDEN` if what answers it was hidden, else "".
     """
     source = _passage(index, task.contexts[0].document_id)
-    ids = [context.document_id for context in sample.contexts]
     one = Asked(
         id=sample.id,
         kind="hidden" if suffix else "known",
@@ -353,7 +367,7 @@ def _answered(index: Index, task: mtrag.Task, sample: Sample, support: Mapping[s
         passage=source.id,
         place=place(source),
         text=source.text,
-        rank=_rank(ids, frozenset(context.document_id for context in task.contexts)),
+        rank=rank_of(sample.contexts, (context.document_id for context in task.contexts)),
         decision=sample.decision,
         hedged=sample.hedged,
         answer=sample.prediction or "",
@@ -381,6 +395,7 @@ def _faults_known(one: Asked) -> Iterator[str]:
 def _faults_hidden(one: Asked) -> Iterator[str]:
     if one.decision == "unknown" or one.hedged:
         return
-    yield "answered although its section was hidden"
+    others = ", from others that support the answer" if _is_elsewhere(one) else ""
+    yield f"answered although its section was hidden{others}"
     if one.support is not None and one.support < FAITHFUL:
         yield f"hardly supported by what was found ({one.support:.2f})"

@@ -80,10 +80,11 @@ def _in_words(result: CheckResult) -> Iterator[str]:
     else:
         hidden, recognised = result.recognised.n, result.recognised.count
         others = hidden - recognised - result.hedged
+        elsewhere = f", {result.elsewhere} of these from other sections that support the answer" if others else ""
         yield (
             f"{result.found.n} questions, each written from one section. Asked again with that section hidden, so that "
             f"the answer is not known: {hidden}, of which {recognised} recognised, {result.hedged} hedged, {others} "
-            "answered all the same."
+            f"answered all the same{elsewhere}."
         )
     if result.failed:
         yield f"{result.failed} failed and count nowhere; the same command tries them again."

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.core.errors import RequestError
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Passage, Problem
@@ -25,13 +27,39 @@ HIDDEN = "#hidden"
 """Suffix of the id of a task whose relevant passages are hidden (`--counterfactual`)."""
 
 
+_SPAN = re.compile(r"(?P<document>.+)-(?P<start>\d+)-(?P<end>\d+)", re.DOTALL)
+"""The id of a passage of an index: its document, and where in it the passage starts and ends."""
+
+
+class Span(NamedTuple):
+    """What the id of a passage of an index says of its place."""
+
+    document: str
+    start: int
+    end: int
+
+    def holds(self, other: Span) -> bool:
+        """Whether another place is within this one."""
+        return self.document == other.document and self.start <= other.start and other.end <= self.end
+
+
+def span_of(name: str) -> Span | None:
+    """The place that a passage's id names; None: it is an id of another kind."""
+    match = _SPAN.fullmatch(name)
+    return Span(match["document"], int(match["start"]), int(match["end"])) if match else None
+
+
 class CorpusTexts:
-    """Looks up passages in a BEIR corpus file. The ids are read at the first lookup; the texts stay on disk."""
+    """Looks up passages in a BEIR corpus file. The ids are read at the first lookup; the texts stay on disk.
+
+    A large model is shown whole sections: a passage that joins some of the corpus is put together from these.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._offsets: dict[str, int] | None = None
+        self._spans: dict[str, list[Span]] | None = None
 
     def __contains__(self, name: object) -> bool:
         return name in self._index()
@@ -46,10 +74,34 @@ class CorpusTexts:
         """The passage with this id; None: the corpus has no such passage."""
         offset = self._index().get(name)
         if offset is None:
-            return None
+            return self._joined(name)
         with open(self._path, "rb") as file:
             file.seek(offset)
             return _passage(file.readline())
+
+    def _joined(self, name: str) -> Passage | None:
+        wanted = span_of(name)
+        if wanted is None:
+            return None
+        spans = [span for span in self._by_document().get(wanted.document, ()) if wanted.holds(span)]
+        if not spans or (spans[0].start, spans[-1].end) != wanted[1:]:
+            return None
+        passages: list[Passage] = []
+        for span in spans:
+            passage = self.get(f"{span.document}-{span.start}-{span.end}")
+            if passage is None:
+                return None
+            passages.append(passage.model_copy(update=span._asdict()))
+        return join_passages(passages)
+
+    def _by_document(self) -> dict[str, list[Span]]:
+        names = self._index()
+        with self._lock:
+            if self._spans is None:
+                self._spans = {}
+                for span in sorted(filter(None, map(span_of, names))):
+                    self._spans.setdefault(span.document, []).append(span)
+            return self._spans
 
     def _read_offsets(self) -> Iterator[tuple[str, int]]:
         offset = 0

@@ -13,8 +13,11 @@ from tests.conftest import DEMO
 from tests.evaluation.synth.player import Player
 from tests.servers import ScriptedServer
 from turnmark.corpora.text import sentences
+from turnmark.evaluation.check.checking import rank_of
 from turnmark.evaluation.check.result import share
 from turnmark.evaluation.check.sentences import draw_sentences
+from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.runs.passages import CorpusTexts
 from turnmark.retrieval.altered import altered_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import open_retriever
@@ -208,3 +211,24 @@ def test_the_small_model_writes_and_answers(turnmark, here, reader_path):
     assert result["found"]["n"] >= 1
     assert result["usage"]["questions, generator"]["calls"] >= 2
     assert Path(result["run"], "report.html").is_file()
+
+
+def test_a_section_that_joins_passages_has_their_text_and_rank(tmp_path):
+    texts = {"a.md-0-4": "# To", "a.md-6-10": "Boil", "a.md-13-18": "Drain", "b-1.md-0-4": "Salt"}
+    corpus = tmp_path / "corpus.jsonl"
+    rows = (json.dumps({"_id": name, "title": "T", "text": text}) + "\n" for name, text in texts.items())
+    corpus.write_text("".join(rows), encoding="utf-8")
+    passages = CorpusTexts(corpus)
+    joined = passages.get("a.md-6-18")
+    assert joined is not None
+    assert joined.text.split() == ["Boil", "Drain"]
+    assert [passages.get(name) for name in ("a.md-6-17", "a.md-5-18", "c.md-0-4", "count:a.md")] == [None] * 4
+    # Sections are shown in the order of their document; the rank is by score.
+    shown = [ContextRef(document_id=name, score=score) for name, score in
+             (("a.md-0-4", 1.0), ("a.md-6-18", 3.0), ("b-1.md-0-4", 2.0))]  # fmt: skip
+    assert [rank_of(shown, [name]) for name in ("a.md-13-18", "b-1.md-0-4", "a.md-0-4", "a.md-20-24")] == [
+        1,
+        2,
+        3,
+        None,
+    ]
