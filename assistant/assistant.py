@@ -18,6 +18,9 @@ from turnmark.retrieval.index import Index
 from turnmark.retrieval.task_passages import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
 
+MOST_MESSAGES = 100
+"""Most earlier messages that a turn looks at, the last ones: what a turn costs does not grow with its conversation."""
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -84,7 +87,7 @@ class Assistant:
         """Reply to a message: run all steps of one turn.
 
         Args:
-            history: the messages before, oldest first.
+            history: the messages before, oldest first; only the last `MOST_MESSAGES` are looked at.
             on_event: called with each event of a step while it runs; the answer arrives in pieces (`delta`).
             evidence: passages to answer from, best first; then nothing is searched, and no model writes a rewrite.
             trusted: the evidence is known to be about the question, so it is not judged by similarity.
@@ -151,7 +154,7 @@ class Assistant:
     ) -> Turn:
         return Turn(
             message=message,
-            history=tuple(history),
+            history=tuple(history[-MOST_MESSAGES:]),
             config=self.config.model_copy(update={"passages": passages or self.passages}),
             retriever=self.retriever,
             generator=self.generator,

@@ -17,8 +17,8 @@ from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 
-MESSAGES = 200
-"""Maximum messages of a conversation."""
+MESSAGES = 10_000
+"""Maximum messages of a conversation, of which a turn looks at the last ones (`turnmark.assistant.assistant`)."""
 
 _UNHEEDED = ("n", "response_format", "tool_choice", "logprobs", "modalities")
 _INSTRUCTIONS = ("system", "developer")
