@@ -178,6 +178,7 @@ def together(server: Server, turns: int, tag: Callable[[int, int], str]) -> tupl
                     done.append(asked)
                     if len(done) in (turns // 8, turns // 2, turns):
                         memory[len(done)] = megabytes(server.process.pid)
+                        sys.stderr.write(f"{len(done)} of {turns} turns, {memory[len(done)]:.0f} MB\n")
 
     threads = [threading.Thread(target=hold, args=(client,)) for client in range(CLIENTS)]
     for thread in threads:
