@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from turnmark.assistant.config import PASSAGES, READ_PASSAGES, AssistantConfig
+from turnmark.assistant.config import MOST_MESSAGES, PASSAGES, READ_PASSAGES, AssistantConfig
 from turnmark.assistant.forms import calls_tools, forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
@@ -17,9 +17,6 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.task_passages import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
-
-MOST_MESSAGES = 100
-"""Most earlier messages that a turn looks at, the last ones: what a turn costs does not grow with its conversation."""
 
 
 @dataclass(frozen=True)

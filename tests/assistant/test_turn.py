@@ -7,7 +7,7 @@ import pytest
 from tests.assistant.notes import conversation, understanding, with_model
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.assistant import MOST_MESSAGES
+from turnmark.assistant.config import MOST_MESSAGES
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.turn import UNKNOWN_TEXT

@@ -380,7 +380,7 @@ def long(effort: Effort) -> Iterator[Tally]:
 
 
 def _served_long(effort: Effort, questions: Sequence[str], generator: str, sizes: list[int]) -> Tally:
-    name = "a scripted model" if sizes is not None and generator != "extractive" else "no model"
+    name = "no model" if generator == "extractive" else "a scripted model"
     tally = Tally(f"load: {len(questions)} turns in one conversation, {name}")
     messages: Messages = []
     seconds: list[float] = []
