@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from turnmark.assistant.config import PASSAGES, READ_PASSAGES, AssistantConfig
+from turnmark.assistant.config import MOST_MESSAGES, PASSAGES, READ_PASSAGES, AssistantConfig
 from turnmark.assistant.forms import calls_tools, forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
@@ -84,7 +84,7 @@ class Assistant:
         """Reply to a message: run all steps of one turn.
 
         Args:
-            history: the messages before, oldest first.
+            history: the messages before, oldest first; only the last `MOST_MESSAGES` are looked at.
             on_event: called with each event of a step while it runs; the answer arrives in pieces (`delta`).
             evidence: passages to answer from, best first; then nothing is searched, and no model writes a rewrite.
             trusted: the evidence is known to be about the question, so it is not judged by similarity.
@@ -151,7 +151,7 @@ class Assistant:
     ) -> Turn:
         return Turn(
             message=message,
-            history=tuple(history),
+            history=tuple(history[-MOST_MESSAGES:]),
             config=self.config.model_copy(update={"passages": passages or self.passages}),
             retriever=self.retriever,
             generator=self.generator,

@@ -11,6 +11,8 @@ from turnmark.core.record import Record
 
 PASSAGES, READ_PASSAGES = 6, 10
 """Passages found for a question; the second is for a large model, which reads all of them."""
+MOST_MESSAGES = 100
+"""Most earlier messages that a turn looks at, the last ones: what a turn costs does not grow with its conversation."""
 TOKENS = 3000
 """Approximate tokens of sections that a large model reads."""
 

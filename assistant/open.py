@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
@@ -16,6 +17,10 @@ from turnmark.retrieval.joint import open_indexes
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Query, Retriever
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def open_assistant(
@@ -96,11 +101,17 @@ def up_to_date(assistant: Assistant) -> Assistant:
 def embed_with(index: Index) -> Embed | None:
     """Return a function that embeds sentences with the embedder of an index; None if the index has none.
 
-    The model is loaded at the first call.
+    The model is loaded at the first call, and runs in one thread, however many turns a server takes at once.
     """
     if not index.manifest.embedder:
         return None
-    return lambda texts: index.embedder.encode(texts, "passage")
+
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        from turnmark.retrieval.embed import in_one_thread
+
+        return in_one_thread(index.embedder)(texts)
+
+    return embed
 
 
 def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None, Reader]:

@@ -269,9 +269,9 @@ class SharedEmbed:
     """An `Embed` (`turnmark.retrieval.task_passages`) that may be called from any thread and calls `encode` from one
     only.
 
-    PyTorch keeps a thread pool for each calling thread, so that many callers would slow each other down. Requests are
-    not merged: the last digits of a vector depend on the texts embedded with it, and a sample must not depend on the
-    samples that run at the same time.
+    PyTorch keeps memory and a thread pool for each calling thread: many callers would slow each other down, and 16 of
+    them take 400 MB more. Requests are not merged: the last digits of a vector depend on the texts embedded with it,
+    and a sample must not depend on the samples that run at the same time.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], NDArray[np.float32]], name: str = "the embedder") -> None:
@@ -285,7 +285,7 @@ class SharedEmbed:
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of `texts`, in their order."""
         with self._lock:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():  # a forked process has none of its parent's threads
                 self._thread = threading.Thread(target=self._work, daemon=True, name="embedding")
                 self._thread.start()
                 atexit.register(self._end, self._thread)
@@ -322,3 +322,9 @@ def shared_embedder(spec: str) -> SharedEmbed:
         return opened[0].encode(texts, "passage")
 
     return SharedEmbed(encode, spec)
+
+
+@lru_cache(maxsize=4)
+def in_one_thread(embedder: Embedder) -> SharedEmbed:
+    """Return an embedder as a function for passages that may be called from any thread."""
+    return SharedEmbed(lambda texts: embedder.encode(texts, "passage"), embedder.name)

@@ -28,7 +28,7 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
-from turnmark.assistant.generators.stopping import current, holding
+from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.types import Usage
 from turnmark.core.console import valid_text
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError
@@ -112,7 +112,7 @@ class LocalGenerator(ConfiguredGenerator):
     @contextmanager
     def _loaded(self) -> Iterator[None]:
         """Give the loaded model to this thread exclusively."""
-        with holding(self._model.lock):
+        with self._model.place.hold():
             self._model.load()
             yield
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ from turnmark.assistant.generators.client import (
     is_here,
     strict_schema,
 )
-from turnmark.assistant.generators.stopping import OnPiece, current, drive, holding
+from turnmark.assistant.generators.stopping import OnPiece, Places, current, drive
 from turnmark.assistant.types import Usage
 from turnmark.core.console import valid_text
 from turnmark.core.errors import ErrorCollector
@@ -121,7 +120,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         self._context = endpoint.settings.context
         self._refused: set[str] = {"max_tokens"} if endpoint.url == OFFICIAL_URL else set()
         self.at_once = endpoint.settings.concurrency
-        self._places = threading.BoundedSemaphore(self.at_once) if self.at_once else None
+        self._places = Places(self.at_once) if self.at_once else None
 
     @cached_property
     def _client(self) -> AsyncOpenAI:
@@ -269,7 +268,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         on_text = call.show if call.on_text is not None else None
 
         def ask() -> Received:
-            with holding(self._places) if self._places else nullcontext():  # its deadline begins when it has its place
+            with self._places.hold() if self._places else nullcontext():  # its deadline begins when it has its place
                 return drive(partial(self._streamed, body, tally), call.deadline, on_text)
 
         return retrying(ask)

@@ -33,7 +33,7 @@ PAGE = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-BODY = 1_000_000
+BODY = 4_000_000
 """Maximum bytes of a request body."""
 
 

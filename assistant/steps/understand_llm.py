@@ -35,6 +35,8 @@ MOST_PHRASES = 4
 """Most search phrases of a part."""
 MOST_TITLES, TITLES_TOKENS, LONGEST_TITLE = 60, 800, 30
 """Most titles of documents in a prompt, most tokens of all of them, and of each."""
+CONVERSATION = 6000
+"""Most tokens of earlier messages that a large model is shown."""
 TURNS, LONGEST_TURN = 4, 50
 """Most earlier messages that a small model is shown, and most words of each."""
 REPLY_TOKENS, LONGEST_PHRASE = 96, 12
@@ -105,7 +107,7 @@ def understand_prompt(
     titles: Sequence[str] = (),
     prompts: Path | None = None,
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
-    """Return the messages that `Understand` sends, with the last messages of the conversation that fit, and notes.
+    """Return the messages that `Understand` sends, with the last messages of the conversation, and notes.
 
     Args:
         titles: titles of all documents, most informative first, which show the model the documents' words.
@@ -115,9 +117,10 @@ def understand_prompt(
     room = room_beside(generator, template, message, reply=4 * STRUCTURED_TOKENS)
     shown_titles = _first_titles(titles, min(TITLES_TOKENS, room // 4))
     titles_text = template.quote(" · ".join(shown_titles)) if shown_titles else ""
-    earlier, left_out = last_turns_within(history, room - count_tokens(titles_text), template.quote)
+    room -= count_tokens(titles_text)
+    earlier, left_out = last_turns_within(history, min(CONVERSATION, room), template.quote)
     notes: list[str] = []
-    if left_out:
+    if left_out and room < CONVERSATION:
         notes.append(
             f"{left_out} of {len(history)} earlier messages were left out when the question was read: "
             "the model's context is full"

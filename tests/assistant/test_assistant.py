@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.assistant.notes import over, script
 from turnmark.assistant.forms import STEPS, all_forms, forms_for, open_steps, reader_of
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.open import embed_with
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgement, Usage
 from turnmark.core.errors import RequestError
@@ -134,3 +140,28 @@ def test_all_mistakes_come_at_once():
 def test_what_is_no_step_is_a_mistake(choice, reason):
     with pytest.raises(RequestError, match=reason):
         open_steps(forms_for("none", [choice]))
+
+
+def test_sentences_are_embedded_in_one_thread_whoever_asks_and_in_a_forked_process_too():
+    """PyTorch keeps memory for every thread that calls it, and a server has 16."""
+    seen: set[int] = set()
+
+    class Recording:
+        name = "recording"
+
+        def encode(self, texts: Sequence[str], role: str) -> Any:
+            assert role == "passage"
+            seen.add(threading.get_ident())
+            return np.full((len(texts), 2), len(texts))
+
+    index: Any = SimpleNamespace(manifest=SimpleNamespace(embedder="recording"), embedder=Recording())
+    embed = embed_with(index)
+    assert embed is not None
+    with ThreadPoolExecutor(4) as threads:
+        rows = list(threads.map(lambda n: embed(["text"] * n), range(1, 9)))
+    assert [row.tolist() for row in rows] == [[[n, n]] * n for n in range(1, 9)]
+    assert len(seen) == 1
+    child = multiprocessing.get_context("fork").Process(target=embed, args=(["text"],))
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0

@@ -52,6 +52,15 @@ def test_a_completion_is_what_ask_prints(server, turnmark, home):
     assert "handbook/sharpen-a-kitchen-knife.md" in text
 
 
+def test_a_conversation_may_be_long(server):
+    """The client sends all of it: after 100 turns it was refused."""
+    before = [{"role": "user", "content": "Who mends the kettle?"}, {"role": "assistant", "content": "word " * 400}]
+    messages = [*before * 500, {"role": "user", "content": ASK}]
+    response = server.post({"model": "demo", "messages": messages})
+    assert response.status_code == 200
+    assert "Sharpening a kitchen knife" in response.json()["choices"][0]["message"]["content"]
+
+
 def test_models_and_health(server):
     listed = server.get("/v1/models").json()
     assert [model["id"] for model in listed["data"]] == ["demo"]
@@ -66,7 +75,7 @@ def test_models_and_health(server):
     [
         (said(n=2), {}, 400, None),
         ({**said(), "model": "gpt-4o"}, {}, 404, "model_not_found"),
-        (b" " * 1_000_001, {}, 413, None),
+        (b" " * 4_000_001, {}, 413, None),
         (said(), {"Content-Type": "text/plain"}, 415, None),
         (said(), {"Host": "127.0.0.1.evil.org:80"}, 403, "host"),
         (said(), {"Origin": "https://evil.example.org"}, 403, "origin"),

@@ -29,6 +29,15 @@ def user(content: object) -> dict[str, object]:
     return {"role": "user", "content": content}
 
 
+def test_of_a_long_conversation_the_last_messages_are_read():
+    messages = [
+        message for n in range(500) for message in (user(f"What is {n}?"), {"role": "assistant", "content": ""})
+    ]
+    request = chat_request(*messages, {"role": "system", "content": "Be brief."}, user("And how?"))
+    assert [message.content for message in request.history] == [f"What is {n}?" for n in range(400, 500)]
+    assert request.message == "And how?"
+
+
 def test_a_conversation_is_the_clients_messages():
     request = chat_request(
         {"role": "system", "content": "Be brief."},

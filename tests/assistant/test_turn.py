@@ -7,6 +7,7 @@ import pytest
 from tests.assistant.notes import conversation, understanding, with_model
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.config import MOST_MESSAGES
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.turn import UNKNOWN_TEXT
@@ -52,6 +53,21 @@ def test_a_follow_up_is_searched_as_it_is_and_with_what_went_before():
     assert any("toaster" in variant for variant in search.variants)
     assert "1931" in reply.answer
     assert "(" not in reply.answer, "nothing carried over is shown"
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_turn_costs_the_same_at_the_end_of_a_long_conversation():
+    """What 500 turns said would be weighed again in every turn: one looks at the last messages."""
+    asked: list[str] = []
+    assistant = assistant_over("n")
+    assistant.retriever.nearest = lambda texts: asked.extend(texts) or [0.5] * len(texts)
+    questions = [f"Who made the toaster number {n}?" for n in range(500)]
+    history = conversation(*(text for question in questions for text in (question, "Ada Berg. [1]")))
+    reply = assistant.reply(history, "and when did she die?")
+    assert "1931" in reply.answer
+    earlier = {question for question in questions if any(question in text for text in asked)}
+    assert earlier
+    assert earlier <= set(questions[-MOST_MESSAGES // 2 :])
 
 
 # -- with a model: two calls

@@ -15,6 +15,7 @@ from tests.servers import Reset, Say, ScriptedServer, Status
 from turnmark.assistant.budget import count_tokens, cut_material
 from turnmark.assistant.steps.understand import MOST_PARTS, understand
 from turnmark.assistant.steps.understand_llm import (
+    CONVERSATION,
     MOST_PHRASES,
     Condense,
     Understand,
@@ -184,6 +185,15 @@ def test_of_a_long_conversation_the_last_turns_that_fit_are_shown():
 def condensed(*replies, message="and how fast does it boil?"):
     history = conversation("What colour is the kettle?", "The kettle is red. [1]")
     return taken(*replies, message=message, history=history, step=Condense())
+
+
+def test_a_prompt_does_not_grow_with_a_conversation_though_the_context_has_room():
+    """500 turns would fill a context of 128,000 tokens, in every turn."""
+    history = conversation(*(f"turn {n} {'word ' * 100}" for n in range(1000)))
+    (*_, message), notes = understand_prompt(Room(128_000, 100), history, FOLLOW_UP)
+    assert "turn 999 " in message.content
+    assert CONVERSATION - 500 < count_tokens(message.content) < CONVERSATION + 500
+    assert notes == [], "nothing that a person could change"
 
 
 def test_a_small_model_puts_a_follow_up_as_a_question_and_names_phrases():

@@ -18,6 +18,18 @@ class Effort:
     parsers: tuple[str, ...]
     seed: int
     scratch: Path
+    turns: int
+    """Turns of eight clients together; those of one long conversation and of an agent follow from it."""
+
+    @property
+    def long_turns(self) -> int:
+        """Turns of a long conversation: 500 for 200."""
+        return self.turns * 5 // 2
+
+    @property
+    def agent_turns(self) -> int:
+        """Turns with a scripted agent, which are fast: 1,000 for 200."""
+        return self.turns * 5
 
     def folder(self, name: str) -> Path:
         """A folder of a drill's own, empty."""
@@ -28,11 +40,13 @@ class Effort:
 
 @dataclass
 class Tally:
-    """One line of the table. `lost` says of each try that was not survived what happened."""
+    """One line of the table. `lost` says of each try that was not survived what happened; `figures` are lines with what
+    was measured."""
 
     name: str
     tried: int = 0
     lost: list[str] = field(default_factory=list)
+    figures: list[str] = field(default_factory=list)
 
     @property
     def survived(self) -> int:
@@ -55,10 +69,12 @@ Drill = Callable[[Effort], Iterator[Tally]]
 
 
 def table(tallies: list[Tally]) -> str:
-    """The table, in Markdown, and below it what was lost."""
+    """The table, in Markdown, and below it what was measured and what was lost."""
     width = max(len(tally.name) for tally in tallies)
     lines = [f"| {'drill':{width}} | tried | survived | lost |", f"|{'-' * (width + 2)}|------:|---------:|-----:|"]
     for tally in tallies:
         lines.append(f"| {tally.name:{width}} | {tally.tried:>5} | {tally.survived:>8} | {len(tally.lost):>4} |")
-    lost = [f"- {tally.name}: {case}" for tally in tallies for case in tally.lost]
-    return "\n".join([*lines, "", *lost] if lost else lines)
+    measured = [f"- {tally.name}: {line}" for tally in tallies for line in tally.figures]
+    lost = [f"- lost, {tally.name}: {case}" for tally in tallies for case in tally.lost]
+    below = [*measured, *lost]
+    return "\n".join([*lines, "", *below] if below else lines)

@@ -322,7 +322,8 @@ async function ask(question) {
 }
 
 async function streamed(turn, signal) {
-  const body = { model: model.id, messages: talk, stream: true, turnmark: { events: true, footnotes: false } };
+  // More of a long conversation is not looked at.
+  const body = { model: model.id, messages: talk.slice(-101), stream: true, turnmark: { events: true, footnotes: false } };
   const answer = await fetch("v1/chat/completions", {
     method: "POST", signal, body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...bearer() },
   });
