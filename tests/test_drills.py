@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("disk", "hostile", "fuzz")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("watch", "disk", "hostile", "fuzz")]
 
 
 @pytest.mark.parametrize("name", ["kills", *SLOW])

@@ -1,6 +1,7 @@
 """All drills, and their table: `python -m tests.drills [--quick | --minutes N] [--only NAME] [--seed N]`.
 
-Whole: 200 kills, 200 damaged files of each type, 10 minutes of fuzzing for each parser. Quick: 20, and seconds.
+Whole: 200 kills, as many of a watch, 200 damaged files of each type, 10 minutes of fuzzing for each parser. Quick: 20,
+and seconds.
 The exit code is 1 where anything was lost.
 """
 
@@ -18,11 +19,11 @@ from tests.drills.tally import Drill, Effort, Tally, table
 
 def drills() -> dict[str, Drill]:
     """Name -> drill. Those that fork come first: the others start threads."""
-    from tests.drills import damaged, disk, fuzz, hostile, kills
+    from tests.drills import damaged, disk, fuzz, hostile, kills, watched
 
     return {
-        "kills": kills.drills, "disk": disk.drills, "hostile": hostile.drills, "damaged": damaged.drills,
-        "fuzz": fuzz.drills,
+        "kills": kills.drills, "watch": watched.drills, "disk": disk.drills, "hostile": hostile.drills,
+        "damaged": damaged.drills, "fuzz": fuzz.drills,
     }  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def main() -> int:
     words.add_argument("--quick", action="store_true", help="20 kills, 5 seconds for each parser")
     words.add_argument("--minutes", type=float, default=10.0, help="of fuzzing for each parser (default 10)")
     words.add_argument("--kills", type=int, help="kills, and damaged files of each type (default 200; quick 20)")
-    words.add_argument("--only", action="append", metavar="NAME", help="kills, disk, hostile, damaged, fuzz")
+    words.add_argument("--only", action="append", metavar="NAME", help="kills, watch, disk, hostile, damaged, fuzz")
     words.add_argument("--parser", action="append", default=[], metavar="NAME", help="fuzz this one, as in the table")
     words.add_argument("--seed", type=int, default=0)
     options = words.parse_args()
