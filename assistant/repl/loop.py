@@ -174,8 +174,9 @@ def make_prompt(chat: Chat, commands: Iterable[str]) -> Callable[[], str]:
     It raises KeyboardInterrupt at Ctrl-C, and EOFError at Ctrl-D on an empty line.
     """
     session: PromptSession[str] = PromptSession(
-        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(chat.session.keep), key_bindings=_keys(),
-        multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES, enable_history_search=True,
+        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(chat.session.keep),
+        key_bindings=_keys(), multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES,
+        enable_history_search=True,
     )  # fmt: skip
 
     async def show_news() -> None:
