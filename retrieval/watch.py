@@ -6,6 +6,7 @@ A build makes a new generation, so whoever has the index open goes on with the o
 
 from __future__ import annotations
 
+import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -38,11 +39,15 @@ class _Stopped(Exception):
     """The watch ends in the middle of a build, which the next build continues."""
 
 
-class _StoppableProgress:
-    """Ends a build at its next block or file once `stop` is set."""
+class _Gone(Exception):
+    """The folder went away in the middle of a build, which would lose what was not read yet."""
 
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
+
+class _StoppableProgress:
+    """Ends a build at its next block or file once `stop` is set or the folder is no longer there."""
+
+    def __init__(self, stop: threading.Event, is_there: Callable[[], bool]) -> None:
+        self._stop, self._is_there = stop, is_there
 
     def start(self, phase: str, total: int | None) -> None:  # noqa: ARG002
         self._check()
@@ -56,6 +61,8 @@ class _StoppableProgress:
     def _check(self) -> None:
         if self._stop.is_set():
             raise _Stopped
+        if not self._is_there():
+            raise _Gone
 
 
 class FolderWatch:
@@ -70,6 +77,8 @@ class FolderWatch:
     def __init__(self, manifest: Manifest, say: Callable[[str], None], engine: str = LOCAL) -> None:
         self._manifest, self._say, self._engine = manifest, say, engine
         self._folder = Path(manifest.source)
+        self._watched: tuple[int, int] | None = None
+        """Device and inode of the folder that is watched; another one under its name is watched anew."""
         self._stop = threading.Event()
         self._said: set[str] = set()
         """Problems that the person knows of."""
@@ -83,24 +92,51 @@ class FolderWatch:
     def run(self) -> None:
         """Build after every change, until `stop` is called; Ctrl-C in the main thread raises KeyboardInterrupt.
 
-        The first build is for what changed before the watch began.
+        The first build is for what changed before the watch began. While the folder is gone, the index stays.
         """
-        import watchfiles
-
         first = True
         try:
-            for changes in watchfiles.watch(
-                self._folder, watch_filter=lambda _, path: self._concerns(Path(path)), step=QUIET, debounce=LONGEST,
-                stop_event=self._stop, rust_timeout=TICK, yield_on_timeout=True,
-            ):  # fmt: skip
-                again = bool(self._failure) and time.monotonic() >= self._try_again
-                if changes or first or again:
-                    self._build(first)
-                    first = False
+            while True:
+                with suppress(_Gone, FileNotFoundError):
+                    self._watch(first)
+                    return
+                first = False
+                self._say(
+                    f"{self._manifest.name}: {inert(self._folder)} is gone; the index stays, and the folder is watched "
+                    "again once it is back"
+                )
+                while _identity(self._folder) is None:
+                    if self._stop.wait(TICK / 1000):
+                        return
+                self._say(f"{self._manifest.name}: {inert(self._folder)} is back")
         except _Stopped:
             pass
         except (OSError, RuntimeError) as error:
             self._say(f"{self._manifest.name}: {inert(self._folder)} is no longer watched: {inert(error)}")
+
+    def _watch(self, first: bool) -> None:
+        """Build after every change of the folder as it is now; raise _Gone when it is no longer there."""
+        import watchfiles
+
+        self._watched = _identity(self._folder)
+        if self._watched is None:
+            raise _Gone
+        begins = True
+        for changes in watchfiles.watch(
+            self._folder, watch_filter=lambda _, path: self._concerns(Path(path)), step=QUIET, debounce=LONGEST,
+            stop_event=self._stop, rust_timeout=TICK, yield_on_timeout=True,
+        ):  # fmt: skip
+            # A folder that was deleted and made anew at once may have its old inode.
+            deleted = (watchfiles.Change.deleted, str(self._folder)) in changes
+            if deleted or not self._is_there():
+                raise _Gone
+            again = bool(self._failure) and time.monotonic() >= self._try_again
+            if changes or begins or again:
+                self._build(first and begins)
+                begins = False
+
+    def _is_there(self) -> bool:
+        return _identity(self._folder) == self._watched
 
     def _concerns(self, path: Path) -> bool:
         """Whether a change of a path may change the index."""
@@ -116,8 +152,8 @@ class FolderWatch:
 
     def _build(self, first: bool) -> None:
         try:
-            report = build_again(self._manifest, _StoppableProgress(self._stop), self._engine)
-        except _Stopped:
+            report = build_again(self._manifest, _StoppableProgress(self._stop, self._is_there), self._engine)
+        except (_Stopped, _Gone):
             raise
         except Exception as error:  # whatever fails, the index stays as it is and the watch goes on
             failure = str(error) if isinstance(error, TurnmarkError) else f"{type(error).__name__}: {error}"
@@ -142,6 +178,15 @@ class FolderWatch:
             self._say(f"{self._manifest.name}: skipped {inert(problem)}")
         if len(problems) > SHOWN_PROBLEMS:
             self._say(f"{self._manifest.name}: … and {len(problems) - SHOWN_PROBLEMS} more skipped")
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Return device and inode of a folder; None if it is not there."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def said(report: BuildReport) -> str:

@@ -10,7 +10,10 @@ import pytest
 
 from tests.conftest import ROOT
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("disk", "hostile", "fuzz", "agent", "long", "leaving")]
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("watch", "disk", "hostile", "fuzz", "agent", "long", "leaving")
+]
 
 
 @pytest.mark.parametrize("name", ["kills", *SLOW])

@@ -34,7 +34,7 @@ class Chat:
         grade: measures a turn; None: `/grade` reports that there are no metrics.
         confirm: asks the user a yes-no question; None: always no.
         interactive: Ctrl-C cancels the turn; False: it ends the command.
-        news: lines about the documents, from other threads, which are shown between turns.
+        news: lines about the documents, from other threads; they are never shown in the middle of a turn.
     """
 
     def __init__(
@@ -75,7 +75,16 @@ class Chat:
     def take_news(self) -> None:
         """Between turns: show what happened to the documents, and go on with the newest generation of the indexes."""
         self.assistant = up_to_date(self.assistant)
-        while not self._news.empty():
+        self.show_news()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something happened to the documents that was not shown yet."""
+        return not self._news.empty()
+
+    def show_news(self) -> None:
+        """Show what happened to the documents."""
+        while self.has_news:
             self.say(self._news.get(), style="dim")
 
     def ask(self, message: str) -> None:

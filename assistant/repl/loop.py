@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
@@ -9,6 +10,7 @@ from typing import get_args
 
 import typer
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
@@ -27,6 +29,8 @@ from turnmark.core.home import home
 
 HISTORY = "chat_history"
 MENU_LINES = 5
+NEWS_EVERY = 0.2
+"""Seconds between two looks for news while the prompt waits."""
 
 
 def hold_chat(
@@ -40,7 +44,7 @@ def hold_chat(
     """Run a conversation from its first line to its last.
 
     Args:
-        news: lines of the watch over the documents, which are shown between turns.
+        news: lines of the watch over the documents, shown between turns and above a prompt that waits.
 
     Raises:
         TurnmarkError: input is a pipe, and a question could not be answered.
@@ -104,7 +108,7 @@ def _piped(chat: Chat) -> Iterator[str]:
 
 def _typed(chat: Chat) -> Iterator[str]:
     """Yield the lines that the user types."""
-    ask = make_prompt(chat.session.keep, COMMANDS)
+    ask = make_prompt(chat, COMMANDS)
     interrupted = False
     while True:
         try:
@@ -164,16 +168,27 @@ def choose_index(console: Console) -> str:
 # --- the prompt ------------------------------------------------------------------------------------------------------
 
 
-def make_prompt(keep: bool, commands: Iterable[str]) -> Callable[[], str]:
-    """Return a function that reads the next message.
+def make_prompt(chat: Chat, commands: Iterable[str]) -> Callable[[], str]:
+    """Return a function that reads the next message. While it waits, news is shown above it as it comes.
 
     It raises KeyboardInterrupt at Ctrl-C, and EOFError at Ctrl-D on an empty line.
     """
     session: PromptSession[str] = PromptSession(
-        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(keep), key_bindings=_keys(),
-        multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES, enable_history_search=True,
+        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(chat.session.keep),
+        key_bindings=_keys(), multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES,
+        enable_history_search=True,
     )  # fmt: skip
-    return lambda: session.prompt("› ")
+
+    async def show_news() -> None:
+        while True:
+            await asyncio.sleep(NEWS_EVERY)
+            if chat.has_news:
+                await run_in_terminal(chat.show_news)  # draws the prompt anew below, with what is typed
+
+    def begin() -> None:
+        session.app.create_background_task(show_news())  # ends with the prompt
+
+    return lambda: session.prompt("› ", pre_run=begin)
 
 
 def _history(keep: bool) -> History:

@@ -149,8 +149,12 @@ class _Item(_Message):
 
 
 def _input_items(given: Any) -> Any:
-    """The input, given as a string or as messages, as messages."""
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+    """The input, given as a string or as messages, as messages; calls of tools that a reply holds are left out."""
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    if isinstance(given, list):
+        return [item for item in given if not (isinstance(item, dict) and item.get("type") == "mcp_call")]
+    return given
 
 
 def _not_kept(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,9 +18,15 @@ from turnmark.assistant.serving.reply import (
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 
+SERVER = "turnmark"
+"""Label of the calls of tools by the model, as if an MCP server had run them."""
+
 
 class ResponseForm:
-    """One reply as a response with one message; the events of a stream are numbered."""
+    """One reply as a response: the calls of tools, if there are any, and one message.
+
+    The events of a stream are numbered. Items of the output have the order in which they began.
+    """
 
     def __init__(self, model: str, chat_request: ChatRequest) -> None:
         self._id, self._item_id = f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}"
@@ -28,9 +35,13 @@ class ResponseForm:
         self._text = ReplyText(chat_request.footnotes)
         self._sent: list[str] = []
         self._number = 0
+        self._output: list[dict[str, Any]] = []
+        self._message_at: int | None = None
+        self._call_at = 0
 
     def completion(self, reply: Reply) -> dict[str, Any]:
         """A reply in one piece."""
+        self._output = [_called(use.tool, use.asked, use.found) for use in reply.trace.calls]
         return self._completed(reply, content(reply, self._request.footnotes))
 
     def begin(self) -> Iterator[dict[str, Any]]:
@@ -44,6 +55,10 @@ class ResponseForm:
             step = {"event": event.model_dump(mode="json")}
             yield self._event("response.in_progress", response=self._response("in_progress"), turnmark=step)
         yield from self._delta(self._text.add(event))
+        if "found" in event.detail:
+            yield from self._call_ends(event)
+        elif "tool" in event.detail:
+            yield from self._call_begins(event)
 
     def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
         """The rest of the text, and the events that close the stream."""
@@ -52,7 +67,7 @@ class ResponseForm:
         text = "".join(self._sent)
         response = self._completed(reply, text)
         if self._sent:
-            (item,) = response["output"]
+            item = response["output"][self._message_at]
             (part,) = item["content"]
             for number, annotation in enumerate(part["annotations"]):
                 yield self._in_part(
@@ -60,7 +75,7 @@ class ResponseForm:
                 )
             yield self._in_part("response.output_text.done", text=text, logprobs=[])
             yield self._in_part("response.content_part.done", part=part)
-            yield self._event("response.output_item.done", output_index=0, item=item)
+            yield self._event("response.output_item.done", output_index=self._message_at, item=item)
         yield self._event("response.completed", response=response)
 
     def failed(self, refusal: Refusal) -> Iterator[dict[str, Any]]:
@@ -74,10 +89,26 @@ class ResponseForm:
             return
         if not self._sent:
             message = {**self._message("", []), "status": "in_progress", "content": []}
-            yield self._event("response.output_item.added", output_index=0, item=message)
+            self._message_at = len(self._output)
+            self._output.append(message)
+            yield self._event("response.output_item.added", output_index=self._message_at, item=message)
             yield self._in_part("response.content_part.added", part=_part("", []))
         self._sent.append(text)
         yield self._in_part("response.output_text.delta", delta=text, logprobs=[])
+
+    def _call_begins(self, event: Event) -> Iterator[dict[str, Any]]:
+        call = {**_called(event.detail["tool"], event.detail["asked"]), "status": "in_progress"}
+        self._call_at = len(self._output)
+        self._output.append(call)
+        yield self._event("response.output_item.added", output_index=self._call_at, item=call)
+        yield self._in_call("response.mcp_call.in_progress")
+        yield self._in_call("response.mcp_call_arguments.done", arguments=call["arguments"])
+
+    def _call_ends(self, event: Event) -> Iterator[dict[str, Any]]:
+        call = {**self._output[self._call_at], "status": "completed", "output": event.detail["found"]}
+        self._output[self._call_at] = call
+        yield self._in_call("response.mcp_call.completed")
+        yield self._event("response.output_item.done", output_index=self._call_at, item=call)
 
     def _completed(self, reply: Reply, text: str) -> dict[str, Any]:
         annotations = [
@@ -96,8 +127,13 @@ class ResponseForm:
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": counts["total_tokens"],
         }
+        output = [*self._output]
+        if self._message_at is None:
+            output.append(self._message(text, annotations))
+        else:
+            output[self._message_at] = self._message(text, annotations)
         return {
-            **self._response("completed"), "output": [self._message(text, annotations)], "usage": usage,
+            **self._response("completed"), "output": output, "usage": usage,
             "turnmark": reply_extension(reply, self._request),
         }  # fmt: skip
 
@@ -117,7 +153,11 @@ class ResponseForm:
 
     def _in_part(self, kind: str, **fields: Any) -> dict[str, Any]:
         """An event about the text of the message."""
-        return self._event(kind, item_id=self._item_id, output_index=0, content_index=0, **fields)
+        return self._event(kind, item_id=self._item_id, output_index=self._message_at, content_index=0, **fields)
+
+    def _in_call(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """An event about the call of a tool that began last."""
+        return self._event(kind, item_id=self._output[self._call_at]["id"], output_index=self._call_at, **fields)
 
     def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
         self._number += 1
@@ -126,3 +166,11 @@ class ResponseForm:
 
 def _part(text: str, annotations: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+
+
+def _called(tool: str, asked: str, found: str | None = None) -> dict[str, Any]:
+    return {
+        "id": f"mcp_{uuid.uuid4().hex}", "type": "mcp_call", "server_label": SERVER, "name": tool,
+        "arguments": json.dumps({"asked": asked}, ensure_ascii=False), "output": found, "error": None,
+        "status": "completed",
+    }  # fmt: skip

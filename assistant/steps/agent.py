@@ -143,7 +143,7 @@ class _Agent:
         key = self.tools.key(call)
         new = key not in self.seen
         name = call.name[:LONGEST_NAME]
-        self.turn.report("retrieve", f"{name}: {asked}", tool=name)
+        self.turn.report("retrieve", f"{name}: {asked}", tool=name, asked=asked)
         if not new:
             result = Result("This was called before: what it found stands above.", "called before")
         elif at >= CALLS:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.marks import ITEM, TextLine, escape_marks, lines_of, without_item_mark
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
@@ -310,12 +311,12 @@ def list_steps(stretch: Stretch, number: int) -> tuple[ProcedureStep, ...]:
 
 
 class Quote:
-    """Answer step: quotes the documents for each part of the message."""
+    """Answer step: counts where words are mentioned if the message asks that, else quotes for each part of it."""
 
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        turn.draft = quotations(turn) or nothing(turn.parts)
+        turn.draft = count_mentions(turn) or quotations(turn) or nothing(turn.parts)
         turn.stream(turn.draft.text)
 
 

@@ -57,7 +57,8 @@ TOOLS = (
     _tool("outline", "The headings of a document, with sizes.", "document", document=_DOCUMENT),
     _tool(
         "grep", "Counts words in ALL documents, exactly: in how many, in which, how often; and shows lines.", "words",
-        words="whole words as written, any case; or /regular expression/", where=_WHERE,
+        words=r"whole words as written, any case; or /regular expression/, also inside words unless it has \b",
+        where=_WHERE,
     ),
     _tool(
         "documents", "Lists documents with title and date: all, or those that hold all of some words.", "",

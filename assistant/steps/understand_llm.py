@@ -128,7 +128,7 @@ def understand_prompt(
     no_messages = "(not shown: there is no room)" if history else "(none: this is the first message)"
     messages = template.render(
         titles=titles_text,
-        share=f"{len(shown_titles)} of {len(titles)}" if len(shown_titles) < len(titles) else "all",
+        share=f"{len(shown_titles)} of {len(titles)} different ones" if len(shown_titles) < len(titles) else "all",
         history=earlier or no_messages,
         message=message,
     )

@@ -122,8 +122,23 @@ class Plan:
             "n": self.samples,
             "estimated": usage_json(self.estimate()),
             "run": str(self.folder),
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self._about_tools()],
         }
+
+    def _about_tools(self) -> tuple[str, ...]:
+        """What the estimate leaves out of a model that searches on with tools; nobody knows before how far it goes."""
+        from turnmark.assistant.steps.agent import BUDGET, ROUNDS
+
+        config = self.request.config()
+        with_tools = Assistant(config, generator=self.generator).forms["retrieve"] == "agent"
+        searches = self.manifest.specs.get("query") == "assistant" and not self.task.retrieves
+        if not (with_tools and searches and self.request.protocol == "turn"):
+            return ()
+        return (
+            "the estimate is for samples that are answered at once; one that searches on with tools (retrieve=agent) "
+            f"takes up to {ROUNDS} calls more, each with all that came before, and reads up to "
+            f"{BUDGET * config.tokens:,} tokens of results",
+        )
 
     def estimate(self) -> dict[str, Usage]:
         """Estimate calls and tokens by role, from prompts with passages of the corpus."""

@@ -85,6 +85,17 @@ def test_a_model_that_answers_at_once_costs_as_many_calls_as_without_tools():
     assert "tools" not in without[0]
 
 
+@pytest.mark.usefixtures("manual")
+def test_a_count_of_none_is_cited_as_the_prompt_says():
+    said = "None of 3 documents mentions it [1]."
+    counting = calling(("grep", {"words": "unicorn"}))
+    reply, bodies, _ = asked("m", counting, Say(said), message="Which pages mention unicorns?")
+    assert '"None of 72 documents mentions it [9]."' in bodies[0]["messages"][0]["content"]
+    assert tools_said(bodies[1])[0].startswith("[1]\n> Count of “unicorn”: in none of 3 documents")
+    assert (reply.answer, reply.decision, reply.checks.unsupported) == (said, "answer", ())
+    assert reply.citations[0].title == "Count of “unicorn”: in none of 3 documents"
+
+
 @pytest.mark.usefixtures("kitchen")
 def test_evidence_that_is_handed_in_is_all_that_is_read():
     given_passage = Passage(id="p", document="p", title="", text="The kettle is red.", start=0, end=18)

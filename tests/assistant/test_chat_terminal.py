@@ -12,6 +12,7 @@ import pytest
 from tests.assistant.notes import scripted
 from tests.assistant.terminal import Terminal, assert_golden, steady
 from tests.conftest import ROOT
+from tests.retrieval.conftest import write
 from turnmark.assistant.session_files import read_session
 
 # Each starts processes and waits as a person would: pytest -m slow tests/assistant/test_chat_terminal.py
@@ -120,3 +121,18 @@ def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypa
     again.child.send("\x04")
     assert again.ended() == 0
     assert kept(home, monkeypatch) == ["How do I keep a sourdough starter?", "Who feeds the sourdough starter?"]
+
+
+def test_news_of_a_watched_folder_comes_above_what_is_typed(home, tmp_path):
+    folder = write(tmp_path / "notes", kettle="# Kettle\n\nThe colour of the kettle is red.\n")
+    talk = opened(home, str(folder), "--retriever", "bm25", "--watch", folder=tmp_path)
+    talk.at_prompt()
+    talk.child.send("Which colour is the ket")
+    talk.until("› Which colour is the ket")
+    write(folder, kettle="# Kettle\n\nThe colour of the kettle is green.\n")
+    screen = talk.until("notes: indexed 1 changed file in ")
+    screen = talk.until(lambda screen: screen.endswith("\n› Which colour is the ket"))
+    assert screen.count("Which colour") == 1
+    assert "green" in talk.say("tle?")
+    talk.child.send("\x04")
+    assert talk.ended() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import threading
@@ -322,6 +323,42 @@ def test_the_official_client_streams_responses(server):
         final = stream.get_final_response()
     assert final.output_text == text
     assert final.model_extra["turnmark"]["decision"] == "answer"
+
+
+@pytest.mark.parametrize("said_first", ["", "Let me count."])
+def test_the_official_client_sees_the_calls_of_tools_in_responses(home, plain_home, said_first):
+    grep = ("grep", '{"words": "starter"}')
+    replies = [Say("{}"), Say(said_first, calls=[grep]), Say("Fed weekly [1].")]
+    with (
+        ScriptedServer(*replies, *replies, *replies, Say("{}"), Say("As said [1].")) as endpoint,
+        serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running,
+    ):
+        client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0)
+        response = client.responses.create(model="demo", input=ASK)
+        call, message = response.output
+        assert (call.type, call.name, json.loads(call.arguments)) == ("mcp_call", "grep", {"asked": "starter"})
+        assert re.match(r"\d+ times? in .* of 80 documents \[\d+\]$", call.output)
+        assert "Fed weekly" in message.content[0].text
+        events = list(client.responses.create(model="demo", input=ASK, stream=True))
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        kinds = [event.type for event in events]
+        assert [kind for kind in kinds if "mcp" in kind] == [
+            "response.mcp_call.in_progress", "response.mcp_call_arguments.done", "response.mcp_call.completed",
+        ]  # fmt: skip
+        final = events[-1].response
+        for event in events:
+            if event.type in ("response.output_item.added", "response.output_item.done"):
+                assert final.output[event.output_index].id == event.item.id
+            elif getattr(event, "item_id", None):
+                assert final.output[event.output_index].id == event.item_id
+        first = "message" if said_first else "mcp_call"
+        assert final.output[0].type == first
+        assert {item.type for item in final.output} == {"message", "mcp_call"}
+        with client.responses.stream(model="demo", input=ASK) as stream:
+            accumulated = stream.get_final_response()
+        assert "Fed weekly" in accumulated.output_text
+        conversation = [{"role": "user", "content": ASK}, *response.output, {"role": "user", "content": "Really?"}]
+        assert "As said" in client.responses.create(model="demo", input=conversation).output_text
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from urllib.parse import quote
 
-import httpx
+import openai
 import pytest
 
 import turnmark as tm
@@ -134,8 +133,17 @@ def test_a_server_over_two(two):
     with serving(two / "state", indexes=("home", "work")) as server:
         (model,) = server.get("/v1/models").json()["data"]
         assert (model["id"], model["turnmark"]["documents"]) == ("home,work", 3)
-        assert server.get(f"/v1/models/{quote('home,work')}").status_code == 200
-        body = {"model": "home,work", "messages": [{"role": "user", "content": SERVER}]}
-        reply: httpx.Response = server.post(body)
-        assert reply.json()["turnmark"]["citations"][0]["index"] == "work"
-        assert "work: setup.md" in reply.json()["choices"][0]["message"]["content"]
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        assert client.models.retrieve("home,work").id == "home,work"
+        asked = [{"role": "user", "content": SERVER}]
+        completion = client.chat.completions.create(model="home,work", messages=asked)
+        response = client.responses.create(model="home,work", input=SERVER)
+        for replied in (completion, response):
+            assert replied.model_extra["turnmark"]["citations"][0]["index"] == "work"
+        assert "work: setup.md" in completion.choices[0].message.content
+        assert response.output_text == completion.choices[0].message.content
+        chunks = client.chat.completions.create(model="home,work", messages=asked, stream=True)
+        pieces = [choice.delta.content or "" for chunk in chunks for choice in chunk.choices]
+        assert "".join(pieces) == response.output_text
+        with client.responses.stream(model="home,work", input=SERVER) as stream:
+            assert stream.get_final_response().output_text == response.output_text

@@ -88,7 +88,7 @@ def test_a_list_of_titles_that_is_not_complete_says_so(kitchen):
     asked = prompts_of(assistant)
     assistant.reply([], "What is note 3?")
     heading, titles = asked[0].splitlines()[:2]
-    assert heading == "Titles of the documents (60 of 70):"
+    assert heading == "Titles of the documents (60 of 70 different ones):"
     assert titles.startswith("> Title of 69 · Title of 0 · "), "the longest document first"
     assert titles.count(" · ") == 59
 

@@ -1,7 +1,7 @@
 """All drills, and their table: `python -m tests.drills [--quick | --minutes N] [--only NAME] [--seed N]`.
 
-Whole: 200 kills, 200 damaged files of each type, 10 minutes of fuzzing for each parser, 200 turns of eight clients
-(`load`). Quick: 20, and seconds.
+Whole: 200 kills, as many of a watch, 200 damaged files of each type, 10 minutes of fuzzing for each parser, 200 turns
+of eight clients (`load`). Quick: 20, and seconds.
 The exit code is 1 where anything was lost.
 """
 
@@ -19,11 +19,12 @@ from tests.drills.tally import Drill, Effort, Tally, table
 
 def drills() -> dict[str, Drill]:
     """Name -> drill. Those that fork come first: the others start threads."""
-    from tests.drills import damaged, disk, fuzz, hostile, kills, load
+    from tests.drills import damaged, disk, fuzz, hostile, kills, load, watched
 
     return {
-        "kills": kills.drills, "disk": disk.drills, "hostile": hostile.drills, "damaged": damaged.drills,
-        "fuzz": fuzz.drills, "leaving": load.leaving, "agent": load.agent, "long": load.long, "model": load.model,
+        "kills": kills.drills, "watch": watched.drills, "disk": disk.drills, "hostile": hostile.drills,
+        "damaged": damaged.drills, "fuzz": fuzz.drills, "leaving": load.leaving, "agent": load.agent, "long": load.long,
+        "model": load.model,
     }  # fmt: skip
 
 

@@ -39,7 +39,12 @@ def warm() -> None:
     import chromadb  # noqa: F401
     import numpy  # noqa: F401
     import sentence_transformers  # noqa: F401
+    import watchfiles  # noqa: F401
 
+    import turnmark.app
+    import turnmark.assistant.open
+    import turnmark.assistant.repl.loop
+    import turnmark.assistant.steps.quote
     import turnmark.retrieval.build  # noqa: F401
 
 
@@ -51,11 +56,13 @@ def turnmark(
     kill_after: float | None = None,
     environment: Mapping[str, str] | None = None,
     before: Callable[[], None] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
     seconds: float = SECONDS,
 ) -> Ended:
     """Run the command in a fork: killed after `kill_after` seconds, else TimeoutError if it does not end.
 
-    What is printed goes into files of `folder`, where it works; `before` is called in the child, such as to limit it.
+    What is printed goes into files of `folder`, where it works; `before` is called in the child, such as to limit it;
+    `meanwhile` is called here about every millisecond while it runs.
     """
     out, err = folder / ".out", folder / ".err"
     (folder / ".in").write_text(stdin, encoding="utf-8")
@@ -63,12 +70,12 @@ def turnmark(
     child = os.fork()
     if child == 0:
         _child([str(word) for word in words], home, folder, dict(environment or {}), before)
-    code = _wait(child, began, kill_after, seconds)
+    code = _wait(child, began, kill_after, seconds, meanwhile)
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in (out, err)]
     return Ended(code, *texts, time.monotonic() - began)
 
 
-def _wait(child: int, began: float, kill_after: float | None, seconds: float) -> int:
+def _wait(child: int, began: float, kill_after: float | None, seconds: float, meanwhile: Callable[[], None]) -> int:
     ends = began + (seconds if kill_after is None else kill_after)
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -80,6 +87,7 @@ def _wait(child: int, began: float, kill_after: float | None, seconds: float) ->
             if kill_after is None:
                 raise TimeoutError(f"hangs: no end after {seconds:.0f} s")
             return os.waitstatus_to_exitcode(status)
+        meanwhile()
         time.sleep(0.001)
 
 

@@ -192,3 +192,21 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnmark, arguments):
     assert calls == len(server.seen)
     characters = sum(len(message["content"]) for body in server.bodies for message in body["messages"]) / 3.6
     assert 1 / 1.5 < sum(used["prompt_tokens"] for used in estimated.values()) / characters < 1.5
+    assert not any("tools" in note for note in described["notes"]), "what is handed in is all that is read"
+
+
+def test_a_dry_run_says_that_rounds_of_tools_are_not_estimated(turnmark):
+    call = Say("", calls=[("grep", '{"words": "kettle"}')])
+    with ScriptedServer(Say("{}"), call, Say(ANSWER)) as server:
+        command = ("eval", "mtrag", "--setting", "rag", "--limit", "1", "--generator", spec(server))
+        described = turnmark.json(*command, "--dry-run")
+        (note,) = (note for note in described["notes"] if "tools" in note)
+        assert note.endswith(
+            "takes up to 8 calls more, each with all that came before, and reads up to 15,000 tokens of results"
+        )
+        assert {role: used["calls"] for role, used in described["estimated"].items()} == {"understand": 1, "answer": 1}
+        turnmark(*command, "--out", "r")
+        assert len(server.seen) == 3, "one more than estimated"
+        for without in (("--step", "retrieve=read"), ("--protocol", "paper"), ("--query", "last-turn")):
+            notes = turnmark.json(*command, *without, "--dry-run")["notes"]
+            assert not any("tools" in note for note in notes)

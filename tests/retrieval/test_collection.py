@@ -99,6 +99,7 @@ def test_a_title_a_part_of_a_word_and_a_section_in_two_passages(tmp_path):
     assert [line.text for line in found.lines] == ["On tea", "On tea", "Tea and teapots.", "more tea", "TEA"]
     assert [line.text[line.at :].casefold()[:3] for line in found.lines] == ["tea"] * 5
     assert every.grep("/tea(pots)?/").times == {"a.md": 5, "b/c.md": 1}
+    assert every.grep(r"/\btea\b/").times == found.times
     assert every.grep("tea", {"document": "b/*"}).documents == 1
     assert [row.document for row, _ in every.holding("milk tea")] == ["a.md"]
     assert every.grep("茶").times == {}

@@ -132,6 +132,53 @@ def test_a_failing_build_is_tried_again_without_a_change(folder, monkeypatch):
     assert "tin" in texts()["kettle.md"]
 
 
+@pytest.mark.parametrize("gone", ["deleted", "moved", "replaced"])
+def test_a_folder_that_was_gone_is_watched_again(folder, gone):
+    with watching("n") as heard:
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is grey.\n", encoding="utf-8")
+        heard.wait_for("indexed 1 changed file")  # the watch has begun
+        if gone == "moved":
+            folder.rename(folder.with_name("elsewhere"))
+        else:
+            shutil.rmtree(folder)
+        if gone != "replaced":
+            heard.wait_for(f"n: {folder} is gone; the index stays, and the folder is watched again once it is back")
+        write(folder, kettle="# Kettle\n\nThe kettle is new.\n", toaster=NOTES["toaster"])
+        heard.wait_for(f"n: {folder} is back")
+        heard.wait_for("n: indexed 1 changed file in ")
+        assert "new" in texts()["kettle.md"]
+        (folder / "radio.md").write_text("# Radio\n\nThe radio is loud.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert texts().keys() == {"kettle.md", "toaster.md", "radio.md"}
+    assert sum("is gone" in line for line in heard.all) <= 1
+    assert not any("removed" in line or "not brought up to date" in line for line in heard.all)
+
+
+def test_a_folder_that_goes_away_during_a_build_costs_no_passage(folder, monkeypatch):
+    from turnmark.retrieval import reading
+
+    real, away, left = reading.read_file, folder.with_name("elsewhere"), list[Path]()
+
+    def read(path, relative, *more, **named):
+        if "lilac" in path.read_text("utf-8") and not left:
+            left.append(folder.rename(away))
+        return real(path, relative, *more, **named)
+
+    with watching("n") as heard:
+        write(folder, kettle="# Kettle\n\nThe kettle is grey.\n")
+        heard.wait_for("indexed 1 changed file")
+        before = open_index("n").manifest.generation
+        monkeypatch.setattr(reading, "read_file", read)
+        write(folder, kettle="# Kettle\n\nThe kettle is lilac.\n")
+        heard.wait_for("is gone")
+        assert open_index("n").manifest.generation == before
+        assert texts().keys() == {"kettle.md", "toaster.md"}
+        assert "grey" in texts()["kettle.md"]
+        away.rename(folder)
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert "lilac" in texts()["kettle.md"]
+
+
 @pytest.mark.parametrize(
     ("path", "concerns"),
     [

@@ -1,0 +1,84 @@
+"""Questions that ask which documents mention some words, answered without a model: by a count over all documents.
+
+Only plain forms are recognised, such as "which pages mention conda?"; what is not found in these words is left to
+the quotations.
+"""
+
+from __future__ import annotations
+
+import re
+
+from turnmark.assistant.steps.marks import escape_marks
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.types import Draft, Judgement
+from turnmark.core.console import inert
+from turnmark.corpora.text import content_words
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.collection import LONGEST_PATTERN
+from turnmark.retrieval.types import Hit, collection_of, neighbours_of
+
+MOST_DOCUMENTS = 30
+"""Most documents that the answer lists."""
+MOST_WORDS = 5
+"""Most words that are taken for what is looked for, unless they are quoted."""
+_DOCUMENTS = (
+    r"(?:pages?|files?|documents?|docs|chapters?|sections?|notes?|articles?|recipes?|posts?|e?mails?|messages?|letters?"
+    r"|reports?|papers?|entr(?:y|ies))"
+)
+_ASKS = re.compile(
+    rf"""(?: (?:which|what|how\s+many)\s+ (?:of\s+(?:the|my|our)\s+)? {_DOCUMENTS}\s+
+             (?:mentions?|contains?\s+the\s+(?:word|term|phrase)) \s+ (?P<what>.+?)
+           | (?:where|(?:in\s+)?(?:which|what|how\s+many)\s+{_DOCUMENTS}) \s+
+             (?:is|are)\s+(?P<where>.+?)\s+mentioned(?:\s+in)?
+         ) \s*[?.!]*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_QUOTED = re.compile(r"""["“”„'‘’`](?P<words>[^"“”„`]+)["“”'’`]""")
+_ARTICLE = re.compile(r"(?:an?|the|any)\s+", re.IGNORECASE)
+_SEVERAL = re.compile(r"[,;\"“”]|\b(?:and|or|but|not|nor|without)\b", re.IGNORECASE)
+
+
+def mentioned_words(message: str) -> str:
+    """Return the words of which a message asks where they are mentioned; empty if it asks something else."""
+    asks = _ASKS.fullmatch(message.strip())
+    if asks is None:
+        return ""
+    what = (asks["what"] or asks["where"]).strip()
+    if quoted := _QUOTED.fullmatch(what):
+        words = quoted["words"].strip()
+        is_clear = True
+    else:
+        article = _ARTICLE.match(what)
+        words = what[article.end() :] if article else what
+        is_clear = bool(content_words(words)) and not _SEVERAL.search(words) and len(words.split()) <= MOST_WORDS
+    is_expression = words.startswith("/") and words.endswith("/")  # to `Collection.grep`
+    return words if is_clear and not is_expression and len(words) <= LONGEST_PATTERN else ""
+
+
+def count_mentions(turn: Turn) -> Draft | None:
+    """Say how many documents mention the words that a message asks for, and which; None if it asks something else.
+
+    The turn's decision becomes `answer`.
+    """
+    words = mentioned_words(turn.message)
+    collection = collection_of(turn.retriever) if words and turn.evidence is None else None
+    found = collection.grep(words) if collection else None
+    if turn.retriever is None or found is None or not found.times:
+        return None
+    first_lines = {line.document: line.text for line in reversed(found.lines)}
+    listed = list(found.times)[:MOST_DOCUMENTS]
+    hits = []
+    for document in listed:
+        passages = neighbours_of(turn.retriever, Passage(id="", document=document, title="", text="", start=0, end=0))
+        with_line = [passage for passage in passages if first_lines[document] in passage.text]
+        hits.append(Hit(passage=(with_line or passages)[0], score=0.0))
+    times, held = sum(found.times.values()), len(found.times)
+    counted = f"{times:,} {'time' if times == 1 else 'times'} in {held:,} of {found.documents:,} documents"
+    rows = [
+        f"- {escape_marks(inert(hit.passage.title or document))} [{number}]"
+        for document, hit, number in zip(listed, hits, turn.number(hits), strict=True)
+    ]
+    rows += [f"- … and {held - len(listed):,} more"] if held > len(listed) else []
+    turn.decide(Judgement(decision="answer", confidence=1.0, reason="counted in all documents"))
+    text = "\n".join([escape_marks(inert(f"“{words}” is found {counted}:")), "", *rows])
+    return Draft(text=text, answers=(text,), claims="")
