@@ -214,7 +214,7 @@ class DocumentTools:
         where = self._where(arguments)
         found = self._all.grep(wanted, where)
         within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
-        over = f"{found.documents:,} documents{within}"
+        over = f"{_count(found.documents, 'document')}{within}"
         held, times = len(found.times), sum(found.times.values())
         line = f"{_count(times, 'time')} in {_count(found.sections, 'section')} of {held:,} of {over}"
         if not times:
@@ -235,7 +235,7 @@ class DocumentTools:
         wanted, where = arguments.get("words", ""), self._where(arguments)
         every = self._all.documents(where)
         within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
-        over = f"{len(every):,} documents{within}"
+        over = f"{_count(len(every), 'document')}{within}"
         if wanted:
             held = self._all.holding(wanted, where)
             rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]

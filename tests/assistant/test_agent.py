@@ -295,7 +295,7 @@ def call(name: str, **arguments: object) -> ToolCall:
         ("grep", {"words": "/(/"}, "/(/ is no regular expression"),
         ("grep", {"words": "/(?R)/"}, "calls itself"),
         ("grep", {"words": "x" * 5000}, "is longer than 200 characters"),
-        ("grep", {"words": "red", "where": "manual.md"}, "in none of 1 documents in manual.md"),
+        ("grep", {"words": "red", "where": "manual.md"}, "in none of 1 document in manual.md"),
         ("documents", {"words": "red kettle"}, "Documents: 1 of 3 documents hold all of “red kettle”"),
         ("documents", {}, "Documents: 3 documents"),
         ("documents", {"where": "nowhere/"}, "no document is in 'nowhere/'; leave `where` out."),
