@@ -64,6 +64,7 @@ class Part:
         question: the question, complete without the conversation.
         phrases: search phrases in the words of documents.
         hits: its evidence, best first.
+        tables: hits further down, in documents of `hits`, whose tables may have a row that answers; without a model.
         judgement: the judgement of its evidence.
         narrower: the query for a second round of searching; "": no second round is needed.
     """
@@ -72,6 +73,7 @@ class Part:
     question: str
     phrases: tuple[str, ...] = ()
     hits: list[Hit] = field(default_factory=list)
+    tables: list[Hit] = field(default_factory=list)
     judgement: Judgement = NOT_JUDGED
     narrower: str = ""
 

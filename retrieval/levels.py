@@ -3,17 +3,21 @@
 The same embedder gives different levels of cosines in every collection, so a fixed threshold refuses much in one and
 nothing in another. A sample of the collection's sentences is searched in all documents except their own: the hits are
 similar in topic, but no answers. The quartiles of these cosines set the threshold without a language model
-(docs/measured.md has the figures).
+(docs/measured.md has the figures). Where each document is about something else, other documents are not even similar in
+topic: then the sentences are compared with the other sections of all documents, their own included.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from turnmark.corpora.text import count_words, sentences
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import DenseRanker
 from turnmark.retrieval.types import Query
@@ -30,6 +34,22 @@ OF_DOCUMENTS, OF_ROWS = (25, -0.02), (75, -0.03)
 """Percentile and offset of the threshold: for documents cut into sections, where people ask in a few words, and for
 rows that are passages themselves (BEIR), where questions are written in full. Chosen on the tuning halves of the
 conversation suites, and on MTRAG-UN's ClapNQ and FiQA, each checked on the other."""
+OF_SECTIONS = (25, -0.04)
+"""Percentile and offset for documents that are each about something else, by other sections."""
+UNRELATED = 0.08
+"""Documents are each about something else if their sentences are so much nearer to other sections than to other
+documents, in the lower quartile: .12 and .14 for PDF and Office files of many packages, at most .06 for the manuals,
+handbooks and wikis of the suites."""
+
+
+@dataclass(frozen=True)
+class _Nearest:
+    """The cosines of a sentence with the nearest passage of another document, and of another section; None: none was
+    among its neighbours.
+    """
+
+    document: float | None
+    section: float | None
 
 
 def sure_from(index: Index) -> float | None:
@@ -42,19 +62,36 @@ def sure_from(index: Index) -> float | None:
         return None
     texts = [sentence for _, sentence in sample]
     vectors = index.embedder.encode(texts, "query")
-    nearest = DenseRanker(index).nearest(vectors, [Query(text=text) for text in texts], NEIGHBOURS)
-    cosines: list[float] = []
-    for (passage, sentence), rows in zip(sample, nearest, strict=True):
-        neighbours = index.store.by_rows(rows.rows.tolist())
-        for neighbour, score in zip(neighbours, rows.scores, strict=True):
-            if not _same_source(passage, sentence, neighbour):
-                cosines.append(float(score))
-                break
-    if len(cosines) < LEAST:
+    neighbours = DenseRanker(index).nearest(vectors, [Query(text=text) for text in texts], NEIGHBOURS)
+    found = [_nearest(index, *drawn, rows) for drawn, rows in zip(sample, neighbours, strict=True)]
+    of_documents = [nearest.document for nearest in found if nearest.document is not None]
+    of_sections = [nearest.section for nearest in found if nearest.section is not None]
+    if len(of_documents) < LEAST:
         return None
-    are_rows = all(passage.id == passage.document for passage, _ in sample)
-    percentile, offset = OF_ROWS if are_rows else OF_DOCUMENTS
+    if all(passage.id == passage.document for passage, _ in sample):
+        return _level(of_documents, OF_ROWS)
+    quartile = OF_DOCUMENTS[0]
+    if np.percentile(of_sections, quartile) - np.percentile(of_documents, quartile) > UNRELATED:
+        return _level(of_sections, OF_SECTIONS)
+    return _level(of_documents, OF_DOCUMENTS)
+
+
+def _level(cosines: Sequence[float], rule: tuple[int, float]) -> float:
+    percentile, offset = rule
     return round(float(np.percentile(cosines, percentile)) + offset, 4)
+
+
+def _nearest(index: Index, passage: Passage, sentence: str, rows: TopK) -> _Nearest:
+    document = section = None
+    for neighbour, score in zip(index.store.by_rows(rows.rows.tolist()), rows.scores.tolist(), strict=True):
+        if sentence in " ".join(neighbour.text.split()):
+            continue  # its own passage, or a copy
+        if section is None and (neighbour.document, neighbour.heading) != (passage.document, passage.heading):
+            section = score
+        if not _same_source(passage, neighbour):
+            document = score
+            break
+    return _Nearest(document, section)
 
 
 def _sample(index: Index) -> list[tuple[Passage, str]]:
@@ -72,7 +109,7 @@ def _sample(index: Index) -> list[tuple[Passage, str]]:
     return sample[:SAMPLE]
 
 
-def _same_source(passage: Passage, sentence: str, other: Passage) -> bool:
-    """Whether another passage is from the same document, from one with the same title, or a copy of the sentence."""
+def _same_source(passage: Passage, other: Passage) -> bool:
+    """Whether another passage is from the same document, or from one with the same title."""
     same_title = bool(passage.title) and passage.title == other.title
-    return other.document == passage.document or same_title or sentence in " ".join(other.text.split())
+    return other.document == passage.document or same_title

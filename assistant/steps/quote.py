@@ -37,6 +37,11 @@ _NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer
 WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
 """Weights of the shared words and of the rank of the hit; the cosine of the line has weight 1. Chosen on the tuning
 halves of the conversations, and checked by which passages are quoted on MTRAG (docs/measured.md)."""
+TYPED, CARRIED, NUMBERS = 2.0, 0.5, 2.0
+"""Weights of the message as typed where its rewrite has 1, of words that only the rewrite has where others have 1, and
+of numbers in the message. Chosen in the same way."""
+MOST_ROWS = 20
+"""Most rows of the tables further down that are rated."""
 FEW = 6
 """Least length that a list of hits is ranked as having: the second of two ranks as high as the second of six."""
 
@@ -55,27 +60,27 @@ class RatedLine:
     score: float
 
 
-def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> list[RatedLine]:
-    """Rate every line of the hits that can answer, best first; headings and lines of one word cannot.
+def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
+    """Rate every line of a part's hits that can answer, best first; headings and lines of one word cannot.
 
-    The score sums the cosine with the mean of the questions, the share of the questions' words that the line has (rare
+    The score sums the cosine with the mean of the part's wordings, the share of its words that the line has (rare
     words count more), and the rank of the hit, because the retriever read the complete passage. Without an embedder
-    the cosine counts as 0.
+    the cosine counts as 0. Rows of the tables further down, those with most of the part's words, rank like the first
+    hit, because the retriever found the table, not its row.
     """
-    candidates = [
-        (position, line)
-        for position, hit in enumerate(hits)
-        for line in lines_of(hit.passage)
-        if line.says and line.size > 1
-    ]
+    hits = [*part.hits, *part.tables]
+    candidates = _lines(part.hits)
+    ranks = [1 - position / max(len(part.hits), FEW) for position, _ in candidates]
+    rows = [(len(part.hits) + position, line) for position, line in _lines(part.tables) if line.kind == "row"]
+    row_shares = _shares(part, *_texts_and_headings(rows, hits))
+    nearest = sorted(range(len(rows)), key=lambda number: -row_shares[number])[:MOST_ROWS]
+    candidates += [rows[number] for number in nearest if row_shares[number] > 0]
+    ranks += [1.0] * (len(candidates) - len(ranks))
     if not candidates:
         return []
-    texts = [line.text for _, line in candidates]
-    headings = [" › ".join(filter(None, (hits[position].passage.title, line.section))) for position, line in candidates]
-    ranks = [1 - position / max(len(hits), FEW) for position, _ in candidates]
-    shares = _shares(questions, texts, headings)
+    shares = _shares(part, *_texts_and_headings(candidates, hits))
     embedded = [line.in_context(hits[position].passage.title) for position, line in candidates]
-    cosines = _cosines(questions, embedded, embed) if embed else [0.0] * len(candidates)
+    cosines = _cosines(part, embedded, embed) if embed else [0.0] * len(candidates)
     scores = [
         cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
         for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
@@ -84,22 +89,64 @@ def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | Non
     return [RatedLine(*candidates[number], scores[number]) for number in ranked]
 
 
-def _cosines(questions: Sequence[str], texts: Sequence[str], embed: Embed) -> list[float]:
-    """Return the cosine of each text with the mean of the questions' vectors."""
+def _lines(hits: Sequence[Hit]) -> list[tuple[int, TextLine]]:
+    """Return the lines of hits that can answer, each with the position of its hit."""
+    return [
+        (position, line)
+        for position, hit in enumerate(hits)
+        for line in lines_of(hit.passage)
+        if line.says and line.size > 1
+    ]
+
+
+def _texts_and_headings(candidates: Sequence[tuple[int, TextLine]], hits: Sequence[Hit]) -> tuple[list[str], list[str]]:
+    texts = [line.text for _, line in candidates]
+    headings = [" › ".join(filter(None, (hits[position].passage.title, line.section))) for position, line in candidates]
+    return texts, headings
+
+
+def _wordings(part: Part) -> dict[str, float]:
+    """Return the texts that lines are compared with, and their weights.
+
+    What was typed counts twice as much as what it was understood to mean. A model's search phrases use the terms of the
+    documents; beside them both count twice.
+    """
+    weights = {part.text: TYPED}
+    weights.setdefault(part.question, TYPED if part.phrases else 1.0)
+    for phrase in part.phrases:
+        weights.setdefault(phrase, 1.0)
+    return weights
+
+
+def _cosines(part: Part, texts: Sequence[str], embed: Embed) -> list[float]:
+    """Return the cosine of each text with the mean of the vectors of the part's wordings."""
     unique = list(dict.fromkeys(texts))
-    vectors = embed([*questions, *unique])
-    question = vectors[: len(questions)].mean(axis=0)
-    cosine_of = dict(zip(unique, map(float, vectors[len(questions) :] @ question), strict=True))
+    wordings = _wordings(part)
+    vectors = embed([*wordings, *unique])
+    weighted = [weight * vector for weight, vector in zip(wordings.values(), vectors, strict=False)]
+    mean = sum(weighted[1:], weighted[0]) / sum(wordings.values())
+    cosine_of = dict(zip(unique, map(float, vectors[len(wordings) :] @ mean), strict=True))
     return [cosine_of[text] for text in texts]
 
 
-def _shares(questions: Sequence[str], texts: Sequence[str], headings: Sequence[str]) -> list[float]:
-    """Return the share of the questions' words that each text and its headings have; rare words weigh more."""
+def _shares(part: Part, texts: Sequence[str], headings: Sequence[str]) -> list[float]:
+    """Return the share of the part's words that each text and its headings have.
+
+    Rare words weigh more, numbers that were typed more still, and words that were only carried over less.
+    """
     bags = [stems(f"{heading} {text}") for heading, text in zip(headings, texts, strict=True)]
-    needed = stems(" ".join(questions))
-    weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in needed}
+    typed = stems(part.text)
+    carried = stems(part.question) - stems(" ".join((part.text, *part.phrases)))
+    weights: dict[str, float] = {}
+    for word in stems(" ".join(_wordings(part))):
+        weight = 1 / (1 + sum(word in bag for bag in bags)) ** 0.5
+        if word in carried:
+            weight *= CARRIED
+        elif word in typed and any(map(str.isdigit, word)):
+            weight *= NUMBERS
+        weights[word] = weight
     total = sum(weights.values()) or 1.0
-    return [sum(weights[word] for word in needed & bag) / total for bag in bags]
+    return [sum(weights[word] for word in weights.keys() & bag) / total for bag in bags]
 
 
 @dataclass
@@ -350,10 +397,7 @@ def quotations(turn: Turn) -> Draft | None:
 def _for_part(part: Part, embed: Embed | None, count: int, words: int, earlier: Sequence[Stretch]) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
-    wordings = tuple(dict.fromkeys((part.text, part.question)))
-    # A model's search phrases use the documents' terms; the question counts twice as much.
-    questions = (*wordings, *wordings, *part.phrases) if part.phrases else wordings
-    return stretches(rate_lines(questions, part.hits, embed), part.hits, count, words, earlier)
+    return stretches(rate_lines(part, embed), [*part.hits, *part.tables], count, words, earlier)
 
 
 def nothing(parts: Sequence[Part]) -> Draft:

@@ -18,6 +18,7 @@ from turnmark.assistant.steps.history import sections_room
 from turnmark.assistant.steps.understand import Nearest, not_known, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
+from turnmark.corpora.tables import tables_of
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.task_passages import ranked_by
@@ -25,6 +26,8 @@ from turnmark.retrieval.types import Hit, Query, Retriever, continues, neighbour
 
 MORE_PER_PART = 800
 """Tokens of sections that each further part of a message adds to the limit."""
+TABLES_WITHIN = 30
+"""Hits among which tables are kept: the vector of a passage says little about one row of its table."""
 SEVERAL = 2
 """Least number of sources from one document for which their neighbouring passages are read too."""
 REPEATED = 0.8
@@ -60,12 +63,14 @@ class SearchOnce:
 
     name = "retrieve"
     rounds = 1
+    depth = 0
+    """Hits to look at for tables (`Part.tables`); 0: the evidence is all that is looked at."""
 
     def __call__(self, turn: Turn) -> None:
         if turn.evidence is not None:
             _rate(turn, turn.evidence)
         elif turn.retriever is not None:
-            _search(turn, turn.retriever)
+            _search(turn, turn.retriever, max(turn.passages, self.depth))
         self.show(turn)
         turn.report_hits()
 
@@ -76,9 +81,10 @@ class SearchOnce:
 
 
 class SearchTwice(SearchOnce):
-    """Retrieve step: as `SearchOnce`, and a second search for a part with thin evidence."""
+    """Retrieve step: as `SearchOnce`, and a second search for a part with thin evidence; keeps tables further down."""
 
     rounds = 2
+    depth = TABLES_WITHIN
 
 
 class SearchAndRead(SearchOnce):
@@ -105,28 +111,48 @@ def _rate(turn: Turn, evidence: Sequence[Hit]) -> None:
             part.hits = [hit.model_copy(update={"found": found_by_id[hit.passage.id]}) for hit in evidence]
 
 
-def _search(turn: Turn, retriever: Retriever) -> None:
-    """Run the searches of the current round: all parts in the first, then those with a narrower query."""
+def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
+    """Run the searches of the current round: all parts in the first, then those with a narrower query.
+
+    Args:
+        depth: hits to find for a part, of which the first `turn.passages` are its evidence.
+    """
     if turn.round > 1:
         _search_again(turn, retriever)
     elif len(turn.parts) > 1:
-        _search_compound(turn, retriever)
+        _search_compound(turn, retriever, depth)
     else:
         (part,) = turn.parts
         query = _query(turn, part)
-        (hits,) = retriever.search([query], turn.passages)
+        (found,) = retriever.search([query], depth)
+        hits = found[: turn.passages]
         turn.searched(query, hits, "the message")
-        part.hits = drop_repeats(hits)[: turn.passages]
+        part.hits = drop_repeats(hits)
+        part.tables = _tables(found[turn.passages :], part.hits)
 
 
-def _search_compound(turn: Turn, retriever: Retriever) -> None:
+def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
+    """Return the further hits that hold rows of tables and are in the documents of the hits."""
+    documents = {hit.passage.document for hit in hits}
+    known = {hit.passage.id for hit in hits}
+    return [
+        hit
+        for hit in drop_repeats(further)
+        if hit.passage.id not in known and hit.passage.document in documents and tables_of(hit.passage.text)
+    ]
+
+
+def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
     """Search for each part of a compound message, and for the message as one."""
     queries = [_query(turn, part) for part in turn.parts]
     message_query = _message_query(turn)
-    *results, message_hits = retriever.search([*queries, message_query], turn.passages)
-    for number, (part, query, hits) in enumerate(zip(turn.parts, queries, results, strict=True)):
+    *results, message_hits = retriever.search([*queries, message_query], depth)
+    message_hits = message_hits[: turn.passages]
+    for number, (part, query, found) in enumerate(zip(turn.parts, queries, results, strict=True)):
+        hits = found[: turn.passages]
         turn.searched(query, hits, "a part of the message", number)
         part.hits = _with_more(hits, message_hits, turn.passages)
+        part.tables = _tables(found[turn.passages :], part.hits)
     turn.message_hits = list(message_hits)
     turn.searched(message_query, message_hits, "the full message")
 

@@ -140,6 +140,24 @@ def test_a_row_is_found_by_the_name_of_its_column_and_a_caption_is_no_answer():
     assert "| **`closes`** | **six** | **4\\|5** |" in answer
 
 
+def test_a_row_of_a_table_further_down_is_quoted_and_no_other_line_there_is_the_best():
+    table = hit(f"What is the price of saw 3?\n\nSee below.\n\n{HEAD}\n{saws(2, 3, 4)}", section="Prices")
+    asked = part("What is the price of saw 3?", hit("A saw has teeth."), hit("Ask for the price of a tool."))
+    assert "3 pounds" not in quoted_for(asked).text
+    asked.tables = [table]
+    text = quoted_for(asked).text
+    assert text.startswith("Workshop › Prices")
+    assert "| **saw 3** | **3 pounds** |" in text
+    assert "**What is" not in text
+
+
+def test_what_was_typed_counts_more_than_the_topic_carried_over_and_its_numbers_most():
+    notes = hit("Ladder 7 leans on the wall.\n\nThe red saw is in the shed.\n\nLadder 9 is broken.")
+    asked = part("and 9?", notes)
+    asked.question = "and 9 (red saw shed)?"
+    assert "**Ladder 9 is broken.**" in quoted_for(asked).text
+
+
 def test_a_second_quotation_comes_only_if_it_adds_to_the_first():
     copy, more = hit(TOOLS.passage.text, "Copy", n=2), hit("Machines go back to the shed behind the oak.", "Sheds", n=2)
     assert cited_numbers(said("When do machines go back?", TOOLS, copy)) == [1]

@@ -54,6 +54,10 @@ def cut(text: str, name: str = "d", size: int = 40) -> list[Passage]:
     return chunk(Document(id=name, title=name, text=text, blocks=tuple(blocks(text))), regex_tokens, size)
 
 
+def passage(document: str, start: int, text: str) -> Passage:
+    return Passage(id=f"{document}-{start}", document=document, title="", text=text, start=start, end=start + 1)
+
+
 def hits(*passages: Passage) -> list[Hit]:
     return [Hit(passage=passage, score=1 / n) for n, passage in enumerate(passages, 1)]
 
@@ -199,6 +203,20 @@ def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_f
     assert made.searches[-1].round == 2
     assert made.searches[-1].why == "thin evidence"
     assert {hit.passage.id for hit in before} <= {hit.passage.id for hit in made.parts[1].hits}
+
+
+def test_without_a_model_tables_further_down_are_kept_if_a_hit_is_in_their_document():
+    prose = [passage("d", n, f"Otters eat fish {n}.") for n in range(3)]
+    ours, other = (passage(name, 9, "| otters | fish |\n|---|---|\n| Tom | 4 |") for name in "de")
+    notes = Notes(*prose[:2], ours, other, prose[2])
+    question = "How many fish do otters eat?"
+    understood = Understanding(standalone=True, rewrite=question, sub_questions=(question,))
+    made = turn(question, notes, understood, config=AssistantConfig(passages=2))
+    SearchTwice()(made)
+    (asked,) = made.parts
+    assert [hit.passage.id for hit in asked.hits] == ["d-0", "d-1"]
+    assert [hit.passage.id for hit in asked.tables] == ["d-9"], "of their document, and no prose"
+    assert [hit.passage.id for hit in made.hits] == ["d-0", "d-1"], "the evidence is what was found first"
 
 
 def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched():

@@ -111,6 +111,81 @@ def test_headings_by_the_outline(tmp_path: Path) -> None:
     assert found == ["# Water", "## Gates", "# Stones"]
 
 
+def test_a_numbered_heading_that_its_paragraph_goes_on_after(tmp_path: Path) -> None:
+    story = heading("1 Water", 14)
+    for number, title in enumerate(("Who opens the gates?", "When do they close?"), 1):
+        story += text_of(f"<b>1.{number}. {title}</b> {prose(60, number)}")
+    story += text_of(f"<b>Note</b> {prose(60)}", f"<b>3. Bring</b> {prose(60)}")
+    document = built(tmp_path / "a.pdf", story)
+    found = [(level, text) for kind, level, _, text in told(document) if kind == "heading"]
+    assert found == [(1, "# 1 Water"), (2, "## 1.1. Who opens the gates?"), (2, "## 1.2. When do they close?")]
+    assert prose(60, 1) in document.text
+    assert f"Note {prose(60)}" in document.text
+
+
+def test_headings_in_italics_and_names_that_are_none(tmp_path: Path) -> None:
+    authors = [f"{initial}. Miller, {initial}. Baker, Mill of {initial}" for initial in "ABC"]
+    story = heading("The Mills of the River", 20) + text_of(*authors, size=12)
+    for number, title in enumerate(("Water", "Stones", "Sails"), 1):
+        story += [*heading(title.upper(), 12), *text_of(prose(60, number))]
+        story += [*text_of(f"{title} and Gates", size=12, fontName="Helvetica-Oblique"), *text_of(prose(60))]
+    found = [text for kind, *_, text in told(built(tmp_path / "a.pdf", story)) if kind == "heading"]
+    assert [text.lstrip("# ") for text in found] == [
+        "The Mills of the River",
+        *("WATER", "Water and Gates", "STONES", "Stones and Gates", "SAILS", "Sails and Gates"),
+    ]
+
+
+def drawn(path: Path, pages: Sequence[Sequence[tuple[float, float, float, str]]], size: tuple[int, int]) -> Document:
+    """The Document of a PDF with lines of text at places: x, y, size and text, page by page."""
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(path), pagesize=size)
+    for page in pages:
+        for x, y, letters, text in page:
+            canvas.setFont("Helvetica", letters)
+            canvas.drawString(x, y, text)
+        canvas.showPage()
+    canvas.save()
+    return read_pdf(path, path.name)
+
+
+def test_the_first_and_largest_line_of_a_slide_is_its_title(tmp_path: Path) -> None:
+    titles = ("Water", "Gates", "Stones", "Sails")
+    pages = [
+        [(30, 230, 12, title), *((40, 200 - 14 * line, 11, f"• {prose(6, number + line)}") for line in range(4))]
+        for number, title in enumerate(titles)
+    ]
+    slides = drawn(tmp_path / "slides.pdf", pages, (363, 272))
+    assert [text for kind, *_, text in told(slides) if kind == "heading"] == [f"## {title}" for title in titles]
+    portrait = drawn(tmp_path / "letter.pdf", pages, (363, 472))
+    assert "heading" not in kinds(portrait), "a line that is hardly larger is no heading elsewhere"
+
+
+def test_running_headers_with_raised_letters_in_larger_type_than_the_text(tmp_path: Path) -> None:
+    """The logo of LaTeX, and a name with the page's number, both larger than the text."""
+    pages = []
+    for number in range(1, 9):
+        header = [(60, 800, 12, f"{number} K. Miller")]
+        if number % 2:
+            header = [(60, 800, 12, "The L"), (90, 803, 9, "A"), (97, 800, 12, f"TEX of mills {number}")]
+        text = [(60, 760 - 12 * line, 9, prose(20, number + line)) for line in range(20)]
+        pages.append([*header, *text])
+    document = drawn(tmp_path / "a.pdf", pages, (595, 842))
+    assert "Miller" not in document.text
+    assert "mills" not in document.text
+    assert document.text.startswith(prose(20, 1))
+
+
+def test_a_short_list_beside_prose_is_a_column(tmp_path: Path) -> None:
+    """A list of contents without page numbers, each entry at the height of a line of the text beside it."""
+    platypus = pytest.importorskip("reportlab.platypus")
+    entries = [f"{number} Mill of {WORDS[number]}s" for number in range(1, 16)]
+    story = [platypus.Paragraph("<br/>".join(entries)), platypus.FrameBreak()]
+    story += text_of(prose(220), alignment=4, leading=12)
+    text = " ".join(built(tmp_path / "a.pdf", story, columns=2).text.split())
+    assert text.index(entries[-1]) < text.index(prose(8))
+    assert prose(220) in text
+
+
 def test_a_paragraph_over_two_pages_knows_both(tmp_path: Path) -> None:
     def furniture(canvas: Any, template: Any) -> None:
         canvas.setFont("Helvetica", 9)

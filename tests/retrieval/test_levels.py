@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from turnmark.retrieval import levels
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.levels import LEAST, sure_from
@@ -32,6 +33,34 @@ def test_an_index_knows_how_near_its_sentences_are_to_other_documents(boats):
     assert level is not None
     assert 0.4 < level < 1
     assert sure_from(boats) == level, "the sample is the same for the same index"
+
+
+SUBJECTS = {
+    "kettle": "spout lid handle descaler element whistle boiling tea",
+    "violin": "bow string bridge rosin fingerboard tuning peg soundpost",
+    "volcano": "crater lava ash eruption magma vent tremor caldera",
+    "beehive": "queen drone wax honey swarm frame smoker brood",
+    "chess": "bishop rook castling opening endgame pawn gambit checkmate",
+}
+
+
+def test_documents_that_are_each_about_something_else_are_compared_by_their_sections(tmp_path, monkeypatch):
+    (tmp_path / "mixed").mkdir()
+    for subject, parts in SUBJECTS.items():
+        text = f"# {subject.title()}\n"
+        for part in parts.split():
+            text += f"\n## The {part}\n"
+            for other in sorted(set(parts.split()) - {part}):
+                text += f"\nThe {part} of every {subject} depends on the {other} that goes with it. "
+                text += f"Whoever looks after a {subject} checks the {other} first and then the {part}.\n"
+        (tmp_path / "mixed" / f"{subject}.md").write_text(text)
+    build_index(tmp_path / "mixed", "mixed", retriever="dense")
+    level = open_index("mixed").manifest.sure_from
+    monkeypatch.setattr(levels, "UNRELATED", 2.0)
+    of_documents = sure_from(open_index("mixed"))
+    assert level is not None
+    assert of_documents is not None
+    assert level > of_documents + 0.1, "a question about one of them is nearer to it than to all others"
 
 
 def test_it_stays_when_nothing_changed(boats, tmp_path):

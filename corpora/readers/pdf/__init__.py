@@ -67,7 +67,7 @@ def _read(path: Path, relative: str, progress: Progress) -> tuple[Document, list
     drop_running(pages)
     drop_overlays(pages)
     contents = ContentsFilter()
-    laid = [Laid(index, contents.columns(page)) for index, page in enumerate(pages)]
+    laid = [Laid(index, contents.columns(page), page.width > page.height) for index, page in enumerate(pages)]
     structure = Structure(laid, outline)
     writer = Writer(count, vocabulary(laid))
     drafts = structure.drafts()

@@ -15,6 +15,7 @@ CELL_GAP = 0.9  # of the size: a wider gap between two words is a gap between ce
 _RAISED = 0.65  # of the size: how far a superscript may be from the line it is on
 _SAME = 0.3  # of the size: how far apart the parts of a line may be in height
 _FILL = 0.55  # of its width: a column of prose is filled at least this far
+_JUSTIFIED = 0.5  # of its lines: so many of a column of justified prose reach its right edge
 _SIDE = 18  # characters: a line of a column of prose has at least this many on average
 _EVEN = 0.03  # of the width: how far from even columns a gutter may be
 _LONG = 20  # lines: a column of a reference card, and hardly a table without ruled lines
@@ -313,9 +314,9 @@ def _gutter(boxes: Sequence[Box]) -> float | None:
         left = [box for box in boxes if box.x1 <= middle]
         right = [box for box in boxes if box.x0 >= middle]
         place = (middle - low) / (high - low)
-        if _are_columns(
-            left, right, even=any(abs(place - part) < _EVEN for part in (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4))
-        ):
+        even = any(abs(place - part) < _EVEN for part in (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4))
+        halved = start * _BIN <= (high - low) / 2 <= end * _BIN
+        if _are_columns(left, right, even, halved):
             return middle
     return None
 
@@ -341,16 +342,18 @@ def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
     return sorted(found, key=lambda pair: pair[0] - pair[1])[:4]
 
 
-def _are_columns(left: Sequence[Box], right: Sequence[Box], even: bool) -> bool:
+def _are_columns(left: Sequence[Box], right: Sequence[Box], even: bool, halved: bool) -> bool:
     """Whether two sides are columns to be read one after the other, and no cells of the same rows.
 
-    `even`: the gutter is where it is if all columns of the page are equally wide.
+    `even`: the gutter is where it is if all columns of the page are equally wide; `halved`: it has the middle in it.
     """
     sides = (_Side(left), _Side(right))
     if min(len(side.rows) for side in sides) < 4:
         return False
     if all(side.fill >= _FILL and side.characters >= _SIDE for side in sides):
         return True
+    if halved and any(side.is_justified for side in sides) and all(side.characters >= _SIDE / 2 for side in sides):
+        return True  # a short list of contents beside prose
     if not all(side.characters >= 0.8 * _SIDE for side in sides):
         return False
     few, many = sorted(sides, key=lambda side: len(side.rows))
@@ -379,3 +382,10 @@ class _Side:
         self.fill = widths / full  # the share of its width that has text
         self.reach = sum(end - start for start, end in spans) / full  # gaps between cells counted too
         self.characters = letters / max(1, len(self.rows))
+        edge = max((box.x1 for box in boxes), default=0) - 0.02 * extent
+        self.filled = sum(end >= edge for _, end in spans) / max(1, len(spans))
+
+    @property
+    def is_justified(self) -> bool:
+        """Whether most of its lines reach its right edge, as those of prose do and those of cells do not."""
+        return self.filled >= _JUSTIFIED and self.characters >= 2 * _SIDE and len(self.rows) >= 8

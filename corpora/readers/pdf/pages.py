@@ -14,6 +14,7 @@ from turnmark.corpora.readers.pdf.tables import ruled_tables, with_open_tables
 
 _EDGE_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
 _LEVEL = 3.0  # points: how exactly a running header keeps its height
+_SHIFTED = 0.35  # of the size: how far the raised and lowered letters of a logo are from the line they are on
 _SLIDE = 250  # words that a slide has at most
 _NUMBERED_LINES = 15  # of a page
 _MANY = 3  # pages: what is on so many at the same place is no text
@@ -33,13 +34,21 @@ _CONTENTS_SHARE = 0.6  # of a page's lines
 
 @dataclass
 class _Row:
-    """All words of a page at one height."""
+    """All words of a page at one height.
+
+    Attributes:
+        key: what rows on several pages have in common.
+        pattern: the text without its numbers.
+        number: what it begins or ends with, which may be the page's number.
+    """
 
     base: float
     size: float
     words: list[Word]
     text: str
     key: str
+    pattern: str
+    number: int | None
 
 
 def drop_overlays(pages: Sequence[Page]) -> None:
@@ -78,7 +87,7 @@ def _edge_rows(page: Page, large: float) -> tuple[list[_Row], list[_Row]]:
     """The first rows of a page from the top, and from the bottom."""
     levels: list[list[Word]] = []
     for word in sorted(page.words, key=lambda word: -word.base):
-        if levels and levels[-1][0].base - word.base < 2:
+        if levels and levels[-1][-1].base - word.base < max(2, _SHIFTED * word.size):
             levels[-1].append(word)
         else:
             levels.append([word])
@@ -91,9 +100,20 @@ def _edge_rows(page: Page, large: float) -> tuple[list[_Row], list[_Row]]:
 def _row(words: list[Word], large: float) -> _Row:
     words = sorted(words, key=lambda word: word.x0)
     text, size = joined_words(words).lower(), max(word.size for word in words)
+    pattern = _NUMBERED.sub("#", text)
     # "Chapter 1" and "Chapter 2" in large letters are headings.
-    key = _NUMBERED.sub("#", text)
-    return _Row(words[0].base, size, words, text, text if size > large and key != "#" else key)
+    key = text if size > large and pattern != "#" else pattern
+    ends = [word for word in (text.split()[:1] + text.split()[-1:]) if word.isdecimal() and len(word) <= 5]
+    return _Row(words[0].base, size, words, text, key, pattern, int(ends[0]) if ends else None)
+
+
+def _count_pages(edges: Sequence[tuple[list[_Row], list[_Row]]], side: int, needed: int) -> None:
+    """Give the outermost rows in large letters one key if their number is the page's: it grows with the pages."""
+    outermost = [(index, rows[side][0]) for index, rows in enumerate(edges) if rows[side]]
+    offsets = Counter((row.pattern, row.number - index) for index, row in outermost if row.number is not None)
+    for index, row in outermost:
+        if row.number is not None and offsets[row.pattern, row.number - index] >= needed:
+            row.key = row.pattern
 
 
 def drop_running(pages: Sequence[Page]) -> None:
@@ -105,14 +125,15 @@ def drop_running(pages: Sequence[Page]) -> None:
     sizes = Counter(round(word.size) for page in pages for word in page.words)
     large = 1.15 * (sizes.most_common(1)[0][0] if sizes else 10)
     edges = [_edge_rows(page, large) for page in pages]
+    needed = _MANY if len(pages) > 4 else 2
     for side in (0, 1):
+        _count_pages(edges, side, needed)
         seen: Counter[tuple[str, int]] = Counter()
         variants: dict[str, set[str]] = {}  # what is said with other numbers on other pages
         for rows in edges:
             seen.update({(row.key, level) for row in rows[side] for level in _levels(row)})
             for row in rows[side]:
                 variants.setdefault(row.key, set()).add(row.text)
-        needed = _MANY if len(pages) > 4 else 2
         known: Counter[int] = Counter()
         for rows in edges:
             for row in rows[side]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.glyphs import Word
-from turnmark.corpora.readers.pdf.layout import Column, Item, Line, Table
+from turnmark.corpora.readers.pdf.layout import Column, Item, Line, Segment, Table, joined_words
 from turnmark.corpora.text import CJK
 from turnmark.corpora.types import Block, BlockKind
 
@@ -18,6 +18,8 @@ _LARGER = 1.1  # times the size of the text: a heading
 _SAME_SIZE = 0.08  # of the size: what differs less is one size
 _LEADING = 1.35  # times the usual distance of lines: a new paragraph
 _INDENT = 0.8  # of the size
+_RUN_IN_LINES = 3  # that a heading has at most that its paragraph goes on after
+_REPEATED = 3  # headings of one style, from which on it is a style of headings
 _BULLETS = "•‣◦▪▫–—*·■□○●✓✔➢➤»►▶∙⋄-"
 _BULLET = re.compile(rf"(?P<mark>[{re.escape(_BULLETS)}])(?P<space>\s+|$)")
 _ENUMERATED = re.compile(
@@ -41,6 +43,8 @@ _BOX = re.compile(
 _ENDS = re.compile(r"[.!?:;。！？：][\"”’')\]»]*$")
 _FOOTNOTE = re.compile(r"(?:[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}|\d{1,3}|[*†‡§¶])\s*(?=\S)")
 _HYPHEN = re.compile(r"(?P<word>[^\W\d_]{2,})-$")
+_INITIALS = re.compile(r"(?:[A-Z]\.[ -]?){2,}|[A-Z]\.[ -][A-Z][\w’'-]+[^\w\s,]?,")
+"""A name, "A. N. Author" or "R. Dowd, …": no appendix of this letter."""
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _HAN = re.compile(f"[{CJK}]")
 
@@ -85,6 +89,16 @@ class Laid:
 
     page: int
     columns: list[Column]
+    wide: bool = False  # whether it is wider than high, as a slide is
+
+
+@dataclass
+class RunIn:
+    """A numbered heading in bold, "2.6. Why it fails.", and the rest of its last line."""
+
+    texts: list[str]
+    level: int
+    rest: Line | None
 
 
 def style_of(line: Line) -> Style:
@@ -104,7 +118,9 @@ class Structure:
         self.heading_lines: dict[int, int] = {}  # id of that line: how many lines it has
         self._by_outline(outline)
         self.bookmarked = set(self.headings)
+        self._by_slides()
         self._by_style()
+        self.numbers_at = self._level_of_numbers()
 
     def _body_size(self) -> float:
         sizes: Counter[float] = Counter()
@@ -139,6 +155,57 @@ class Structure:
                     self.heading_lines[id(first)] = count
                     break
 
+    def _by_slides(self) -> None:
+        """The titles of slides: the first line of each, if it is larger than all other lines."""
+        slides = [page for page in self.pages if page.wide and page.columns]
+        if len(slides) < max(3, 0.8 * len(self.pages)):
+            return
+        for page in slides:
+            first, *others = [item for column in page.columns for item in column.items]
+            if not isinstance(first, Line) or id(first) in self.headings or not _says_words(first.text):
+                continue
+            sizes = [item.size for item in others if isinstance(item, Line)]
+            if sizes and first.size > (1 + _SAME_SIZE / 2) * max(sizes):
+                self.headings[id(first)] = 2
+                self.heading_lines[id(first)] = 1
+
+    def _level_of_numbers(self) -> int:
+        """What is added to the depth of a number to get the level of its heading."""
+        levels: Counter[int] = Counter()
+        for _, line in self.lines:
+            depth = _depth(line.text)
+            if depth and id(line) in self.headings:
+                levels[self.headings[id(line)] - depth] += 1
+        return levels.most_common(1)[0][0] if levels else 0
+
+    def run_in(self, items: Sequence[Item], index: int) -> RunIn | None:
+        """The numbered heading in bold that begins at an item, with its paragraph behind it in the same line or below.
+
+        Returns:
+            None: none begins here.
+        """
+        texts: list[str] = []
+        rest: Line | None = None
+        for item in items[index : index + _RUN_IN_LINES]:
+            if not isinstance(item, Line) or id(item) in self.headings:
+                break
+            words = item.words
+            count = next((at for at, word in enumerate(words) if not (word.bold or word.mono)), len(words))
+            while 1 < count < len(words) and not _ENDS.search(words[count - 1].text):
+                count -= 1  # the paragraph may begin with a name in bold
+            if not count or not words[0].bold:
+                break
+            texts.append(joined_words(words[:count]))
+            if count < len(words):
+                # The rest of the line begins at the margin, so that it looks like the lines below it.
+                rest = Line([Segment([replace(words[count], x0=item.x0), *words[count + 1 :]])])
+                break
+        whole = " ".join(texts)
+        depth = _depth(whole)
+        if depth < 2 or not _ENDS.search(whole) or len(whole) > MAX_HEADING:
+            return None
+        return RunIn(texts, min(6, max(1, depth + self.numbers_at)), rest)
+
     def _by_style(self) -> None:
         """Lines that look like headings: larger than the text, or bold and apart; numbered ones by their number."""
         known: dict[Style, Counter[int]] = {}
@@ -151,7 +218,8 @@ class Structure:
                 candidates += self._candidates(column)
         # Where headings are bold, text that is a little larger is no heading: authors, quotations in large letters.
         bold = sum(line.bold for line, _, _ in candidates) + sum(style[1] for style in known)
-        if bold >= 3:
+        if bold >= _REPEATED:
+            often = Counter(style_of(line) for line, _, _ in candidates)
             candidates = [
                 found
                 for found in candidates
@@ -159,6 +227,7 @@ class Structure:
                 or found[0].size > 1.3 * self.body
                 or style_of(found[0]) in known
                 or _depth(found[0].text)
+                or (style_of(found[0])[2] and often[style_of(found[0])] >= _REPEATED)
             ]
         styles = self._style_levels([line for line, _, _ in candidates], known)
         depths: dict[Style, int] = {}
@@ -201,7 +270,7 @@ class Structure:
             return 0
         if line.mono and not larger and not self.mono_text:
             return 0
-        if sum(letter.isalpha() for letter in text) < 2 and not re.fullmatch(r"[IVX\d]{1,5}\.?", text):
+        if not _says_words(text) and not re.fullmatch(r"[IVX\d]{1,5}\.?", text):
             return 0
         if _CAPTION.match(text) or _BULLET.match(text) or (text[0].islower() and not larger):
             return 0
@@ -428,6 +497,13 @@ class _ColumnReader:
                     self.made.append(draft)
                 self.markers.clear()
                 index += count
+            elif index < note and self._at_beginning(item) and (run_in := self.structure.run_in(items, index)):
+                self._close()
+                self.made.append(Draft("heading", [(self.page, run_in.texts)], level=run_in.level))
+                self.markers.clear()
+                if run_in.rest is not None:
+                    self._take(run_in.rest)
+                index += len(run_in.texts)
             elif self._is_code(item, index):
                 self._close()
                 count = self._code_length(index)
@@ -531,6 +607,9 @@ class _ColumnReader:
         if not self.markers or x0 > self.markers[-1] + 4:
             self.markers.append(x0)
         return len(self.markers) - 1
+
+    def _at_beginning(self, line: Line) -> bool:
+        return not self.lines or self._begins(line)
 
     def _begins(self, line: Line) -> bool:
         """Whether a line begins a new paragraph."""
@@ -651,10 +730,15 @@ def _find(lines: Sequence[Line], title: str, taken: dict[int, int]) -> tuple[Lin
     return line, count
 
 
+def _says_words(text: str) -> bool:
+    """Whether a text is more than single letters, as they stand in drawings and formulas."""
+    return bool(re.search(r"[^\W\d_]{2}", text) or _HAN.search(text))
+
+
 def _depth(text: str) -> int:
     """How deep a numbered heading is by its number: 1 of "2 Methods", 3 of "2.1.4 …"; 0 without a number."""
     match = _NUMBERING.match(text.strip())
-    if match is None or not text.strip()[match.end() :].strip():
+    if match is None or not text.strip()[match.end() :].strip() or _INITIALS.match(text.strip()):
         return 0
     return 1 + match["more"].count(".")
 
