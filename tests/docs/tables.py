@@ -59,6 +59,7 @@ NOT_RUN = {
     "--install-completion": "writes into the shell's own files",
     "turnmark eval all": "takes minutes; tests/evaluation/test_commands.py runs it",
     "turnmark serve": "runs until it is stopped: `test_what_is_served` types it",
+    "turnmark index build ~/notes --name notes --watch": "runs until it is stopped; tests/retrieval/test_watch.py",
     "turnmark mcp": "runs until it is stopped; tests/assistant/test_mcp.py talks to it",
 }
 """What an example holds -> why it is parsed, by the same command line, and not run."""
