@@ -134,6 +134,8 @@ class _Worker:
             message = self._message(state, tell)
             if "page" in message:
                 state.page, state.pages, state.how = message["page"], message["pages"], message["how"]
+                if state.how:
+                    tell(state.said())
                 continue
             if "last" in message:
                 break
@@ -248,7 +250,7 @@ def _answer(request: dict[str, Any], output: IO[bytes]) -> dict[str, Any]:
 
     def progress(page: int, pages: int, how: str = "") -> None:
         nonlocal last, last_how
-        if how != last_how or time.monotonic() - last >= _PULSE:
+        if how or how != last_how or time.monotonic() - last >= _PULSE:
             last, last_how = time.monotonic(), how
             output.write(_line({"page": page, "pages": pages, "how": how}))
             output.flush()
