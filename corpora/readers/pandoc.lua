@@ -15,12 +15,18 @@ local function lightly_escaped(text)
   return pandoc.RawInline('markdown', text)
 end
 
+-- Spaces at the beginning of a line are not written.
+local function begins_line(inlines, index)
+  local before = index - 1
+  while before > 0 and inlines[before].t == 'Space' do before = before - 1 end
+  return before == 0 or inlines[before].t == 'LineBreak'
+end
+
 local function words_of(inlines)
   local result = pandoc.List()
   for index, inline in ipairs(inlines) do
     if inline.t == 'Str' and inline.text:match('[\\`*_%[%]<>$~^\'"&@!{}#|]') then
-      local previous = inlines[index - 1]
-      local starts = index == 1 or previous.t == 'LineBreak'
+      local starts = begins_line(inlines, index)
       result:insert((starts and begins_block(inline.text)) and inline or lightly_escaped(inline.text))
     else
       result:insert(inline)
@@ -61,6 +67,29 @@ end
 
 local function without_strong(inlines)
   return inlines:walk({Strong = function(strong) return strong.content end})
+end
+
+local function begins_with_heading(blocks)
+  local first = blocks[1]
+  if not first then return false end
+  if first.t == 'Header' then return true end
+  return (first.t == 'OrderedList' or first.t == 'BulletList') and begins_with_heading(first.content[1] or {})
+end
+
+-- A word processor numbers headings as items of lists within lists; they are headings all the same.
+local function without_heading_lists(blocks)
+  local result = pandoc.Blocks({})
+  for _, block in ipairs(blocks) do
+    local is_list = block.t == 'OrderedList' or block.t == 'BulletList'
+    local heads = false
+    for _, item in ipairs(is_list and block.content or {}) do heads = heads or begins_with_heading(item) end
+    if heads then
+      for _, item in ipairs(block.content) do result:extend(without_heading_lists(item)) end
+    else
+      result:insert(block)
+    end
+  end
+  return result
 end
 
 local looks = {
@@ -302,6 +331,7 @@ end
 function Pandoc(doc)
   local meta, bold = title_and_date(doc.meta), doc.meta['bold-headings']
   doc = with_subtitle(doc, bold)
+  doc.blocks = without_heading_lists(doc.blocks)
   doc = doc:walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end
   doc = doc:walk({Table = simple_table})

@@ -41,6 +41,28 @@ def test_a_section_of_a_word_file_is_a_passage(tmp_path: Path) -> None:
     assert passages[-1].heading == "The Mill › Gates › Wheels"
 
 
+def test_headings_that_are_items_of_a_numbered_list_are_headings(tmp_path: Path) -> None:
+    """As OpenOffice writes numbered headings: those of the second level are in a list within a list."""
+    markdown = "1. # Gates\n\n   Of wood.\n\n1. 1. ## Wheels\n\n      1. Look.\n      2. Turn.\n"
+    document = read_one(by_pandoc(tmp_path / "a.odt", markdown))
+    found = [(kind, " ".join(text.split())) for kind, _, _, text in told(document)]
+    assert found == [
+        ("heading", "# Gates"),
+        ("paragraph", "Of wood."),
+        ("heading", "## Wheels"),
+        ("item", "1. Look."),
+        ("item", "2. Turn."),
+    ]
+
+
+def test_a_comment_of_a_setting_that_is_indented_is_no_heading(tmp_path: Path) -> None:
+    path = by_pandoc(tmp_path / "a.odt", "# Settings\n\ninterval 3\n\nCOMMENT delay 5\n")
+    with zipfile.ZipFile(path) as packed_file:
+        content = packed_file.read("content.xml")
+    with_part(path, "content.xml", content.replace(b"COMMENT", b"<text:s/>#"))
+    assert [kind for kind, *_ in told(read_one(path))] == ["heading", "paragraph", "paragraph"]
+
+
 def test_words_are_shown_without_backslashes(tmp_path: Path) -> None:
     text = "Call some_long_name with 5 * 3 and \\<name> or \\$HOME, see [x] & 'y'.\n\n\\# no heading\n"
     document = read_one(by_pandoc(tmp_path / "a.docx", text, "--from=markdown-smart"))
