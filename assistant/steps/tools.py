@@ -213,8 +213,7 @@ class DocumentTools:
         wanted = arguments["words"]
         where = self._where(arguments)
         found = self._all.grep(wanted, where)
-        within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
-        over = f"{_count(found.documents, 'document')}{within}"
+        over = _over(found.documents, arguments, where)
         held, times = len(found.times), sum(found.times.values())
         line = f"{_count(times, 'time')} in {_count(found.sections, 'section')} of {held:,} of {over}"
         if not times:
@@ -234,8 +233,7 @@ class DocumentTools:
     def _documents(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted, where = arguments.get("words", ""), self._where(arguments)
         every = self._all.documents(where)
-        within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
-        over = f"{_count(len(every), 'document')}{within}"
+        over = _over(len(every), arguments, where)
         if wanted:
             held = self._all.holding(wanted, where)
             rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]
@@ -425,6 +423,12 @@ def _clip(text: str, characters: int) -> str:
 
 def _count(count: int, what: str) -> str:
     return f"{count:,} {what}{'s'[: count != 1]}"
+
+
+def _over(documents: int, arguments: Mapping[str, str], where: Mapping[str, str]) -> str:
+    """Say over how many documents a tool looked, and where."""
+    within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
+    return f"{_count(documents, 'document')}{within}"
 
 
 def _marks(numbers: Iterable[int]) -> str:
