@@ -216,7 +216,7 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
         table_texts |= {line.start: "; ".join(filter(None, table.names)) for line in table.head[:1]}
     spans += [(start, end, "item") for start, end in items]
     covered = [(start, end) for start, end, _ in spans]
-    captioned = [(offset, offset + len(line)) for offset, line in lines(text) if is_numbered_caption(line)]
+    captioned = [(offset, offset + len(line)) for offset, line in lines(text) if _is_caption(line)]
     spans += [(start, end, "caption") for start, end in captioned if not _inside(start, covered)]
     covered += captioned
     spans += [(start, end, "sentence") for start, end in sentences(text) if not _inside(start, covered)]
@@ -242,6 +242,14 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
         previous_end = end
         previous_kind = kind
     return tuple(found)
+
+
+def _is_caption(line: str) -> bool:
+    return is_numbered_caption(line) or bool(_TITLE_OF_FIGURE.fullmatch(line.strip()))
+
+
+_TITLE_OF_FIGURE = re.compile(r"(\*\*|__)[^\W\d]{3,14} [A-Z]?\d{1,3}(?:[.-]\d{1,3}){0,3}[.:] [^\n*]{1,200}\1")
+"""A line in bold such as "Figure 2.3. The window" or "Example 4: A letter"; one that is not is likely to say something."""
 
 
 def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:

@@ -249,7 +249,18 @@ def _around(
                 low, high = min(first, position), max(last, position)
                 if size(low, high) <= words:
                     first, last, growing = low, high, True
+    while last > best and last + 1 < len(lines) and _names_what_follows(lines[last]):
+        last -= 1
     return tuple(lines[first : last + 1])
+
+
+def _names_what_follows(line: TextLine) -> bool:
+    """Whether a line says nothing without those below it: a caption, a label such as "Tip", "Do as follows:"."""
+    is_label = line.size <= 2 and not line.text.endswith(_ENDS) and not any(map(str.isdigit, line.text))
+    return line.kind == "caption" or (line.kind == "sentence" and (is_label or line.text.endswith((":", "："))))
+
+
+_ENDS = (".", "!", "?", "…", "。", "！", "？", ")", "»", "”")
 
 
 def _head_above(first: TextLine, passage: Passage) -> str:

@@ -133,14 +133,30 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], 
 )
 
 
+_JOINTS = re.compile(r"[,;.]? (?:and|but)(?: also| then)? |[,;.] (?:also |then )?", re.IGNORECASE)
+"""Between two requests in one message."""
 _PICKS = re.compile(rf"(?:keep )?(?:just|only)\b|(?:{_THAT} )?{_DROP}\b", re.IGNORECASE)
 
 
-def edit_request(message: str) -> EditRequest | None:
-    """Return the change that a message requests; None if the message is not completely such a request."""
+def edit_requests(message: str) -> tuple[EditRequest, ...]:
+    """Return the changes that a message requests, in the order they are made.
+
+    They are one or two ("shorter, as a list"), and none if the message is not completely such a request.
+    """
     text = " ".join(message.split()).replace("’", "'")
     if len(text) > 160:
-        return None
+        return ()
+    if request := _request_in(text):
+        return (request,)
+    for joint in _JOINTS.finditer(text):
+        first, second = _request_in(text[: joint.start()]), _request_in(text[joint.end() :])
+        if first and second:
+            # A list is made of what is left.
+            return (second, first) if first.kind == "list" else (first, second)
+    return ()
+
+
+def _request_in(text: str) -> EditRequest | None:
     is_question = text.endswith(("?", "？")) and not _POLITE.search(text)
     for candidate in (_without_lead(text), text):
         body = _TAIL.sub("", candidate).strip(" ,")
@@ -189,7 +205,7 @@ def is_instruction(history: Sequence[Message], message: str) -> bool:
     """
     if not any(turn.role == "assistant" for turn in history):
         return False
-    if edit_request(message) is not None:
+    if edit_requests(message):
         return True
     text = " ".join(message.split()).replace("’", "'")
     body = _without_lead(text)

@@ -21,7 +21,7 @@ from turnmark.assistant.steps.history import asked_back
 from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_unknown, without_item_mark
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
-from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
+from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, in_turns, read_sections
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgement, Understanding
@@ -54,11 +54,11 @@ class Revise:
 
     def __call__(self, turn: Turn) -> None:
         question_at, previous = _last(turn)
-        request = edit_request(turn.message)
+        requests = edit_requests(turn.message)
         unknown = says_unknown(previous)
-        text = apply_request(previous, request) if request and not unknown else ""
+        text = "" if unknown else apply_requests(previous, requests)
         if not text or text.strip() == previous.strip():
-            rules_apply = request is not None and request.kind != "other"
+            rules_apply = bool(requests) and all(request.kind != "other" for request in requests)
             if text:
                 reason = "it is that already."
             elif unknown or rules_apply:
@@ -99,8 +99,7 @@ class ReviseBriefly(Revise):
 
     def __call__(self, turn: Turn) -> None:
         question_at, previous = _last(turn)
-        request = edit_request(turn.message)
-        if (request and apply_request(previous, request)) or says_unknown(previous):
+        if apply_requests(previous, edit_requests(turn.message)) or says_unknown(previous):
             super().__call__(turn)
             return
         unquoted = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
@@ -264,7 +263,7 @@ def _by_instruction(turn: Turn) -> list[Lookup]:
     A model that understood the instruction gives search phrases if it asks for more.
     """
     phrases = tuple(phrase for part in turn.parts for phrase in part.phrases)
-    if not phrases and (turn.forms.get("understand") == "llm" or edit_request(turn.message)):
+    if not phrases and (turn.forms.get("understand") == "llm" or edit_requests(turn.message)):
         return []
     query = Query(text=turn.message, history=turn.history, variants=phrases)
     return [Lookup(query, "the instruction asks for more", turn.passages)]
@@ -308,11 +307,20 @@ def _lines_of_code(match: re.Match[str]) -> str:
     return "\n\n".join(lines) + "\n\n"
 
 
-def apply_request(previous: str, request: EditRequest) -> str:
-    """Apply a requested change to an answer without marks; "" if rules cannot. The note `UNSURE` stays above it."""
-    if previous.startswith(UNSURE):
-        text = apply_request(previous.removeprefix(UNSURE), request)
-        return f"{UNSURE}\n\n{text}" if text else ""
+def apply_requests(previous: str, requests: Sequence[EditRequest]) -> str:
+    """Apply requested changes to an answer without marks, one after the other; "" if rules cannot apply all of them.
+
+    The note `UNSURE` stays above the answer.
+    """
+    unsure = previous.startswith(UNSURE)
+    text = previous.removeprefix(UNSURE) if requests else ""
+    for request in requests:
+        text = _changed(text, request)
+    return f"{UNSURE}\n\n{text}" if text and unsure else text
+
+
+def _changed(previous: str, request: EditRequest) -> str:
+    """Apply one change to an answer; "" if rules cannot."""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
     bodies = [_FENCED.sub(_lines_of_code, _body(block)) for block in blocks]
     if request.kind == "steps":

@@ -45,7 +45,7 @@ def _tool(name: str, description: str, needed: str, **arguments: str) -> Tool:
     return Tool(name=name, description=description, parameters=schema)
 
 
-_WHERE = "only there: a folder, a document, or KEY=GLOB (title, section, page)"
+_WHERE = "only there: a folder, a document, or KEY=GLOB (title, section, page; case as written, * for any text)"
 _DOCUMENT = "the file, as sections name it in parentheses"
 TOOLS = (
     _tool("search", "Finds sections by meaning.", "query", query="what they would say", where=_WHERE),
@@ -213,7 +213,7 @@ class DocumentTools:
         wanted = arguments["words"]
         where = self._where(arguments)
         found = self._all.grep(wanted, where)
-        over = _over(found.documents, arguments, where)
+        over = self._over(found.documents, arguments, where)
         held, times = len(found.times), sum(found.times.values())
         line = f"{_count(times, 'time')} in {_count(found.sections, 'section')} of {held:,} of {over}"
         if not times:
@@ -227,13 +227,14 @@ class DocumentTools:
         if left:
             elsewhere = f", in {_count(others, 'further document')}" if others else ""
             quoted.append(f"… and {_count(left, 'line')} more{elsewhere}")
-        title = f"Count of “{wanted}”: {line}"
+        # The brackets of an expression would be taken for a citation, but for those of code.
+        title = f"Count of {f'`{wanted}`' if wanted.startswith('/') and '`' not in wanted else f'“{wanted}”'}: {line}"
         return self._counted(title, over, rows, MOST_DOCUMENTS, "documents", tokens, line, quoted)
 
     def _documents(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted, where = arguments.get("words", ""), self._where(arguments)
         every = self._all.documents(where)
-        over = _over(len(every), arguments, where)
+        over = self._over(len(every), arguments, where)
         if wanted:
             held = self._all.holding(wanted, where)
             rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]
@@ -248,6 +249,13 @@ class DocumentTools:
     def _all(self) -> Collection:
         assert self.collection is not None, "else these tools are not offered"
         return self.collection
+
+    def _over(self, documents: int, arguments: Mapping[str, str], where: Mapping[str, str]) -> str:
+        """Say over how many documents a tool looked, and where."""
+        counted = _count(documents, "document")
+        if not where:
+            return counted
+        return f"{counted} in {_clip(arguments['where'], ASKED_CHARACTERS)} (of {self._all.count():,} in all)"
 
     def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
         """Return the filter of the argument `where`: KEY=GLOB, or the beginning of a document's id."""
@@ -423,12 +431,6 @@ def _clip(text: str, characters: int) -> str:
 
 def _count(count: int, what: str) -> str:
     return f"{count:,} {what}{'s'[: count != 1]}"
-
-
-def _over(documents: int, arguments: Mapping[str, str], where: Mapping[str, str]) -> str:
-    """Say over how many documents a tool looked, and where."""
-    within = f" in {_clip(arguments['where'], ASKED_CHARACTERS)}" if where else ""
-    return f"{_count(documents, 'document')}{within}"
 
 
 def _marks(numbers: Iterable[int]) -> str:

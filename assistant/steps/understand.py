@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.marks import says_unknown
-from turnmark.assistant.steps.requests import edit_request, is_instruction
+from turnmark.assistant.steps.requests import edit_requests, is_instruction
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
@@ -256,7 +256,7 @@ def _gives_topic(history: Sequence[Message], position: int) -> bool:
         reply = history[position + 1]
         if reply.role == "assistant" and says_unknown(reply.content):
             return False
-    return not is_conversational(question) and not edit_request(question)
+    return not is_conversational(question) and not edit_requests(question)
 
 
 def carry_over(message: str, topic: Sequence[str], history: Sequence[Message]) -> str:

@@ -25,8 +25,8 @@ from typing import Any
 from turnmark.assistant.asking import merge_roles, write_text
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.requests import edit_request
-from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_request, revise_by_model
+from turnmark.assistant.steps.requests import edit_requests
+from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_requests, revise_by_model
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora import kiwi
@@ -186,8 +186,7 @@ class Kiwi(KiwiTask):
         """Revise by the assistant's model or, without one, by its rules."""
         instruction = task.turn.instruction
         if generator is None:
-            request = edit_request(instruction)
-            text = apply_request(strip_citations(previous), request) if request else ""
+            text = apply_requests(strip_citations(previous), edit_requests(instruction))
             if not text:
                 return Rewritten(previous, Usage(), (f"left as it was: {TAKES_A_MODEL}",))
             return Rewritten(text, Usage())

@@ -291,7 +291,7 @@ def call(name: str, **arguments: object) -> ToolCall:
         ("outline", {"document": "manual.md"}, "- Doors: 8 tokens"),
         ("grep", {"words": "the kettle"}, "Count of “the kettle”: 1 time in 1 section of 1 of 3 documents"),
         ("grep", {"words": "door blue"}, "in none of 3 documents"),
-        ("grep", {"words": "/door.? (are|\\d+)/"}, "Count of “/door.? (are|\\d+)/”: 201 times"),
+        ("grep", {"words": "/door.? (are|\\d+)/"}, "Count of `/door.? (are|\\d+)/`: 201 times"),
         ("grep", {"words": "/(/"}, "/(/ is no regular expression"),
         ("grep", {"words": "/(?R)/"}, "calls itself"),
         ("grep", {"words": "x" * 5000}, "is longer than 200 characters"),

@@ -13,8 +13,8 @@ from tests.assistant.notes import conversation, prompts_of, understanding, with_
 from tests.opened import assistant_over
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.quote import UNSURE
-from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
-from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, apply_request, last_answer
+from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
+from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, apply_requests, last_answer
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations, words
@@ -35,30 +35,34 @@ def test_the_labelled_messages(kind):
 
 
 @pytest.mark.parametrize(
-    ("message", "request_"),
+    ("message", "requests"),
     [
-        ("as a list please", EditRequest(kind="list")),
-        ("could you turn that into bullet points?", EditRequest(kind="list")),
-        ("too long, make it shorter", EditRequest(kind="shorter")),
-        ("only the first two", EditRequest(kind="only", count=2)),
-        ("just the last 3 points", EditRequest(kind="only", count=3, last=True)),
-        ("without the last one", EditRequest(kind="without", count=1, last=True)),
-        ("just the steps", EditRequest(kind="steps")),
-        ("in simpler words", EditRequest(kind="other")),
-        ("swap the order", EditRequest(kind="other")),
-        ("cut the cake in two", None),
-        ("How do I make it shorter?", None),
-        ("shorter " * 40, None),
+        ("as a list please", [EditRequest(kind="list")]),
+        ("could you turn that into bullet points?", [EditRequest(kind="list")]),
+        ("too long, make it shorter", [EditRequest(kind="shorter")]),
+        ("only the first two", [EditRequest(kind="only", count=2)]),
+        ("just the last 3 points", [EditRequest(kind="only", count=3, last=True)]),
+        ("without the last one", [EditRequest(kind="without", count=1, last=True)]),
+        ("just the steps", [EditRequest(kind="steps")]),
+        ("in simpler words", [EditRequest(kind="other")]),
+        ("swap the order", [EditRequest(kind="other")]),
+        ("make that shorter, as a list", [EditRequest(kind="shorter"), EditRequest(kind="list")]),
+        ("As a list, and only the first two please", [EditRequest(kind="only", count=2), EditRequest(kind="list")]),
+        ("shorter and in simpler words", [EditRequest(kind="shorter"), EditRequest(kind="other")]),
+        ("shorter, and what does it cost?", []),
+        ("cut the cake in two", []),
+        ("How do I make it shorter?", []),
+        ("shorter " * 40, []),
     ],
 )
-def test_what_is_asked_for(message, request_):
-    assert edit_request(message) == request_
+def test_what_is_asked_for(message, requests):
+    assert list(edit_requests(message)) == requests
 
 
 @given(st.text(max_size=80))
 def test_no_message_is_too_strange(message):
     is_instruction(BEFORE, message)
-    assert edit_request(message) is None or len(message) > 2
+    assert not edit_requests(message) or len(message) > 2
 
 
 @pytest.mark.data
@@ -86,6 +90,8 @@ TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
     [
         (PROSE, "as a list", "- The boat is old.\n- She carries six cars.\n- Otters follow her."),
         (STEPS, "as a list", "- Hold it.\n- Wait.\n- Go on."),
+        (PROSE, "only the last two, as a list", "- She carries six cars.\n- Otters follow her."),
+        (PROSE, "shorter and in simpler words", ""),
         (PROSE, "shorter", "She carries six cars."),
         (TWO_QUOTES, "shorter", f"Boats › Size\n{PROSE}"),
         (PROSE, "only the first two", "The boat is old. She carries six cars."),
@@ -100,19 +106,19 @@ TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
     ],
 )
 def test_what_rules_can_change(answer, message, text):
-    assert apply_request(answer, edit_request(message)) == text
+    assert apply_requests(answer, edit_requests(message)) == text
 
 
-KINDS = st.sampled_from([edit_request(text) for text in LABELS["instructions"] if edit_request(text)])
+REQUESTS = st.sampled_from([edit_requests(text) for text in LABELS["instructions"] if edit_requests(text)])
 PIECES = st.lists(
     st.sampled_from(["One is so.", "**Two.**", "\n\n", "\n1. Do it.", "\n- x", "Head\n", "红。"]), max_size=8
 )
 
 
-@given(KINDS, PIECES.map(" ".join) | st.text(max_size=60))
+@given(REQUESTS, PIECES.map(" ".join) | st.text(max_size=60))
 @settings(max_examples=150)
-def test_no_answer_is_too_strange_and_nothing_new_is_said(request_, answer):
-    text = apply_request(answer, request_)
+def test_no_answer_is_too_strange_and_nothing_new_is_said(requests, answer):
+    text = apply_requests(answer, requests)
     assert set(words(text)) <= set(words(answer))
 
 
