@@ -63,9 +63,11 @@ def serving(
         env={**os.environ, "TURNMARK_HOME": str(home), **environment},
     )  # fmt: skip
     try:
-        line = process.stderr.readline()
-        assert "endpoint http" in line, line + process.stderr.read()
-        url = line.split("endpoint ")[1].split("/v1")[0]
+        # A model that is prepared once says so first.
+        lines = iter(process.stderr.readline, "")
+        told = next((line for line in lines if "endpoint http" in line), None)
+        assert told is not None, f"it ended with code {process.wait()}"
+        url = told.split("endpoint ")[1].split("/v1")[0]
         yield Server(url, process)
     finally:
         if process.poll() is None:
