@@ -44,6 +44,9 @@ _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
+_DIGIT = re.compile(r"\d")
+_DEFINED_IN_SHORT = 300
+"""Most characters of each definition of a list whose terms and definitions are items, "Term: definition"."""
 
 
 def read_html(path: Path, relative: str, _: Callable[[int, int], None] | None = None) -> Document:
@@ -151,13 +154,25 @@ def _layout_tables(soup: BeautifulSoup) -> set[int]:
     return tables
 
 
+def _is_glossary(tag: Tag) -> bool:
+    """Return whether all definitions of a <dl> are short and of one paragraph."""
+    definitions = tag("dd")
+    blocks = [[block.name for block in each(_BLOCKS)] for each in definitions]
+    are_short = all(len("".join(each.strings)) <= _DEFINED_IN_SHORT for each in definitions)
+    return bool(definitions) and are_short and all(names in ([], ["p"], ["div"]) for names in blocks)
+
+
+_BLOCKS = ["p", "div", "pre", "ul", "ol", "dl", "table", "blockquote"]
+
+
 @dataclass
 class _List:
-    """An open list; `pending` until an item's marker is written."""
+    """An open list; `pending` until an item's marker is written; `terms` of a glossary that wait for a definition."""
 
     ordered: bool
     number: int
     pending: bool = False
+    terms: list[str] = field(default_factory=list)
 
 
 MAX_SPAN = 200  # columns or rows that one cell may take; HTML allows 1,000 and 65,534
@@ -213,12 +228,24 @@ class _Table:
             self.captions.append(words)
 
     def heads(self) -> int:
-        """Return the number of rows at the top that name columns, 0 if the table does not say."""
+        """Return the number of rows at the top that name columns, 0 if neither tags nor figures show it."""
         for says in (self.in_head, [all(cell.names_column for cell in row) and len(row) > 1 for row in self.rows]):
             count = next((number for number, named in enumerate(says) if not named), len(says))
             if count:
                 return min(count, len(self.rows) - 1)
-        return 0
+        return int(self._has_words_above_figures())
+
+    def _has_words_above_figures(self) -> bool:
+        """Return whether the first row is words, and a column below it figures only, two or more; no cell is marked."""
+        if any(cell.names_column for row in self.rows for cell in row):
+            return False
+        first, *others = [[cell.words for cell in row] for row in self.rows if row] or [[]]
+        if len(first) < 2 or not all(first) or any(_DIGIT.search(words) for words in first):
+            return False
+        columns = (
+            [row[column] for row in others if len(row) == len(first) and row[column]] for column in range(len(first))
+        )
+        return any(len(column) > 1 and all(map(_DIGIT.search, column)) for column in columns)
 
     def grid(self) -> list[list[str]]:
         """Return the rows with as many cells each, without empty rows and columns.
@@ -272,6 +299,7 @@ class _Page:
     lists: list[_List] = field(default_factory=list)
     table: _Table | None = None
     layout: set[int] = field(default_factory=set)
+    glossaries: set[int] = field(default_factory=set)
 
     def walk(self, soup: BeautifulSoup) -> None:
         """Render everything below `soup`."""
@@ -316,7 +344,10 @@ class _Page:
             self.flush()
             self.heading = int(name[1]) if _HEADING.fullmatch(name) else self.heading
             self.caption = name == "p" and not _TITLE_CLASSES.isdisjoint(tag.attrs.get("class") or ())
-            if name in ("ul", "ol"):
+            if name == "dl" and _is_glossary(tag):
+                self.glossaries.add(id(tag))
+                self.lists.append(_List(False, 0))
+            elif name in ("ul", "ol"):
                 start = str(tag.attrs.get("start", "1"))
                 self.lists.append(_List(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
         return True
@@ -353,12 +384,25 @@ class _Page:
         elif _HEADING.fullmatch(name):
             self.flush()
             self.heading = 0
+        elif name == "dt" and id(tag.parent) in self.glossaries:
+            self.lists[-1].terms.append(" ".join("".join(self.buffer).split()).removesuffix(":"))
+            self.lists[-1].pending = True
+            self.buffer.clear()
         elif name == "li" or name in _BREAKS:
             self.flush()
+            if name == "dd" or id(tag) in self.glossaries:
+                self._emit_undefined()
             if name == "li" and self.lists:
                 self.lists[-1].pending = False
-            if name in ("ul", "ol") and self.lists:
+            if (name in ("ul", "ol") and self.lists) or id(tag) in self.glossaries:
                 self.lists.pop()
+
+    def _emit_undefined(self) -> None:
+        """Emit the terms of a glossary that have no definition as an item."""
+        if self.lists and self.lists[-1].terms:
+            self.buffer.append(", ".join(self.lists[-1].terms))
+            self.lists[-1].terms.clear()
+            self.flush()
 
     def _emit_table(self, table: _Table) -> None:
         """Emit a table as Markdown below its caption; one of a single column or row as paragraphs."""
@@ -384,6 +428,9 @@ class _Page:
         if self.heading:
             self.emit("heading", "#" * self.heading + " " + words.replace("\n", " "), self.heading)
         elif self.lists and self.lists[-1].pending:
+            terms = ", ".join(filter(None, self.lists[-1].terms))
+            self.lists[-1].terms.clear()
+            words = f"{terms}: {words}" if terms else words
             number = self.lists[-1].number if self.lists[-1].ordered else None
             self.lists[-1].pending = False
             indent = "  " * min(depth, 20)  # a page nested 5,000 lists deep must not become megabytes of spaces

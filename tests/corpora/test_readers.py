@@ -189,6 +189,14 @@ def test_text_titles(text: str, title: str) -> None:
         ),
         ("<tr><td><b>Key</b><td><strong>Value</strong><tr><td>a|b<td>2", "| Key | Value |\n|---|---|\n| a\\|b | 2 |"),
         ("<tr><th>port<td>80<tr><th>host<td>here", "|  |  |\n|---|---|\n| port | 80 |\n| host | here |"),
+        (
+            "<tr><td>Shop<td>Sold<tr><td>North<td>£7<tr><td>South<td>12",
+            "| Shop | Sold |\n|---|---|\n| North | £7 |\n| South | 12 |",
+        ),
+        (
+            "<tr><th>Name<td>Ada<tr><th>Age<td>36<tr><th>Room<td>7",
+            "|  |  |\n|---|---|\n| Name | Ada |\n| Age | 36 |\n| Room | 7 |",
+        ),
         ("<tr><td><p>one<p>two<tr><td>three", "one two\n\nthree"),  # a single column is no table
         ("<tr><td>1<td>The option.", "1 The option."),  # nor is a single row
         ("<tr><td colspan=9999999 rowspan=9999999>x<td>y<tr><td>z", "| x | y |"),
@@ -198,6 +206,23 @@ def test_text_titles(text: str, title: str) -> None:
 def test_a_table_is_read_as_a_markdown_table(table: str, lines: str) -> None:
     text = html.parse_html(f"<table>{table}</table>", "p.html").text
     assert text == lines or (len(lines) < 10 and lines in text)
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (
+            "<dt><b>Hull</b><dd><p>What floats</p><dt>Bow:</dt><dt>Stem</dt><dd>In front",
+            "- Hull: What floats\n- Bow, Stem: In front",
+        ),
+        ("<dt>Hull<dd><dt>Bow<dd>In front<dt>Keel", "- Hull\n- Bow: In front\n- Keel"),
+        ("<dt>Hull<dd><p>It floats.<p>It is red.", "Hull\n\nIt floats.\n\nIt is red."),
+        (f"<dt>Hull<dd>{'long ' * 70}<dt>Bow<dd>In front", f"Hull\n\n{('long ' * 70).strip()}\n\nBow\n\nIn front"),
+        ("<dt>Hull<dd><ul><li>red</ul>", "Hull\n\n- red"),
+    ],
+)
+def test_a_list_of_short_definitions_is_a_list(page: str, text: str) -> None:
+    assert html.render(f"<dl>{page}</dl>") == text
 
 
 def test_a_table_of_too_many_cells_is_refused() -> None:
