@@ -249,7 +249,7 @@ def _is_caption(line: str) -> bool:
 
 
 _TITLE_OF_FIGURE = re.compile(r"(\*\*|__)[^\W\d]{3,14} [A-Z]?\d{1,3}(?:[.-]\d{1,3}){0,3}[.:] [^\n*]{1,200}\1")
-"""A line in bold such as "Figure 2.3. The window" or "Example 4: A letter"; one that is not is likely to say something."""
+"""A line in bold such as "Figure 2.3. The window" or "Example 4: A letter"; other lines in bold often say something."""
 
 
 def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:

@@ -90,7 +90,7 @@ def test_a_count_of_none_is_cited_as_the_prompt_says():
     said = "None of 3 documents mentions it [1]."
     counting = calling(("grep", {"words": "unicorn"}))
     reply, bodies, _ = asked("m", counting, Say(said), message="Which pages mention unicorns?")
-    assert '"None of 72 documents mentions it [9]."' in bodies[0]["messages"][0]["content"]
+    assert '"None of 3 documents mentions it [9]."' in bodies[0]["messages"][0]["content"]
     assert tools_said(bodies[1])[0].startswith("[1]\n> Count of “unicorn”: in none of 3 documents")
     assert (reply.answer, reply.decision, reply.checks.unsupported) == (said, "answer", ())
     assert reply.citations[0].title == "Count of “unicorn”: in none of 3 documents"
