@@ -40,14 +40,15 @@ class ServedIndexes:
     """The assistants over the indexes that are served, by the names of these.
 
     Args:
-        assistants: those over single indexes and, unless these cannot be searched together, one over all, whose name is
-            theirs joined by commas.
+        assistants: those over single indexes.
+        joint: the one over all of several indexes, whose name is theirs joined by commas; None: they cannot be searched
+            together.
     """
 
-    def __init__(self, assistants: Mapping[str, Assistant]) -> None:
-        self.assistants = dict(assistants)
-        self.names = [name for name in assistants if "," not in name]
+    def __init__(self, assistants: Mapping[str, Assistant], joint: Assistant | None = None) -> None:
+        self.names = list(assistants)
         self.everything = ",".join(self.names)
+        self.assistants = dict(assistants) if joint is None else {**assistants, self.everything: joint}
         self._opening = threading.Lock()
 
     def assistant(self, name: str) -> Assistant:
