@@ -58,6 +58,7 @@ def mcp(
     if find_spec("mcp") is None:
         raise MissingExtra("turnmark mcp", "mcp")
     from turnmark.assistant.mcp.transports import StandardStreams
+    from turnmark.retrieval.joint import names_of
 
     errors = ErrorCollector()
     if not http:
@@ -70,7 +71,7 @@ def mcp(
         generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
         steps=tuple(step or ()),
     )  # fmt: skip
-    names = list(dict.fromkeys(index))
+    names = names_of(",".join(index))
     if http:
         _serve_http(_opened(names, config, errors), host or HOST, PORT if port is None else port, secret)
         return
