@@ -89,14 +89,14 @@ class Collection:
     def holding(self, words: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
         """Return the documents that contain all of some words, with the number of passages that contain any of them."""
         finders = [_finder(word) for word in words.split()]
-        found: dict[str, set[int]] = {}
+        matched: dict[str, set[int]] = {}
         counts: Counter[str] = Counter()
-        for text, whole in self._wholes(where):
-            here = {at for at, find in enumerate(finders) if next(find(whole), None) is not None}
+        for text, content in self._contents(where):
+            here = {at for at, find in enumerate(finders) if next(find(content), None) is not None}
             if here:
-                found.setdefault(text.document, set()).update(here)
+                matched.setdefault(text.document, set()).update(here)
                 counts[text.document] += 1
-        rows = [row for row in self.documents(where) if len(found.get(row.document, ())) == len(finders) > 0]
+        rows = [row for row in self.documents(where) if len(matched.get(row.document, ())) == len(finders) > 0]
         return sorted(((row, counts[row.document]) for row in rows), key=lambda pair: -pair[1])
 
     def grep(self, wanted: str, where: Mapping[str, str] | None = None) -> Occurrences:
@@ -115,9 +115,9 @@ class Collection:
         titles: dict[str, str] = {}
         documents: set[str] = set()
         line_count = 0
-        for text, whole in self._wholes(where):
+        for text, content in self._contents(where):
             documents.add(text.document)
-            starts = list(find(whole))
+            starts = list(find(content))
             if not starts:
                 continue
             times[text.document] += len(starts)
@@ -126,21 +126,21 @@ class Collection:
             titles[text.document] = text.title
             firsts: dict[int, int] = {}  # number of a line -> where the first match in it begins
             for start in starts:
-                firsts.setdefault(whole.count("\n", 0, start), start)
+                firsts.setdefault(content.count("\n", 0, start), start)
             line_count += len(firsts)
-            own = lines.setdefault(text.document, [])
-            for number, start in list(firsts.items())[: KEPT - len(own)]:
-                row = whole.split("\n", number + 1)[number]
+            kept = lines.setdefault(text.document, [])
+            for number, start in list(firsts.items())[: KEPT - len(kept)]:
+                row = content.split("\n", number + 1)[number]
                 indent = len(row) - len(row.lstrip())
-                at = start - (whole.rfind("\n", 0, start) + 1) - indent
-                own.append(Line(text.document, section, row.strip(), max(at, 0)))
+                at = start - (content.rfind("\n", 0, start) + 1) - indent
+                kept.append(Line(text.document, section, row.strip(), max(at, 0)))
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
 
     def _texts(self, where: Mapping[str, str] | None) -> Iterator[StoredText]:
         return (text for text in self.store.texts(where) if text.id not in self.hidden)
 
-    def _wholes(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
+    def _contents(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
         """Yield each passage with its text; the first text of a document begins with the title if it lacks it."""
         document = None
         for text in self._texts(where):

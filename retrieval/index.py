@@ -193,18 +193,18 @@ class Index:
         if not where:
             return None
         mask = np.zeros(self.manifest.passages, dtype=np.bool_)
-        own = where_in(self.manifest.name, where)
-        if own is not None:
-            mask[self.store.rows_where(own)] = True
+        passage_where = where_in(self.manifest.name, where)
+        if passage_where is not None:
+            mask[self.store.rows_where(passage_where)] = True
         return mask
 
     def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[TopK]:
         """Return the `k` nearest rows of each vector under a filter, with their cosines."""
         if self.manifest.exact:
             return self.flat.nearest(vectors, k, self.mask(where))
-        own = where_in(self.manifest.name, where)
-        matching = self.store.matching(own) if own is not None else {}
-        if own is None or not all(matching.values()):
+        passage_where = where_in(self.manifest.name, where)
+        matching = self.store.matching(passage_where) if passage_where is not None else {}
+        if passage_where is None or not all(matching.values()):
             return [TopK.from_pairs(())] * len(vectors)
         nearest = self.chroma.query(vectors, k, _clause(matching))
         ids = [identifier for neighbours in nearest for identifier, _ in neighbours]
@@ -260,9 +260,9 @@ def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
 
 def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
     """Return the filter (`Query.where`) of the index called `name`, without its key `index`; None: nothing matches."""
-    own = dict(where)
-    glob = own.pop("index", "*").replace("[", "[[]")  # only `*` and `?` are special, as in the other globs
-    return own if fnmatchcase(name, glob) else None
+    passage_where = dict(where)
+    glob = passage_where.pop("index", "*").replace("[", "[[]")  # only `*` and `?` are special, as in the other globs
+    return passage_where if fnmatchcase(name, glob) else None
 
 
 def indexes_folder() -> Path:

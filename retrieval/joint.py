@@ -143,9 +143,9 @@ class JointIndex(Index):
         cosines: list[list[NDArray[np.float64]]] = [[] for _ in vectors]
         names = [part.manifest.name for part in self._parts]
         for part, start in zip(self._parts, self._starts, strict=False):
-            own = _where_in(part.manifest.name, names, where)
-            found = part.nearest(vectors, k, own) if own is not None else ()
-            for position, top in enumerate(found):
+            part_where = _where_in(part.manifest.name, names, where)
+            tops = part.nearest(vectors, k, part_where) if part_where is not None else ()
+            for position, top in enumerate(tops):
                 rows[position].append(top.rows + start)
                 cosines[position].append(top.scores)
         for position in range(len(vectors)):
@@ -157,12 +157,12 @@ class JointIndex(Index):
     def vectors_of(
         self, row_lists: Sequence[NDArray[np.int64]]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        found = []
+        by_part = []
         for number, part in enumerate(self._parts):
             start, end = self._starts[number], self._starts[number + 1]
-            own = [rows[(rows >= start) & (rows < end)] - start for rows in row_lists]
-            found.append([(rows + start, vectors) for rows, vectors in part.vectors_of(own)])
-        for pieces in zip(*found, strict=True):
+            part_rows = [rows[(rows >= start) & (rows < end)] - start for rows in row_lists]
+            by_part.append([(rows + start, vectors) for rows, vectors in part.vectors_of(part_rows)])
+        for pieces in zip(*by_part, strict=True):
             yield np.concatenate([rows for rows, _ in pieces]), np.concatenate([vectors for _, vectors in pieces])
 
     @cached_property
@@ -233,13 +233,13 @@ def _where_in(name: str, names: Sequence[str], where: Mapping[str, str]) -> dict
 
     A glob for `document` may begin with `INDEX:`, as the ids do here.
     """
-    own = where_in(name, where)
-    if own is None or "document" not in own:
-        return own
-    index, colon, document = own["document"].partition(":")
+    part_where = where_in(name, where)
+    if part_where is None or "document" not in part_where:
+        return part_where
+    index, colon, document = part_where["document"].partition(":")
     if not colon or index not in names:
-        return own
-    return {**own, "document": document} if index == name else None
+        return part_where
+    return {**part_where, "document": document} if index == name else None
 
 
 class JointStore(PassageStore):
@@ -256,50 +256,50 @@ class JointStore(PassageStore):
 
     def _named(self, document: str) -> tuple[str, PassageStore, str] | None:
         """Return the index of a document, its store, and the document's id there."""
-        name, _, own = document.partition(":")
-        return (name, self._stores[self._names.index(name)], own) if name in self._names else None
+        name, _, part_document = document.partition(":")
+        return (name, self._stores[self._names.index(name)], part_document) if name in self._names else None
 
     def _split(self, rows: Sequence[int]) -> Iterator[tuple[str, PassageStore, int, list[int]]]:
         """Yield name, store and first row of each index that has some of the rows, with these as it numbers them."""
         for number, (name, store, start) in enumerate(self._parts()):
-            own = [row - start for row in rows if start <= row < self._starts[number + 1]]
-            if own:
-                yield name, store, start, own
+            part_rows = [row - start for row in rows if start <= row < self._starts[number + 1]]
+            if part_rows:
+                yield name, store, start, part_rows
 
     def count(self) -> int:
         return self._starts[-1]
 
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
         passages: dict[int, Passage] = {}
-        for name, store, start, own in self._split(rows):
-            for row, passage in zip(own, store.by_rows(own), strict=True):
+        for name, store, start, part_rows in self._split(rows):
+            for row, passage in zip(part_rows, store.by_rows(part_rows), strict=True):
                 passages[start + row] = _of_index(name, passage)
         return [passages[row] for row in rows]
 
     def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
         ids: dict[int, str] = {}
-        for name, store, start, own in self._split(rows):
-            ids |= {start + row: f"{name}:{identifier}" for row, identifier in store.ids_of(own).items()}
+        for name, store, start, part_rows in self._split(rows):
+            ids |= {start + row: f"{name}:{identifier}" for row, identifier in store.ids_of(part_rows).items()}
         return ids
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         rows: dict[str, int] = {}
         for name, store, start in self._parts():
-            own = [identifier.removeprefix(f"{name}:") for identifier in ids if identifier.startswith(f"{name}:")]
-            rows |= {f"{name}:{identifier}": start + row for identifier, row in store.rows_of(own).items()}
+            part_ids = [identifier.removeprefix(f"{name}:") for identifier in ids if identifier.startswith(f"{name}:")]
+            rows |= {f"{name}:{identifier}": start + row for identifier, row in store.rows_of(part_ids).items()}
         return rows
 
     def of_document(self, document: str) -> list[Passage]:
         named = self._named(document)
         if named is None:
             return []
-        name, store, own = named
-        return [_of_index(name, passage) for passage in store.of_document(own)]
+        name, store, part_document = named
+        return [_of_index(name, passage) for passage in store.of_document(part_document)]
 
     def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
         entries = []
-        for name, store, own, _ in self._under(where):
-            for entry in store.documents(own):
+        for name, store, part_where, _ in self._under(where):
+            for entry in store.documents(part_where):
                 entries.append(entry.model_copy(update={"document": f"{name}:{entry.document}"}))
         return entries
 
@@ -309,16 +309,16 @@ class JointStore(PassageStore):
 
     def documents_of(self, rows: Sequence[int]) -> list[str]:
         documents: list[str] = []
-        for name, store, _, own in self._split(rows):
-            documents += [f"{name}:{document}" for document in store.documents_of(own)]
+        for name, store, _, part_rows in self._split(rows):
+            documents += [f"{name}:{document}" for document in store.documents_of(part_rows)]
         return documents
 
     def titles(self) -> list[str]:
         return list(dict.fromkeys(chain.from_iterable(store.titles() for store in self._stores)))
 
     def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
-        for name, store, own, _ in self._under(where):
-            for text in store.texts(own, size):
+        for name, store, part_where, _ in self._under(where):
+            for text in store.texts(part_where, size):
                 yield text._replace(id=f"{name}:{text.id}", document=f"{name}:{text.document}")
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
@@ -331,16 +331,16 @@ class JointStore(PassageStore):
 
     def rows_where(self, where: Mapping[str, str]) -> list[int]:
         rows: list[int] = []
-        for _, store, own, start in self._under(where):
-            rows += [start + row for row in store.rows_where(own)]
+        for _, store, part_where, start in self._under(where):
+            rows += [start + row for row in store.rows_where(part_where)]
         return rows
 
     def _under(self, where: Mapping[str, str] | None) -> Iterator[tuple[str, PassageStore, dict[str, str], int]]:
         """Yield name, store, filter and first row of each index that a filter leaves in."""
         for name, store, start in self._parts():
-            own = _where_in(name, self._names, where or {})
-            if own is not None:
-                yield name, store, own, start
+            part_where = _where_in(name, self._names, where or {})
+            if part_where is not None:
+                yield name, store, part_where, start
 
 
 def _of_index(name: str, passage: Passage) -> Passage:

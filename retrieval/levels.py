@@ -63,9 +63,9 @@ def sure_from(index: Index) -> float | None:
     texts = [sentence for _, sentence in sample]
     vectors = index.embedder.encode(texts, "query")
     neighbours = DenseRanker(index).nearest(vectors, [Query(text=text) for text in texts], NEIGHBOURS)
-    found = [_nearest(index, *drawn, rows) for drawn, rows in zip(sample, neighbours, strict=True)]
-    of_documents = [nearest.document for nearest in found if nearest.document is not None]
-    of_sections = [nearest.section for nearest in found if nearest.section is not None]
+    cosines = [_nearest(index, *drawn, rows) for drawn, rows in zip(sample, neighbours, strict=True)]
+    of_documents = [nearest.document for nearest in cosines if nearest.document is not None]
+    of_sections = [nearest.section for nearest in cosines if nearest.section is not None]
     if len(of_documents) < LEAST:
         return None
     if all(passage.id == passage.document for passage, _ in sample):

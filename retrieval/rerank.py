@@ -90,9 +90,9 @@ class Reranked(RetrieverWrapper):
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`."""
-        found = super().search(queries, max(k, self._depth))
-        answers = self._reranker.scores(queries, [hits[: self._depth] for hits in found])
-        return [self._fused(hits, scores)[:k] for hits, scores in zip(found, answers, strict=True)]
+        candidates = super().search(queries, max(k, self._depth))
+        answers = self._reranker.scores(queries, [hits[: self._depth] for hits in candidates])
+        return [self._fused(hits, scores)[:k] for hits, scores in zip(candidates, answers, strict=True)]
 
     def _fused(self, hits: Sequence[Hit], answer: Sequence[float]) -> list[Hit]:
         """Return a query's hits in their new order."""
@@ -203,11 +203,11 @@ class LateReranked(IndexRetriever):
         _ = self.index.tokens  # raises RequestError now if the index has none
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
-        found = self._retriever.ranked(queries, max(k, self._depth))
+        candidates = self._retriever.ranked(queries, max(k, self._depth))
         # Most views are cached by that search.
         spoken = iter(self.index.views.of([("", text) for query in queries for text in query.texts()]))
         answers = []
-        for query, fused in zip(queries, found, strict=True):
+        for query, fused in zip(queries, candidates, strict=True):
             rows = fused.rows.rows
             scores = self._scores([next(spoken) for _ in query.texts()], rows[: self._depth]).astype(np.float64)
             order = reordered(fused.rows.scores, scores)

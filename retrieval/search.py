@@ -88,8 +88,8 @@ class IndexRetriever:
 
     def _cosines(self, texts: Sequence[str]) -> list[float]:
         vectors = np.stack([view.vector for view in self.index.views.of([("", text) for text in texts])])
-        found = DenseRanker(self.index).nearest(vectors, [Query(text=text) for text in texts], 1)
-        return [float(rows.scores[0]) if len(rows.scores) else 0.0 for rows in found]
+        nearest = DenseRanker(self.index).nearest(vectors, [Query(text=text) for text in texts], 1)
+        return [float(rows.scores[0]) if len(rows.scores) else 0.0 for rows in nearest]
 
 
 class BM25Ranker:

@@ -160,9 +160,9 @@ class SparseIndex:
         position_of[list(rows)] = np.arange(len(rows), dtype=np.int32)
         matches: list[tuple[Any, Any]] = []
         for start in range(0, self.postings, SCANNED_AT_ONCE):
-            asked = position_of[self._rows[start : start + SCANNED_AT_ONCE]]
-            hits = np.flatnonzero(asked >= 0)
-            matches.append((asked[hits], hits + start))
+            posting_owners = position_of[self._rows[start : start + SCANNED_AT_ONCE]]
+            hits = np.flatnonzero(posting_owners >= 0)
+            matches.append((posting_owners[hits], hits + start))
         owners = np.concatenate([owner for owner, _ in matches]) if matches else np.zeros(0, np.int32)
         positions = np.concatenate([position for _, position in matches]) if matches else np.zeros(0, np.int64)
         order = np.argsort(owners, kind="stable")

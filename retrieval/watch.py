@@ -183,10 +183,10 @@ class FolderWatch:
 def _identity(folder: Path) -> tuple[int, int] | None:
     """Return device and inode of a folder; None if it is not there."""
     try:
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
 def said(report: BuildReport) -> str:

@@ -112,7 +112,7 @@ class LocalGenerator(ConfiguredGenerator):
     @contextmanager
     def _loaded(self) -> Iterator[None]:
         """Give the loaded model to this thread exclusively."""
-        with self._model.place.hold():
+        with self._model.slot.hold():
             self._model.load()
             yield
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.generators.base import FinishReason, GeneratorError
-from turnmark.assistant.generators.stopping import Places
+from turnmark.assistant.generators.stopping import Slots
 from turnmark.assistant.types import Usage
 from turnmark.core.console import notify
 from turnmark.core.home import home, write_json
@@ -60,17 +60,17 @@ class UnsupportedGrammar(Exception):
 
 
 class LocalModel:
-    """A model from a GGUF file or an OpenVINO folder, shared by all generators of a path. Callers hold `place`."""
+    """A model from a GGUF file or an OpenVINO folder, shared by all generators of a path. Callers hold `slot`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.place = Places(1)
+        self.slot = Slots(1)
         self._pipeline: Any = None
         self._tokenizer: Any = None
         self._number = 0
 
     def load(self) -> None:
-        """Load the model if necessary; a GGUF file is converted at first use. The caller holds `place`."""
+        """Load the model if necessary; a GGUF file is converted at first use. The caller holds `slot`."""
         if self._pipeline is not None:
             return
         try:
@@ -104,7 +104,7 @@ class LocalModel:
         check: Callable[[], None],
         on_tokens: OnTokens | None = None,
     ) -> Generated:
-        """Generate a reply. The caller holds `place`.
+        """Generate a reply. The caller holds `slot`.
 
         Args:
             limit: the most tokens of the reply.

@@ -48,7 +48,7 @@ from turnmark.assistant.generators.client import (
     is_here,
     strict_schema,
 )
-from turnmark.assistant.generators.stopping import OnPiece, Places, current, drive
+from turnmark.assistant.generators.stopping import OnPiece, Slots, current, drive
 from turnmark.assistant.types import Usage
 from turnmark.core.console import valid_text
 from turnmark.core.errors import ErrorCollector
@@ -120,7 +120,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         self._context = endpoint.settings.context
         self._refused: set[str] = {"max_tokens"} if endpoint.url == OFFICIAL_URL else set()
         self.at_once = endpoint.settings.concurrency
-        self._places = Places(self.at_once) if self.at_once else None
+        self._slots = Slots(self.at_once) if self.at_once else None
 
     @cached_property
     def _client(self) -> AsyncOpenAI:
@@ -268,7 +268,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         on_text = call.show if call.on_text is not None else None
 
         def ask() -> Received:
-            with self._places.hold() if self._places else nullcontext():  # its deadline begins when it has its place
+            with self._slots.hold() if self._slots else nullcontext():  # its deadline begins when it has its slot
                 return drive(partial(self._streamed, body, tally), call.deadline, on_text)
 
         return retrying(ask)

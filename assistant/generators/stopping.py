@@ -30,7 +30,7 @@ News = queue.SimpleQueue[tuple[str, Any]]
 CLOSING = 2.0
 """Maximum seconds to wait for a cancelled call to close its connection."""
 LOOK_AGAIN = 0.1
-"""Seconds between two checks of the `Stop`, while waiting for a place."""
+"""Seconds between two checks of the `Stop`, while waiting for a slot."""
 
 
 class Stopped(BaseException):
@@ -114,8 +114,8 @@ def stoppable(stop: Stop) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-class Places:
-    """Places for calls of a model that runs so many at once, given in the order in which they were asked for.
+class Slots:
+    """Slots for calls of a model that runs so many at once, given in the order in which they were asked for.
 
     A lock of `threading` goes to whoever happens to ask when it is free: of eight clients that waited for the same
     model, the slowest waited three times as long as the fastest.
@@ -128,7 +128,7 @@ class Places:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Wait for a place, and keep it within this context; raise `Stopped` if the turn is stopped while waiting."""
+        """Wait for a slot, and keep it within this context; raise `Stopped` if the turn is stopped while waiting."""
         stop, mine = current(), threading.Event()
         with self._lock:
             if self._free:
@@ -144,7 +144,7 @@ class Places:
             self._leave(mine)
 
     def _leave(self, mine: threading.Event) -> None:
-        """Give the place to the call that has waited longest; a call that has none stops waiting."""
+        """Give the slot to the call that has waited longest; a call that has none stops waiting."""
         with self._lock:
             if not mine.is_set():
                 self._waiting.remove(mine)

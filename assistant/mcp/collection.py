@@ -40,14 +40,15 @@ class ServedIndexes:
     """The assistants over the indexes that are served, by the names of these.
 
     Args:
-        assistants: those over single indexes and, unless these cannot be searched together, one over all, whose name is
-            theirs joined by commas.
+        assistants: those over single indexes.
+        joint: the one over all of several indexes, whose name is theirs joined by commas; None: they cannot be searched
+            together.
     """
 
-    def __init__(self, assistants: Mapping[str, Assistant]) -> None:
-        self.assistants = dict(assistants)
-        self.names = [name for name in assistants if "," not in name]
+    def __init__(self, assistants: Mapping[str, Assistant], joint: Assistant | None = None) -> None:
+        self.names = list(assistants)
         self.everything = ",".join(self.names)
+        self.assistants = dict(assistants) if joint is None else {**assistants, self.everything: joint}
         self._opening = threading.Lock()
 
     def assistant(self, name: str) -> Assistant:
@@ -56,13 +57,13 @@ class ServedIndexes:
             self.assistants[name] = up_to_date(self.assistants[name])
             return self.assistants[name]
 
-    def name(self, asked: str) -> str:
+    def name(self, requested: str) -> str:
         """The name of the assistant over the index that was asked for: the one over all of them, if none was."""
-        if (asked or self.everything) in self.assistants:
-            return asked or self.everything
+        if (requested or self.everything) in self.assistants:
+            return requested or self.everything
         names = ", ".join(self.names)
-        if asked:
-            raise RequestError(f"index: no index {_named(asked)} is served here; there are: {names}")
+        if requested:
+            raise RequestError(f"index: no index {_named(requested)} is served here; there are: {names}")
         raise RequestError(f"index: several are served that cannot be searched together; name one of: {names}")
 
     def index(self, name: str) -> Index:
@@ -71,14 +72,14 @@ class ServedIndexes:
         assert index is not None, "an assistant of a collection is over an index"
         return index
 
-    def search(self, asked: SearchArguments) -> SearchResult:
+    def search(self, arguments: SearchArguments) -> SearchResult:
         """The passages that a search finds, best first."""
-        name = self.name(asked.index)
+        name = self.name(arguments.index)
         retriever = self.assistant(name).retriever
         assert retriever is not None, "an assistant over an index has a retriever"
-        query = Query(text=valid_text(asked.query), where=asked.where.globs())
-        hits = retriever.search([query], asked.k)[0]
-        return SearchResult(index=name, query=asked.query, retriever=retriever.name, hits=tuple(hits))
+        query = Query(text=valid_text(arguments.query), where=arguments.where.globs())
+        hits = retriever.search([query], arguments.k)[0]
+        return SearchResult(index=name, query=arguments.query, retriever=retriever.name, hits=tuple(hits))
 
     def document(self, name: str, document: str) -> list[Passage]:
         """The passages of a document, in reading order; RequestError that names similar ones if there is none."""
@@ -91,16 +92,16 @@ class ServedIndexes:
         hint = f"; did you mean {close}?" if close else "; `documents` lists them"
         raise RequestError(f"document: no document {_named(document)} is in index {name!r}{hint}")
 
-    def read(self, asked: ReadArguments) -> ReadResult:
+    def read(self, arguments: ReadArguments) -> ReadResult:
         """A document, or a section with those below it, as far as it fits."""
-        name = self.name(asked.index)
-        passages = self.document(name, asked.document)
+        name = self.name(arguments.index)
+        passages = self.document(name, arguments.document)
         joined = join_passages(passages)
         sections = _sections(passages)
-        section, start, end = "", asked.start, joined.end
-        wanted = asked.section.removeprefix(f"{joined.title} › ")  # as an answer names it
+        section, start, end = "", arguments.start, joined.end
+        wanted = arguments.section.removeprefix(f"{joined.title} › ")  # as an answer names it
         if wanted.strip():
-            section = _matching(sections, wanted, asked.document)
+            section = _matching(sections, wanted, arguments.document)
             start, end = _extent(sections, section, joined.end)
         start = max(start, joined.start)
         if start >= joined.end:
@@ -109,7 +110,7 @@ class ServedIndexes:
         before = [passage for passage in passages if passage.start <= start]
         return ReadResult(
             index=name,
-            document=asked.document,
+            document=arguments.document,
             title=joined.title,
             path=joined.path,
             date=joined.date,
@@ -123,23 +124,23 @@ class ServedIndexes:
             sections_left_out=max(0, len(sections) - LISTED),
         )
 
-    def documents(self, asked: DocumentsArguments) -> DocumentsResult:
+    def documents(self, arguments: DocumentsArguments) -> DocumentsResult:
         """The documents of an index, or those with a passage that holds all of some words."""
-        name = self.name(asked.index)
+        name = self.name(arguments.index)
         index = self.index(name)
         entries = index.store.documents()
-        if not asked.words.strip():
+        if not arguments.words.strip():
             matching = [DocumentMatch(**entry.model_dump()) for entry in entries]
         else:
-            if not index.bm25.analyse(asked.words):
-                raise RequestError(f"words: {_named(asked.words)} has only words that are too common to be indexed")
-            counts = Counter(index.store.documents_of(index.bm25.rows_with(asked.words)))
-            found = [entry for entry in entries if entry.document in counts]
-            matching = [DocumentMatch(**entry.model_dump(), matches=counts[entry.document]) for entry in found]
+            if not index.bm25.analyse(arguments.words):
+                raise RequestError(f"words: {_named(arguments.words)} has only words that are too common to be indexed")
+            counts = Counter(index.store.documents_of(index.bm25.rows_with(arguments.words)))
+            matched = [entry for entry in entries if entry.document in counts]
+            matching = [DocumentMatch(**entry.model_dump(), matches=counts[entry.document]) for entry in matched]
             matching.sort(key=lambda match: (-(match.matches or 0), match.document))
         return DocumentsResult(
             index=name,
-            words=asked.words,
+            words=arguments.words,
             documents=tuple(matching[:LISTED]),
             total=len(matching),
             of=len(entries),
@@ -171,18 +172,18 @@ def _sections(passages: Sequence[Passage]) -> dict[str, int]:
     return starts
 
 
-def _matching(sections: Mapping[str, int], asked: str, document: str) -> str:
+def _matching(sections: Mapping[str, int], heading: str, document: str) -> str:
     """The section that was asked for: by its path, else its heading, else a part of its path."""
-    wanted = asked.strip().removesuffix(CONTINUED).strip().lower()
+    wanted = heading.strip().removesuffix(CONTINUED).strip().lower()
     by_path = [path for path in sections if path.lower() == wanted]
     by_heading = [path for path in sections if path.lower().rpartition(" › ")[2] == wanted]
     by_part = [path for path in sections if wanted in path.lower()]
     for matching in (by_path, by_heading, by_part):
         if matching:
             return matching[0]
-    close = _close(asked, {path: path for path in sections})
+    close = _close(heading, {path: path for path in sections})
     hint = f"did you mean {close}?" if close else "`read` without section lists them" if sections else "it has none"
-    raise RequestError(f"section: no section {_named(asked)} is in {_named(document)}; {hint}")
+    raise RequestError(f"section: no section {_named(heading)} is in {_named(document)}; {hint}")
 
 
 def _extent(sections: Mapping[str, int], section: str, end: int) -> tuple[int, int]:
@@ -204,14 +205,14 @@ def _beginning(text: str, most: int) -> str:
     return text[: cut + 1] if cut > 0 else text[:most]
 
 
-def _close(asked: str, labels: Mapping[str, str]) -> str:
+def _close(name: str, labels: Mapping[str, str]) -> str:
     """The names whose labels are most similar, as a list to read; empty if none is."""
     from rapidfuzz import fuzz, process, utils
 
-    found = process.extract(
-        asked, labels, scorer=fuzz.WRatio, processor=utils.default_process, limit=CLOSE, score_cutoff=_ALIKE
+    similar = process.extract(
+        name, labels, scorer=fuzz.WRatio, processor=utils.default_process, limit=CLOSE, score_cutoff=_ALIKE
     )
-    return ", ".join(_named(name) for _, _, name in found)
+    return ", ".join(_named(name) for _, _, name in similar)
 
 
 def _named(name: str) -> str:

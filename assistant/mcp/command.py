@@ -18,6 +18,7 @@ from turnmark.core.flags import HelpAll
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
+    from turnmark.assistant.mcp.collection import ServedIndexes
     from turnmark.assistant.mcp.transports import StandardStreams
     from turnmark.assistant.serving.turns import Turns
 
@@ -57,6 +58,7 @@ def mcp(
     if find_spec("mcp") is None:
         raise MissingExtra("turnmark mcp", "mcp")
     from turnmark.assistant.mcp.transports import StandardStreams
+    from turnmark.retrieval.joint import names_of
 
     errors = ErrorCollector()
     if not http:
@@ -69,7 +71,7 @@ def mcp(
         generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
         steps=tuple(step or ()),
     )  # fmt: skip
-    names = list(dict.fromkeys(index))
+    names = names_of(",".join(index))
     if http:
         _serve_http(_opened(names, config, errors), host or HOST, PORT if port is None else port, secret)
         return
@@ -77,60 +79,60 @@ def mcp(
         _serve_stdio(_opened(names, config, errors), streams)
 
 
-def _serve_stdio(assistants: dict[str, Assistant], streams: StandardStreams) -> None:
+def _serve_stdio(served: ServedIndexes, streams: StandardStreams) -> None:
     """Serve one client. It is answered at once: models are loaded meanwhile."""
-    from turnmark.assistant.mcp.collection import ServedIndexes
     from turnmark.assistant.mcp.server import IndexServer
-    from turnmark.assistant.serving.turns import Turns, turns_at_once
 
-    turns = {name: Turns(assistant, turns_at_once(assistant)) for name, assistant in assistants.items()}
-    notify(f"{_about(assistants)} over standard input and output; Ctrl-C ends it")
+    turns = _turns(served)
+    notify(f"{_about(served)} over standard input and output; Ctrl-C ends it")
     with ThreadPoolExecutor(1, "turnmark-warm") as pool:
         try:
-            streams.serve(IndexServer(ServedIndexes(assistants), turns, pool.submit(_try_warm, assistants)).make())
+            streams.serve(IndexServer(served, turns, pool.submit(_try_warm, served)).make())
         finally:
             _end(turns)
 
 
-def _serve_http(assistants: dict[str, Assistant], host: str, port: int, token: str | None) -> None:
+def _serve_http(served: ServedIndexes, host: str, port: int, token: str | None) -> None:
     """Serve clients over HTTP, once models are loaded."""
-    from turnmark.assistant.mcp.collection import ServedIndexes
     from turnmark.assistant.mcp.server import IndexServer
     from turnmark.assistant.mcp.transports import PATH, http_app
     from turnmark.assistant.serving.listening import listen, run_server
-    from turnmark.assistant.serving.turns import Turns, turns_at_once
 
-    turns = {name: Turns(assistant, turns_at_once(assistant)) for name, assistant in assistants.items()}
+    turns = _turns(served)
     listening = listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}{PATH}"
     try:
-        _warm(assistants)
+        _warm(served)
         warmed: Future[None] = Future()
         warmed.set_result(None)
-        server = IndexServer(ServedIndexes(assistants), turns, warmed).make()
-        app = http_app(server, host, token, lambda: notify(f"{_about(assistants)}: {url}   Ctrl-C ends it"))
+        server = IndexServer(served, turns, warmed).make()
+        app = http_app(server, host, token, lambda: notify(f"{_about(served)}: {url}   Ctrl-C ends it"))
         run_server(app, lambda: _end(turns), listening)
     finally:
         listening.close()
 
 
-def _about(assistants: dict[str, Assistant]) -> str:
-    return (
-        f"serving {', '.join(name for name in assistants if ',' not in name)} ({next(iter(assistants.values())).name})"
-    )
+def _turns(served: ServedIndexes) -> dict[str, Turns]:
+    from turnmark.assistant.serving.turns import Turns, turns_at_once
+
+    return {name: Turns(assistant, turns_at_once(assistant)) for name, assistant in served.assistants.items()}
 
 
-def _warm(assistants: dict[str, Assistant]) -> None:
+def _about(served: ServedIndexes) -> str:
+    return f"serving {', '.join(served.names)} ({served.assistants[served.names[0]].name})"
+
+
+def _warm(served: ServedIndexes) -> None:
     from turnmark.assistant.serving.turns import warm
 
-    for assistant in assistants.values():
+    for assistant in served.assistants.values():
         warm(assistant)
 
 
-def _try_warm(assistants: dict[str, Assistant]) -> None:
+def _try_warm(served: ServedIndexes) -> None:
     """The same; what cannot work is told here, and to the client by each tool that needs it."""
     try:
-        _warm(assistants)
+        _warm(served)
     except Exception as error:
         notify(str(error) if isinstance(error, TurnmarkError) else f"a model was not loaded ({type(error).__name__})")
 
@@ -140,10 +142,11 @@ def _end(turns: dict[str, Turns]) -> None:
         each.close()
 
 
-def _opened(names: list[str], config: AssistantConfig, errors: ErrorCollector) -> dict[str, Assistant]:
+def _opened(names: list[str], config: AssistantConfig, errors: ErrorCollector) -> ServedIndexes:
     """An assistant over each index, and one over all of them if they can be searched together; they share one language
     model. Raises all mistakes, those of before included.
     """
+    from turnmark.assistant.mcp.collection import ServedIndexes
     from turnmark.assistant.open import open_assistant
     from turnmark.retrieval.joint import join_indexes
 
@@ -158,17 +161,18 @@ def _opened(names: list[str], config: AssistantConfig, errors: ErrorCollector) -
         if assistant is not None:
             assistants[name] = assistant
     errors.raise_all()
+    joint: Assistant | None = None
     if len(assistants) > 1:
-        indexes = [assistant.index for assistant in assistants.values() if assistant.index is not None]
         try:
-            assistants[",".join(names)] = open_assistant(
-                config.model_copy(update={"index": ",".join(names)}),
-                index=join_indexes(indexes),
+            index = join_indexes([assistant.index for assistant in assistants.values() if assistant.index is not None])
+            joint = open_assistant(
+                config.model_copy(update={"index": index.manifest.name}),
+                index=index,
                 generator=next(iter(assistants.values())).generator,
             )
         except TurnmarkError as error:
             notify(f"{error}\nevery call must name its index")
-    return assistants
+    return ServedIndexes(assistants, joint)
 
 
 def add_mcp_command(app: typer.Typer) -> None:

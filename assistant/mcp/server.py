@@ -156,20 +156,20 @@ class IndexServer:
 
         return handle
 
-    async def _ask(self, context: Context, asked: AskArguments) -> Record:
+    async def _ask(self, context: Context, arguments: AskArguments) -> Record:
         """A turn; its events are progress. A client that cancels the call, or leaves, ends it."""
-        name = self.collection.name(asked.index)
+        name = self.collection.name(arguments.index)
         progress, message = 0, "waiting for a place"
-        async with aclosing(self.turns[name].events(ChatRequest(message=valid_text(asked.question)))) as events:
+        async with aclosing(self.turns[name].events(ChatRequest(message=valid_text(arguments.question)))) as events:
             async for event in events:
                 if isinstance(event, Reply):
                     return AskResult.of(name, event)
                 if isinstance(event, Refusal):
                     raise ToolFailure(event.code or ("request" if event.status == 400 else "failed"), str(event))
-                said = _message(event)
-                if said == message and event is not None:
+                text = _message(event)
+                if text == message and event is not None:
                     continue
-                progress, message = progress + 1, said or message
+                progress, message = progress + 1, text or message
                 await context.session.report_progress(progress, None, message)
         raise AssertionError("a turn ends with its reply, or with what to answer instead")
 
@@ -296,10 +296,10 @@ def _failure(error: Exception) -> ToolFailure:
         case ValidationError():
             problems = []
             for row in error.errors(include_url=False, include_input=False):
-                place = ".".join(map(str, row["loc"]))
+                location = ".".join(map(str, row["loc"]))
                 unknown = row["type"] == "extra_forbidden"
                 problem = "no such argument" if unknown else row["msg"].removeprefix("Value error, ")
-                problems.append(inert(f"{place}: {problem}" if place else problem))
+                problems.append(inert(f"{location}: {problem}" if location else problem))
             return ToolFailure("request", "; ".join(problems))
         case RequestError():
             return ToolFailure("request", "; ".join(error.problems))

@@ -101,8 +101,8 @@ class ReplyText:
             self._sources = len(event.detail.get("hits", ())) or _MOST_SOURCES
         if "tool" in event.detail and "found" not in event.detail and self._written:
             # What it said before the call is sent and stays, but is no part of its answer.
-            said, self._written = self._closed(), ""
-            return f"{said}\n\n"
+            before_call, self._written = self._closed(), ""
+            return f"{before_call}\n\n"
         self._written += event.delta
         if not self._footnotes or not event.delta:
             return printable(event.delta)

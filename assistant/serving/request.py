@@ -266,9 +266,9 @@ def _asked(
 
 def _history(messages: Sequence[_Message]) -> list[Message]:
     """Convert the messages that a turn looks at, without system messages, empty replies, footnotes and citations."""
-    said = [message for message in messages if message.role not in _INSTRUCTIONS and message.text.strip()]
+    conversation = [message for message in messages if message.role not in _INSTRUCTIONS and message.text.strip()]
     history: list[Message] = []
-    for message in said[-MOST_MESSAGES:]:
+    for message in conversation[-MOST_MESSAGES:]:
         if message.role == "user":
             history.append(Message(role="user", content=message.text))
         else:

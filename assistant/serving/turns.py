@@ -56,7 +56,7 @@ class Turns:
             stop.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def events(self, asked: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
+    async def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
         """Yield a turn's events as they come, then its reply or a refusal; None after `IDLE` seconds without an event.
 
         Leaving the loop ends the turn.
@@ -68,7 +68,7 @@ class Turns:
             loop.call_soon_threadsafe(news.put_nowait, event)
 
         def work() -> None:
-            loop.call_soon_threadsafe(news.put_nowait, self._outcome(asked, stop, on_event))
+            loop.call_soon_threadsafe(news.put_nowait, self._outcome(request, stop, on_event))
 
         self._stops.add(stop)
         future = self._pool.submit(work)
@@ -85,11 +85,11 @@ class Turns:
             future.cancel()
             self._stops.discard(stop)
 
-    def _outcome(self, asked: ChatRequest, stop: Stop, on_event: Callable[[Event], None]) -> Reply | Refusal:
+    def _outcome(self, request: ChatRequest, stop: Stop, on_event: Callable[[Event], None]) -> Reply | Refusal:
         try:
             with stoppable(stop):
                 stop.check()
-                return self._current().reply(asked.history, asked.message, on_event)
+                return self._current().reply(request.history, request.message, on_event)
         except Stopped:
             return _ENDED
         except GeneratorError as error:

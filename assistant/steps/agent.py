@@ -59,8 +59,8 @@ def answer_with_tools(turn: Turn) -> bool:
         agent.answer()
     except ToolsRefused as refused:
         # Later turns cost no request, and are not told again.
-        told = "answered without tools: the endpoint takes none" if refused.usage.calls else None
-        turn.use("answer", refused.usage, told)
+        note = "answered without tools: the endpoint takes none" if refused.usage.calls else None
+        turn.use("answer", refused.usage, note)
         return False
     except GeneratorError as error:  # the prompt had become too long, or nothing was written
         if error.kind != "bad_request" and not isinstance(error, EmptyReply):
@@ -95,8 +95,8 @@ class _Agent:
             documents=f"{collection.count():,} documents" if collection else "the documents",
             counts=collection is not None,
         )
-        asked = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
-        self.messages = [ToolMessage(role=message.role, content=message.content) for message in asked]
+        merged = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
+        self.messages = [ToolMessage(role=message.role, content=message.content) for message in merged]
         self.notes = notes
 
     def answer(self) -> None:

@@ -62,18 +62,18 @@ def count_mentions(turn: Turn) -> Draft | None:
     """
     words = mentioned_words(turn.message)
     collection = collection_of(turn.retriever) if words and turn.evidence is None else None
-    found = collection.grep(words) if collection else None
-    if turn.retriever is None or found is None or not found.times:
+    occurrences = collection.grep(words) if collection else None
+    if turn.retriever is None or occurrences is None or not occurrences.times:
         return None
-    first_lines = {line.document: line.text for line in reversed(found.lines)}
-    listed = list(found.times)[:MOST_DOCUMENTS]
+    first_lines = {line.document: line.text for line in reversed(occurrences.lines)}
+    listed = list(occurrences.times)[:MOST_DOCUMENTS]
     hits = []
     for document in listed:
         passages = neighbours_of(turn.retriever, Passage(id="", document=document, title="", text="", start=0, end=0))
         with_line = [passage for passage in passages if first_lines[document] in passage.text]
         hits.append(Hit(passage=(with_line or passages)[0], score=0.0))
-    times, held = sum(found.times.values()), len(found.times)
-    counted = f"{times:,} {'time' if times == 1 else 'times'} in {held:,} of {found.documents:,} documents"
+    times, held = sum(occurrences.times.values()), len(occurrences.times)
+    counted = f"{times:,} {'time' if times == 1 else 'times'} in {held:,} of {occurrences.documents:,} documents"
     rows = [
         f"- {escape_marks(inert(hit.passage.title or document))} [{number}]"
         for document, hit, number in zip(listed, hits, turn.number(hits), strict=True)

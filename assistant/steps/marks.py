@@ -221,7 +221,7 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
     covered += captioned
     spans += [(start, end, "sentence") for start, end in sentences(text) if not _inside(start, covered)]
     paths = _heading_paths(passage, headings)
-    found: list[TextLine] = []
+    text_lines: list[TextLine] = []
     block = 0
     previous_end = 0
     previous_kind: Kind | None = None
@@ -238,10 +238,10 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
         else:
             line_text = plain(raw)
         section = next((path for path_start, path in reversed(paths) if path_start <= start), paths[0][1])
-        found.append(TextLine(kind, start, end, line_text, section, block))
+        text_lines.append(TextLine(kind, start, end, line_text, section, block))
         previous_end = end
         previous_kind = kind
-    return tuple(found)
+    return tuple(text_lines)
 
 
 def _is_caption(line: str) -> bool:

@@ -124,11 +124,11 @@ def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
     else:
         (part,) = turn.parts
         query = _query(turn, part)
-        (found,) = retriever.search([query], depth)
-        hits = found[: turn.passages]
+        (candidates,) = retriever.search([query], depth)
+        hits = candidates[: turn.passages]
         turn.searched(query, hits, "the message")
         part.hits = drop_repeats(hits)
-        part.tables = _tables(found[turn.passages :], part.hits)
+        part.tables = _tables(candidates[turn.passages :], part.hits)
 
 
 def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
@@ -148,11 +148,11 @@ def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
     message_query = _message_query(turn)
     *results, message_hits = retriever.search([*queries, message_query], depth)
     message_hits = message_hits[: turn.passages]
-    for number, (part, query, found) in enumerate(zip(turn.parts, queries, results, strict=True)):
-        hits = found[: turn.passages]
+    for number, (part, query, candidates) in enumerate(zip(turn.parts, queries, results, strict=True)):
+        hits = candidates[: turn.passages]
         turn.searched(query, hits, "a part of the message", number)
         part.hits = _with_more(hits, message_hits, turn.passages)
-        part.tables = _tables(found[turn.passages :], part.hits)
+        part.tables = _tables(candidates[turn.passages :], part.hits)
     turn.message_hits = list(message_hits)
     turn.searched(message_query, message_hits, "the full message")
 

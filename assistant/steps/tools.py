@@ -212,17 +212,17 @@ class DocumentTools:
     def _grep(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted = arguments["words"]
         where = self._where(arguments)
-        found = self._all.grep(wanted, where)
-        over = self._over(found.documents, arguments, where)
-        held, times = len(found.times), sum(found.times.values())
-        line = f"{_count(times, 'time')} in {_count(found.sections, 'section')} of {held:,} of {over}"
+        occurrences = self._all.grep(wanted, where)
+        over = self._over(occurrences.documents, arguments, where)
+        held, times = len(occurrences.times), sum(occurrences.times.values())
+        line = f"{_count(times, 'time')} in {_count(occurrences.sections, 'section')} of {held:,} of {over}"
         if not times:
             line = f"in none of {over}"
-        rows = [f"{_named(name, found.titles[name])}: {count:,}" for name, count in found.times.items()]
-        shown = found.lines[:MOST_LINES]
-        left = found.line_count - len(shown)
+        rows = [f"{_named(name, occurrences.titles[name])}: {count:,}" for name, count in occurrences.times.items()]
+        shown = occurrences.lines[:MOST_LINES]
+        left = occurrences.line_count - len(shown)
         others = held - len({text.document for text in shown})
-        quoted = [f"Lines, {len(shown)} of {found.line_count:,}:" if left else "Lines:"] if rows else []
+        quoted = [f"Lines, {len(shown)} of {occurrences.line_count:,}:" if left else "Lines:"] if rows else []
         quoted += [f"- {_quoted(text)}" for text in shown]
         if left:
             elsewhere = f", in {_count(others, 'further document')}" if others else ""
@@ -372,11 +372,11 @@ def _under(start: Sequence[str], passages: Sequence[Passage], paths: Sequence[Se
 
 def _joined(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterator[Passage]:
     """Yield the passages, those that follow each other in one section joined."""
-    place = {passage.end: at for at, passage in enumerate(document)}
+    position_of_end = {passage.end: at for at, passage in enumerate(document)}
     run: list[Passage] = []
     for passage in passages:
         before = run[-1] if run else None
-        at = place.get(before.end) if before else None
+        at = position_of_end.get(before.end) if before else None
         follows = at is not None and at + 1 < len(document) and document[at + 1].start == passage.start
         if before is not None and not (
             follows and without_continued(passage.section) == without_continued(before.section)
@@ -395,10 +395,10 @@ def _headed(passage: Passage) -> Iterator[tuple[str, str]]:
     heading, lines, code = section, list[str](), False
     for line in passage.text.split("\n"):
         code ^= line.lstrip().startswith("```")
-        found = None if code else _HEADING.match(line)
-        if found and found[1] not in above and found[1] != passage.title:
+        heading_match = None if code else _HEADING.match(line)
+        if heading_match and heading_match[1] not in above and heading_match[1] != passage.title:
             yield heading, "\n".join(lines)
-            heading, lines = (f"{section}{_ARROW}{found[1]}" if section else found[1]), []
+            heading, lines = (f"{section}{_ARROW}{heading_match[1]}" if section else heading_match[1]), []
         lines.append(line)
     yield heading, "\n".join(lines)
 
@@ -412,8 +412,8 @@ def _named(document: str, about: str) -> str:
 
 
 def _quoted(line: Line) -> str:
-    place = f"{line.document}{_ARROW}{line.section}" if line.section else line.document
-    return f"{place}: {_around_match(line)}"
+    source = f"{line.document}{_ARROW}{line.section}" if line.section else line.document
+    return f"{source}: {_around_match(line)}"
 
 
 def _around_match(line: Line) -> str:

@@ -160,11 +160,6 @@ def wants_procedure(message: str) -> bool:
     return bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
 
 
-def stands_alone(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> bool:
-    """Return whether a message can be understood without the messages before it; see `leans`."""
-    return not with_topic(history, message, nearest)[0]
-
-
 BETTER, ENOUGH, TERM = 0.15, 0.75, 0.07
 """When a message leans, by the cosines of its nearest passage with the topic in front and without it. The first must be
 higher: by more than `BETTER`, or at all if the cosine without the topic plus `TERM` for each of the message's terms is

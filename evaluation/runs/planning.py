@@ -183,40 +183,22 @@ def plan(request: EvalRequest) -> Plan:
     domain_of_id, problems, item_count = _read_items(task) if task is not None else ({}, [], 0)
     chosen_ids = list(domain_of_id)
     if task is not None and not request.scoring:
-        if not domain_of_id:
-            first = f"; the first mistake in it: {problems[0]}" if problems else ""
-            errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
-        if not task.retrieves:  # a retrieval task has selected its queries when it was opened
-            chosen_ids = select(request, chosen_ids, errors, task.stratum)
+        chosen_ids = _ids_to_answer(request, setting, task, domain_of_id, problems, errors)
     answered = dict.fromkeys(sample.id for sample in answers.samples) if answers is not None else {}
-    repeats = {sample.repeat for sample in answers.samples} if answers is not None else set()
-    if repeats and max(repeats) >= len(repeats):
-        errors.add(f"--predictions: repeat {max(repeats)} is in the files, but not all of 0 to {max(repeats) - 1}")
-    if task is not None and answers is not None and not answered.keys() & domain_of_id.keys():
-        errors.add(
-            f"--predictions: none of the {len(answered)} ids (the first is {next(iter(answered), '')!r}) is one of "
-            f"{_in_words(request, setting)} in {task.data.name!r}; are they answers to this data?"
-        )
+    if answers is not None:
+        _check_answers(request, setting, task, answers, answered, domain_of_id, errors)
     errors.raise_all()
     assert task is not None, "errors.raise_all() raised otherwise"
     extra_notes: tuple[str, ...] = ()
-    if answers is not None:  # score the requested domains or, without --domains, those with answers
-        answered_domains = {domain_of_id[name] for name in answered.keys() & domain_of_id.keys()}
-        domains = request.domains or tuple(name for name in task.domains if name in answered_domains)
-        if domains != task.domains:
-            task = _open_task(kind, request, setting, domains, answers, errors) or task
-            errors.raise_all()
-        chosen_ids = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
-        if request.answered_only:
-            chosen_ids = [key for key in chosen_ids if key in answered]
-        if parts := _parts(request):
-            of_runs = set.union(*(_taken_by(run, task, domain_of_id, answered) for run in parts))
-            chosen_ids = [key for key in chosen_ids if key in of_runs]
-            flags_of = ", ".join(dict.fromkeys(map(_note_part, parts)))
-            extra_notes = (f"made with {flags_of}: the {len(chosen_ids)} tasks of that part alone are scored",)
-            if len(parts) == 1:
-                request = request.model_copy(update={name: getattr(parts[0], name) for name in PART})
+    if answers is not None:
+        task = _of_answered_domains(request, setting, task, answers, answered, domain_of_id)
+        parts = _parts(request)
+        chosen_ids = _ids_to_score(request, task, parts, answered, domain_of_id)
+        if parts:
+            extra_notes = (_note_parts(parts, len(chosen_ids)),)
         extra_notes += tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
+        if len(parts) == 1:
+            request = request.model_copy(update={name: getattr(parts[0], name) for name in PART})
     manifest = _manifest(request, task.setting, task, flags, answers)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
@@ -237,6 +219,87 @@ def plan(request: EvalRequest) -> Plan:
         ),
         answers=answers,
     )
+
+
+def _ids_to_answer(
+    request: EvalRequest,
+    setting: str | None,
+    task: Task,
+    domain_of_id: Mapping[str, str | None],
+    problems: Sequence[Problem],
+    errors: ErrorCollector,
+) -> list[str]:
+    """The ids that a request selects of the data; data without an item are a mistake."""
+    if not domain_of_id:
+        first = f"; the first mistake in it: {problems[0]}" if problems else ""
+        errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
+    if task.retrieves:  # it has selected its queries when it was opened
+        return list(domain_of_id)
+    return select(request, list(domain_of_id), errors, task.stratum)
+
+
+def _check_answers(
+    request: EvalRequest,
+    setting: str | None,
+    task: Task | None,
+    answers: Answers,
+    answered: Mapping[str, None],
+    domain_of_id: Mapping[str, str | None],
+    errors: ErrorCollector,
+) -> None:
+    """Check that no repeat is missing, and that one id at least is of the data.
+
+    Args:
+        answered: the ids of the answers, in their order.
+    """
+    repeats = {sample.repeat for sample in answers.samples}
+    if repeats and max(repeats) >= len(repeats):
+        errors.add(f"--predictions: repeat {max(repeats)} is in the files, but not all of 0 to {max(repeats) - 1}")
+    if task is not None and not answered.keys() & domain_of_id.keys():
+        errors.add(
+            f"--predictions: none of the {len(answered)} ids (the first is {next(iter(answered), '')!r}) is one of "
+            f"{_in_words(request, setting)} in {task.data.name!r}; are they answers to this data?"
+        )
+
+
+def _of_answered_domains(
+    request: EvalRequest,
+    setting: str | None,
+    task: Task,
+    answers: Answers,
+    answered: Mapping[str, None],
+    domain_of_id: Mapping[str, str | None],
+) -> Task:
+    """The task over the requested domains or, without `--domains`, those with answers.
+
+    Raises:
+        RequestError: it cannot be opened over these.
+    """
+    answered_domains = {domain_of_id[name] for name in answered.keys() & domain_of_id.keys()}
+    domains = request.domains or tuple(name for name in task.domains if name in answered_domains)
+    if domains == task.domains:
+        return task
+    errors = ErrorCollector()
+    reopened = _open_task(type(task), request, setting, domains, answers, errors)
+    errors.raise_all()
+    return reopened or task
+
+
+def _ids_to_score(
+    request: EvalRequest,
+    task: Task,
+    parts: Sequence[RunManifest],
+    answered: Mapping[str, None],
+    domain_of_id: Mapping[str, str | None],
+) -> list[str]:
+    """The ids to score: those of the task's domains, as far as the request and `parts` (see `_parts`) take them."""
+    ids = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
+    if request.answered_only:
+        ids = [key for key in ids if key in answered]
+    if parts:
+        of_runs = set.union(*(_taken_by(run, task, domain_of_id, answered) for run in parts))
+        ids = [key for key in ids if key in of_runs]
+    return ids
 
 
 def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] = ()) -> str:
@@ -293,6 +356,12 @@ def _note_part(run: RunManifest) -> str:
     """What part of the data a run took, as its flags."""
     flags = [f"--{name} {value}" for name in ("limit", "sample") if (value := getattr(run, name))]
     return " ".join([*flags, *(f"--only {name}" for name in run.only[:3]), *["…"] * (len(run.only) > 3)])
+
+
+def _note_parts(parts: Sequence[RunManifest], count: int) -> str:
+    """The note that a part of the data alone is scored, of so many tasks."""
+    flags = ", ".join(dict.fromkeys(map(_note_part, parts)))
+    return f"made with {flags}: the {count} tasks of that part alone are scored"
 
 
 def _open_task(

@@ -122,25 +122,40 @@ def score_run(
         samples = _samples(run, note_samples(run, benchmark, items), progress)
         run.write_scores(_scores(benchmark, judging, samples, tally, totals, order, write_fact))
     run.samples.arrange(order)
-    headline = tally.metrics()
-    breakdowns = tally.breakdowns()
+    metrics, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
     phase_seconds = dict(seconds or {})
-    specs = dict(manifest.specs)
     if judging is not None:
         judging.close()
         phase_seconds[ROLE] = judging.seconds
+    if totals.answering:
+        phase_seconds["sample_latency"] = totals.answering / totals.tried
+    phase_seconds |= {"score": ended - started, "total": ended - began}
+    summary = _summary(manifest, benchmark, judging, totals, metrics, breakdowns, notes, phase_seconds)
+    run.finish(summary, now())
+    return summary
+
+
+def _summary(
+    manifest: RunManifest,
+    benchmark: Task,
+    judging: Judging | None,
+    totals: Scoring,
+    metrics: Metrics,
+    breakdowns: Breakdowns,
+    notes: Sequence[str],
+    seconds: Mapping[str, float],
+) -> Summary:
+    """Write up a scored run; what the judges cost and say of themselves is added to its usage, specs and notes."""
+    specs, usage = dict(manifest.specs), totals.usage
+    if judging is not None:
         lead = int(manifest.data.demo)  # the note about demo data is always the first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
         if any(judge.has_model for judge in judging.judges):
-            totals.usage = add_usage(totals.usage, {ROLE: judging.usage})
+            usage = add_usage(usage, {ROLE: judging.usage})
         if judging.judges:
             specs[ROLE] = ", ".join(judge.name for judge in judging.judges)
-    if totals.answering:
-        phase_seconds["sample_latency"] = totals.answering / totals.tried
-    phase_seconds["score"] = ended - started
-    phase_seconds["total"] = ended - began
-    summary = Summary(
+    return Summary(
         benchmark=manifest.benchmark,
         task=manifest.task,
         setting=manifest.setting,
@@ -148,19 +163,17 @@ def score_run(
         n=totals.n,
         failed=totals.failed,
         skipped=totals.skipped,
-        metrics=headline,
+        metrics=metrics,
         breakdowns=breakdowns,
-        published=find_rows(_ran(manifest, benchmark, headline, breakdowns, judging), _published_facts(manifest)),
-        usage={role: used.model_dump() for role, used in totals.usage.items()},
-        seconds={name: round(value, 3) for name, value in phase_seconds.items()},
-        notes=(*notes, *_total_notes(totals), *_one_cluster_note(manifest.benchmark, headline)),
+        published=find_rows(_ran(manifest, benchmark, metrics, breakdowns, judging), _published_facts(manifest)),
+        usage={role: used.model_dump() for role, used in usage.items()},
+        seconds={name: round(value, 3) for name, value in seconds.items()},
+        notes=(*notes, *_total_notes(totals), *_one_cluster_note(manifest.benchmark, metrics)),
         specs=specs,
         judging=judging.panels() if judging else {},
         samples=totals.ids.hashes(),
         warnings=tuple(judging.warnings()) if judging else (),
     )
-    run.finish(summary, now())
-    return summary
 
 
 def _judge(judging: Judging, run: RunFolder, benchmark: Task, progress: Progress) -> None:

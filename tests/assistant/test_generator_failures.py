@@ -12,7 +12,7 @@ import pytest
 from tests.assistant.endpoint import ASK, failure, opened
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators.base import ON_RATE_LIMIT
-from turnmark.assistant.generators.stopping import Places, Stop, Stopped, stoppable
+from turnmark.assistant.generators.stopping import Slots, Stop, Stopped, stoppable
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -94,14 +94,14 @@ def test_a_wait_for_a_place_is_not_part_of_the_deadline_and_ends_with_the_turn()
 
 
 def test_places_are_given_in_the_order_in_which_they_were_asked_for_also_to_one_that_asks_again_at_once():
-    places, order = Places(1), []
+    slots, order = Slots(1), []
     waits: list[threading.Event] = [threading.Event() for _ in range(4)]
 
     def turn(name: int) -> None:
         """Two calls, the second one right after the first."""
         for call in "ab":
             waits[name].set()
-            with places.hold():
+            with slots.hold():
                 order.append(f"{name}{call}")
                 if len(order) == 1:  # until the others wait
                     assert waits[3].wait(10)
@@ -116,18 +116,18 @@ def test_places_are_given_in_the_order_in_which_they_were_asked_for_also_to_one_
 
 
 def test_a_call_that_stops_waiting_leaves_its_place_in_the_queue():
-    places, stop, served = Places(1), Stop(), threading.Event()
+    slots, stop, served = Slots(1), Stop(), threading.Event()
 
     def left() -> None:
-        with stoppable(stop), pytest.raises(Stopped), places.hold():
+        with stoppable(stop), pytest.raises(Stopped), slots.hold():
             pass
 
     def stays() -> None:
-        with places.hold():
+        with slots.hold():
             served.set()
 
     with ThreadPoolExecutor(2) as threads:
-        with places.hold():
+        with slots.hold():
             leaving = threads.submit(left)
             time.sleep(0.05)
             staying = threads.submit(stays)
@@ -135,7 +135,7 @@ def test_a_call_that_stops_waiting_leaves_its_place_in_the_queue():
             leaving.result(10)
             assert not served.is_set()
         staying.result(10)
-    with places.hold():
+    with slots.hold():
         pass
 
 

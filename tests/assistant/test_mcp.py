@@ -172,7 +172,8 @@ def test_documents_are_resources_and_what_is_wrong_is_said(plain_home):
 
 
 @pytest.mark.server
-def test_several_indexes(kitchen_home):
+@pytest.mark.parametrize("names", [("n", "radio", "n"), ("n, radio",)])
+def test_several_indexes(kitchen_home, names):
     async def work(client: Client) -> None:
         assert "n (3 documents), radio (3 documents)" in client.instructions
         for tool in (await client.list_tools()).tools:
@@ -201,7 +202,7 @@ def test_several_indexes(kitchen_home):
         resources = (await client.list_resources()).resources
         assert {str(resource.uri).split("/")[2] for resource in resources} == {"n", "radio"}
 
-    over_stdio(kitchen_home, work, "--index", "n", "--index", "radio", "--index", "n")
+    over_stdio(kitchen_home, work, *(word for name in names for word in ("--index", name)))
 
 
 @pytest.mark.server

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tests.conversations.collections import COLLECTIONS, Collection, work_folder
 from tests.conversations.labels import LabelledConversation, read_labels
+from tests.conversations.opening import open_system
 from tests.conversations.scoring import score
-from tests.conversations.systems import open_system
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document
 from turnmark.retrieval.build import build_index

@@ -136,7 +136,6 @@ USED = {
 ALPHA = 10.0
 """Of the ridge, over standardised measures; not tuned."""
 CLAIMED = (0, 5, 10, 15, 20, 25, 30, 40)
-FILE_RL_F = "the file's rl_f"
 SEED, DRAWS = 0, 10_000
 REMEMBERED = 200_000
 """Vectors: of all texts."""

@@ -53,6 +53,12 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def peak_memory() -> float:
+    """The most memory that this process has had, in MiB (Linux)."""
+    # Not getrusage: its peak includes that of the parent before exec.
+    return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) / 1024
+
+
 def shown(ratio: float) -> str:
     """A ratio with two or three digits."""
     return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
@@ -128,8 +134,7 @@ def build_and_query(corpus: Path, texts: Sequence[str], folder: Path) -> Iterato
     yield ("one query, p95", peer, f"{worst[0]:.0f} ms", f"{worst[1]:.0f} ms", worst[1] / worst[0])
 
     peaks = [
-        int(run_self("memory", side, str(folder), str(len(texts))).splitlines()[-1]) / 1024
-        for side in ("ours", "theirs")
+        float(run_self("memory", side, str(folder), str(len(texts))).splitlines()[-1]) for side in ("ours", "theirs")
     ]
     yield ("memory of a process that searches", peer, f"{peaks[0]:.0f} MiB", f"{peaks[1]:.0f} MiB", peaks[1] / peaks[0])
 
@@ -141,7 +146,7 @@ def run_self(*words: str) -> str:
 
 
 def memory(side: str, folder: Path, count: int) -> None:
-    """Search a little, and print the most memory that this process has had, in KiB (Linux)."""
+    """Search a little, and print the peak of memory in MiB."""
     queries = questions(texts_of(folder / "small.jsonl", count), 20)
     if side == "ours":
         import turnmark as tm
@@ -153,8 +158,7 @@ def memory(side: str, folder: Path, count: int) -> None:
         retriever = llama_index(folder / "chroma0", llama_embedding(), None).as_retriever(similarity_top_k=K)
         for query in queries:
             retriever.retrieve(query)
-    # Not getrusage: its peak includes that of the parent before exec.
-    print(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0])
+    print(peak_memory())
 
 
 # --- BM25, ROUGE -----------------------------------------------------------------------------------------------------

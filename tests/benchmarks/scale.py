@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.peers import llama_embedding, llama_index, seconds
+from tests.benchmarks.peers import llama_embedding, llama_index, peak_memory, seconds
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
 
 PASSAGES = 100_000
@@ -174,8 +174,6 @@ if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1] in PARTS:
         began = time.perf_counter()
         PARTS[sys.argv[1]](*sys.argv[2:])
-        # Not getrusage: its peak includes that of the parent before exec.
-        peak = int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0])
-        print(f"  {time.perf_counter() - began:,.0f} s, peak {peak / 1024:,.0f} MiB")
+        print(f"  {time.perf_counter() - began:,.0f} s, peak {peak_memory():,.0f} MiB")
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else PASSAGES)

@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> None:
     from rich.console import Console
 
     from tests.conversations import tables
+    from tests.conversations.opening import default_systems
     from tests.conversations.runner import Corpus, hold_all
-    from tests.conversations.systems import default_systems
     from turnmark.core.console import shown_progress
 
     for name in options.fetch:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tests.conversations.collections import ROOT, Collection, work_folder
 from tests.conversations.labels import LabelledConversation
+from tests.conversations.opening import open_system
 from tests.conversations.scoring import Answer
-from tests.conversations.systems import Ask, System, open_system
+from tests.conversations.systems import Ask, System
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record

@@ -8,11 +8,10 @@ from typing import Protocol, Unpack
 
 from tests.conversations.scoring import Answer
 from tests.opened import assistant_over
-from turnmark.assistant.generators import Completion, PromptMessage, open_generator
+from turnmark.assistant.generators import Completion, PromptMessage
 from turnmark.assistant.generators.base import CallOptions, GeneratorWrapper
 from turnmark.assistant.session import Conversation, Turned
 from turnmark.assistant.steps.marks import says_unknown
-from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
@@ -21,10 +20,6 @@ from turnmark.retrieval.types import Hit, Query
 
 Ask = Callable[[str], Answer]
 """The next message of one conversation, and the reply to it."""
-
-LOCAL_MODEL = "local:qwen2.5-coder-1.5b"
-SIMPLE, LLAMA_INDEX = "simple:", "llama-index+"
-"""What stands in front of the generator's spec. `llama-index:` is a generator already."""
 
 
 class System(Protocol):
@@ -146,37 +141,3 @@ class Simple:
     def _complete(self, prompt: str, max_tokens: int) -> str:
         prompts = [PromptMessage(role="user", content=prompt)]
         return self._generator.complete(prompts, max_tokens=max_tokens, deadline=600.0).text.strip()
-
-
-def open_system(spec: str, index: Index, steps: Sequence[str] = ()) -> System:
-    """The system that a spec names.
-
-    Args:
-        spec: `simple:GENERATOR`, `llama-index+GENERATOR`, or the generator of our assistant.
-        steps: each a `STEP=FORM` of our assistant.
-    """
-    if spec.startswith(SIMPLE):
-        return Simple(index, _counted(spec, SIMPLE))
-    if spec.startswith(LLAMA_INDEX):
-        from tests.conversations.llama_index import LlamaIndexChat
-
-        return LlamaIndexChat(index, _counted(spec, LLAMA_INDEX))
-    return Product(index, spec, steps)
-
-
-def _counted(spec: str, prefix: str) -> CountedGenerator:
-    """The generator behind the prefix of a spec."""
-    inner = spec.removeprefix(prefix)
-    generator = open_generator(inner) if inner else None
-    if generator is None:
-        raise RequestError(f"system {spec!r} needs a language model: {prefix}{LOCAL_MODEL}")
-    return CountedGenerator(generator)
-
-
-def default_systems() -> tuple[list[str], str]:
-    """All systems that can run here, and why others cannot (empty: all can)."""
-    try:
-        open_generator(LOCAL_MODEL)
-    except TurnmarkError as error:
-        return ["extractive"], f"only the extractive form runs: {error}"
-    return ["extractive", LOCAL_MODEL, f"{SIMPLE}{LOCAL_MODEL}"], ""

@@ -9,9 +9,10 @@ import pytest
 from tests.conversations import llama_index
 from tests.conversations.conftest import FERRY
 from tests.conversations.labels import LabelledTurn
+from tests.conversations.opening import open_system
 from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import score
-from tests.conversations.systems import PASSAGES, CountedGenerator, open_system
+from tests.conversations.systems import PASSAGES, CountedGenerator
 from tests.servers import USAGE, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.core.console import NoProgress

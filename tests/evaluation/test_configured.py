@@ -124,12 +124,18 @@ def test_a_projects_file_may_not_open_doors_name_code_or_say_where_keys_go(table
     found(command)
 
 
-def test_a_retrieval_takes_nothing_that_is_for_a_model(turnmark):
-    user(
-        '[defaults]\ngenerator = "openai:m@http://127.0.0.1:1/v1"\njudge = "embedded"\nconcurrency = 3\nbudget = "5k"\n'
-    )
+def test_a_retrieval_takes_a_generator_only_if_it_writes_queries_and_never_a_judge(turnmark):
     data = DEMO / "mt-rag-benchmark"
-    turnmark.ok("eval", "mtrag", "--task", "retrieval", "--data", data, "--retriever", "bm25", "--dry-run", "--json")
+    words = ("eval", "mtrag", "--task", "retrieval", "--data", data, "--retriever", "bm25", "--dry-run", "--query")
+    user('[defaults]\ngenerator = "nobody"\njudge = "nobody"\nconcurrency = 3\nbudget = "5k"\n')
+    assert "no generator is called 'nobody'" in turnmark.refused(*words, "assistant")
+    plain = turnmark.json(*words, "last-turn")
+    assert (plain["specs"], plain["estimated"]) == ({"retriever": "bm25", "embedder": "", "query": "last-turn"}, {})
+    endpoint = "openai:m@http://127.0.0.1:1/v1"
+    user(f'[defaults]\ngenerator = "{endpoint}"\njudge = "nobody"\nbudget = "5k"\n')
+    by_model = turnmark.json(*words, "assistant")
+    assert by_model["specs"] == {**plain["specs"], "query": "assistant", "generator": endpoint}
+    assert set(by_model["estimated"]) == {"understand"}
 
 
 def test_help_and_doctor_work_with_a_broken_file(turnmark):

@@ -40,15 +40,15 @@ def test_elsewhere_the_mark_of_the_data_counts():
 
 @pytest.mark.data
 def test_our_rule_agrees_with_most_labels(real_data):
-    from turnmark.assistant.steps.understand import stands_alone, understand
+    from turnmark.assistant.steps.understand import understand, with_topic
 
     tasks = mtrag.load_tasks(real_data / "mt-rag-benchmark", "mtrag").data
     rule, turns = Counter[tuple[bool, bool]](), Counter[tuple[bool, bool]]()
     for name, alone in standalone_labels().items():
         task = tasks[name]
-        rule[alone, stands_alone(task.history, task.question)] += 1
+        rule[alone, not with_topic(task.history, task.question)[0]] += 1
         turns[alone, understand(task.history, task.question).standalone] += 1
-    for name, counts in (("stands_alone", rule), ("understand", turns)):
+    for name, counts in (("with_topic", rule), ("understand", turns)):
         cells = [counts[pair] for pair in ((False, False), (False, True), (True, False), (True, True))]
         accuracy = (cells[0] + cells[3]) / sum(cells)
         print(f"{name}: accuracy {accuracy:.3f}; labelled N, S in rows, found N, S in columns: {cells}")
