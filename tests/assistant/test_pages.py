@@ -13,6 +13,7 @@ from PIL import Image
 from rich.console import Console
 
 from tests.assistant.manual import FIRST, SECOND, write_manual
+from tests.corpora.made import scan
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.repl.screen import TurnView
@@ -24,6 +25,7 @@ from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.types import Checks, Judgement, Reply, Trace
 from turnmark.core.record import Record
 from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers.pdf import read_pdf
 from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.build import build_index
@@ -128,6 +130,16 @@ def test_a_turned_page_is_marked_where_its_text_is(tmp_path: Path) -> None:
     column = image.crop((int(0.55 * image.width), 0, int(0.65 * image.width), image.height))
     assert YELLOW in {colour for _, colour in column.convert("RGB").getcolors(column.width * column.height) or []}
     assert marked_share(buffer.getvalue(), 0, 1) < 0.1
+
+
+def test_a_scanned_page_is_marked_where_ocr_read_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "scan.pdf"
+    scan(path, ["The mill has three gates.", "Each is shut at night.", "The keeper has fourteen keys."])
+    assert marked_share(page_picture(path, 1, "Each is shut at night."), 0, 1) == 0
+    assert "Each is shut at night." in read_pdf(path, path.name).text
+    png = page_picture(path, 1, "Each is shut at night.")
+    assert marked_share(png, 0.12, 0.16) > 0.05
+    assert marked_share(png, 0, 0.115) == marked_share(png, 0.165, 1) == 0
 
 
 @pytest.mark.parametrize(

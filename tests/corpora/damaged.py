@@ -7,7 +7,7 @@ import random
 import zipfile
 from pathlib import Path
 
-from tests.corpora.made import REPORT, by_pandoc, open_document, workbook
+from tests.corpora.made import REPORT, by_pandoc, open_document, printed, workbook
 
 _TABLE = (
     "<table:table table:name='S'><table:table-row><table:table-cell office:value-type='string'><text:p>Gate</text:p>"
@@ -51,6 +51,7 @@ def seeds(folder: Path) -> dict[str, bytes]:
     found[".ods"] = open_document(folder / "seed.ods", sheets).read_bytes()
     slides = f"<office:presentation>{_PAGE}</office:presentation>"
     found[".odp"] = open_document(folder / "seed.odp", slides).read_bytes()
+    found[".pdf"] = printed(folder / "seed.pdf").read_bytes()
     return found | {
         ".csv": b"Gate,Width\nnorth,4.5\n",
         ".eml": _MAIL,

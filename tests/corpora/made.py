@@ -1,10 +1,11 @@
-"""Files of Office and others, made for a test: by pandoc, openpyxl, or part by part."""
+"""Files of Office and others, made for a test: by pandoc, openpyxl, reportlab, or part by part."""
 
 from __future__ import annotations
 
 import io
 import subprocess
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,45 @@ def by_pandoc(path: Path, markdown: str = REPORT, *options: str) -> Path:
         input=markdown.encode(), check=True, timeout=60,
     )  # fmt: skip
     return path
+
+
+def printed(path: Path) -> Path:
+    """A PDF of two pages with headings, bookmarks and a ruled table, its drawing not packed."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    canvas = Canvas(str(path), pagesize=(400, 500), pageCompression=0)
+    canvas.setTitle("The Mill")
+    for heading, text, rows in (
+        ("Gates", "The keeper shuts them at night, when the river is low.", (("Gate", "Width"), ("north", "4.5 m"))),
+        ("Wheels", "Grease each of them in autumn, before the first frost.", (("Wheel", "Teeth"), ("left", "48"))),
+    ):
+        canvas.bookmarkPage(heading)
+        canvas.addOutlineEntry(heading, heading)
+        canvas.setFont("Helvetica-Bold", 18)
+        canvas.drawString(40, 440, heading)
+        canvas.setFont("Helvetica", 9)
+        canvas.drawString(40, 410, text)
+        for y, row in zip((330, 300), rows, strict=True):
+            for x, cell in zip((40, 140), row, strict=True):
+                canvas.rect(x, y, 100, 30)
+                canvas.drawString(x + 10, y + 10, cell)
+        canvas.showPage()
+    canvas.save()
+    return path
+
+
+def scan(path: Path, *pages: Sequence[str]) -> None:
+    """A PDF of pictures: each page has some lines, none is an empty page of text."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    pictures = []
+    for lines in pages:
+        picture = Image.new("L", (1275, 1650), "white")
+        for number, line in enumerate(lines):
+            draw, font = ImageDraw.Draw(picture), ImageFont.load_default(32)
+            draw.text((150, 150 + 60 * number), line, fill="black", font=font)
+        pictures.append(picture)
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], resolution=150)
 
 
 def read_all(path: Path) -> list[Document | Problem]:

@@ -12,7 +12,9 @@ import numpy as np
 import pypdfium2
 import pytest
 
+from tests.corpora.made import scan
 from tests.corpora.reading import problems, told
+from turnmark.core.home import home
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import Watch, apart, read_source
 from turnmark.corpora.readers.pdf import ocr, read, read_pdf
@@ -365,18 +367,6 @@ def test_title_and_date(tmp_path: Path) -> None:
 # --- scans -----------------------------------------------------------------------------------------------------------
 
 
-def scan(path: Path, *pages: Sequence[str]) -> None:
-    """A PDF of pictures: each page has some lines, none is an empty page of text."""
-    image, draw, font = (pytest.importorskip(f"PIL.{name}") for name in ("Image", "ImageDraw", "ImageFont"))
-    pictures = []
-    for lines in pages:
-        picture = image.new("L", (1275, 1650), "white")
-        for number, line in enumerate(lines):
-            draw.Draw(picture).text((150, 150 + 60 * number), line, fill="black", font=font.load_default(32))
-        pictures.append(picture)
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], resolution=150)
-
-
 def test_scans_are_read_by_ocr(tmp_path: Path) -> None:
     scan(
         tmp_path / "scan.pdf", ["The mill has three gates.", "Each is shut at night."], [], ["The keeper has 14 keys."]
@@ -391,6 +381,19 @@ def test_scans_are_read_by_ocr(tmp_path: Path) -> None:
     assert document.pages == (0, *[document.text.index("The keeper")] * 2)
     assert "reading scan.pdf, page 1 of 3 (OCR)" in said
     assert any(re.fullmatch(r"reading scan\.pdf, page 3 of 3 \(OCR, confidence [01]\.\d\d\)", line) for line in said)
+
+
+def test_what_was_read_by_ocr_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan(tmp_path / "scan.pdf", ["The mill has three gates.", "Each is shut at night."], [])
+    first = read_pdf(tmp_path / "scan.pdf", "scan.pdf")
+    kept = sorted((home() / "cache" / "ocr").glob("*.json"))
+    assert len(kept) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(ocr, "_engine", lambda: pytest.fail("a page was read again"))
+        assert read_pdf(tmp_path / "scan.pdf", "scan.pdf") == first
+    for path in kept:
+        path.write_text("{", encoding="utf-8")
+    assert read_pdf(tmp_path / "scan.pdf", "scan.pdf") == first
 
 
 def test_without_ocr_scanned_pages_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def _recognise(document: pypdfium2.PdfDocument, pages: list[Page], progress: Pro
     """Read pages that are pictures, or whose fonts do not say their letters, by OCR if it is installed; return what a
     person should know of them.
     """
-    unread = [index for index, page in enumerate(pages) if page.scanned or page.unmapped > 0.5 * page.characters]
+    unread = [index for index, page in enumerate(pages) if page.unread]
     if not unread:
         return []
     if not ocr.is_installed():

@@ -90,6 +90,11 @@ class Page:
     broken: bool = False
     scanned: bool = False
 
+    @property
+    def unread(self) -> bool:
+        """Whether only OCR can tell what it says: it is a picture, or its fonts do not say their letters."""
+        return self.scanned or self.unmapped > 0.5 * self.characters
+
 
 class _Font(NamedTuple):
     bold: bool

@@ -1,10 +1,17 @@
-"""Pages that are pictures, read by OCR: RapidOCR, whose package brings its models (PP-OCR), from the extra `ocr`."""
+"""Pages that are pictures, read by OCR: RapidOCR, whose package brings its models (PP-OCR), from the extra `ocr`.
+
+What is read of a page takes seconds, so it is kept, in `cache/ocr` of the home folder under a hash of the picture.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -12,6 +19,8 @@ import numpy as np
 import pypdfium2
 from numpy.typing import NDArray
 
+from turnmark.core.home import home, write_atomic
+from turnmark.core.record import Record
 from turnmark.corpora.readers.pdf.glyphs import Page, Word
 
 DPI = 150  # 200 reads no better and takes half as long again (docs/measured.md)
@@ -30,6 +39,14 @@ class Recognised(NamedTuple):
     confidence: float | None
 
 
+class _Lines(Record):
+    """The lines of a picture, how sure each is, and its four corners in pixels."""
+
+    texts: list[str]
+    scores: list[float]
+    boxes: list[list[tuple[float, float]]]
+
+
 def is_installed() -> bool:
     """Whether pages can be read by OCR."""
     return find_spec("rapidocr") is not None
@@ -44,17 +61,53 @@ def _engine() -> Any:
 
 
 def recognise(page: pypdfium2.PdfPage) -> Recognised:
-    """Read a page."""
+    """Read a page, or say what was read of it before."""
+    picture, scale = _drawn(page)
+    file = _file(picture)
+    lines = _kept(file)
+    if lines is None:
+        found = _engine()(picture)
+        boxes = [] if found.boxes is None else np.asarray(found.boxes, dtype=np.float64).tolist()
+        lines = _Lines(texts=found.txts or (), scores=found.scores or (), boxes=boxes)
+        with suppress(OSError):  # a full disk hinders no reading
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomic(file, lines.model_dump_json())
+    return _recognised(page, lines, scale)
+
+
+def read_before(page: pypdfium2.PdfPage) -> Page | None:
+    """A page as it was read before; None if it was not."""
+    if not is_installed():
+        return None
+    picture, scale = _drawn(page)
+    lines = _kept(_file(picture))
+    return _recognised(page, lines, scale).page if lines else None
+
+
+def _drawn(page: pypdfium2.PdfPage) -> tuple[NDArray[np.uint8], float]:
+    """A page as a picture, and its pixels for each point."""
+    scale = min(DPI / 72, LONGEST / max(*page.get_size(), 1))
+    return page.render(scale=scale).to_numpy(), scale
+
+
+def _file(picture: NDArray[np.uint8]) -> Path:
+    made_of = f"{version('rapidocr')} {SURE} {picture.shape} ".encode() + picture.tobytes()
+    return home() / "cache" / "ocr" / f"{hashlib.sha256(made_of).hexdigest()}.json"
+
+
+def _kept(file: Path) -> _Lines | None:
+    with suppress(OSError, ValueError):
+        return _Lines.model_validate_json(file.read_bytes())
+    return None
+
+
+def _recognised(page: pypdfium2.PdfPage, lines: _Lines, scale: float) -> Recognised:
     width, height = page.get_size()
-    scale = min(DPI / 72, LONGEST / max(width, height, 1))
-    found = _engine()(page.render(scale=scale).to_numpy())
-    if found.txts is None:
+    if not lines.texts:
         return Recognised(Page(width, height, [], []), None)
-    boxes = np.asarray(found.boxes, dtype=np.float64) / scale
-    words = words_of(found.txts, boxes, height)
+    words = words_of(lines.texts, np.asarray(lines.boxes, dtype=np.float64) / scale, height)
     characters = sum(len(word.text) for word in words)
-    confidence = sum(map(float, found.scores)) / len(found.scores)
-    return Recognised(Page(width, height, words, [], characters), confidence)
+    return Recognised(Page(width, height, words, [], characters), sum(lines.scores) / len(lines.scores))
 
 
 def words_of(texts: Sequence[str], boxes: NDArray[np.float64], height: float) -> list[Word]:
@@ -78,6 +131,13 @@ def words_of(texts: Sequence[str], boxes: NDArray[np.float64], height: float) ->
             words.append(Word(part, float(x0), float(x1), float(base), float(size)))
             at += len(part)
     return words
+
+
+def box_of(word: Word, height: float) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of a recognised word, in points from the upper left corner of its page."""
+    high = word.size / _EM
+    bottom = height - word.base + _DESCENT * high
+    return word.x0, bottom - high, word.x1, bottom
 
 
 def even_sizes(pages: Sequence[Page], recognised: Sequence[Page]) -> None:

@@ -14,7 +14,8 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 from PIL import Image, ImageChops, ImageDraw
 
-from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS
+from turnmark.corpora.readers.pdf import ocr
+from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS, GlyphReader
 from turnmark.corpora.readers.prose import Unreadable
 
 WIDTH = 1200  # pixels of the picture
@@ -37,7 +38,8 @@ def page_picture(path: Path, number: int, marked: str) -> bytes:
 
     Args:
         number: of the page, from 1.
-        marked: text of a passage; its words are marked where they follow each other on the page.
+        marked: text of a passage; its words are marked where they follow each other on the page. Those of a scan are
+            known if it was read by OCR on this machine.
 
     Raises:
         Unreadable: it is no PDF that can be drawn, or has no such page.
@@ -50,7 +52,9 @@ def page_picture(path: Path, number: int, marked: str) -> bytes:
             width, height = page.get_size()
             scale = min(WIDTH / max(width, 1), MAX_HEIGHT / max(height, 1))
             image = page.render(scale=scale).to_pil().convert("RGB")
-            boxes = marked_boxes(list(_words(page, image.size)), _plain_words(marked))
+            unread = GlyphReader(document).page(number - 1).unread
+            words = _recognised_words(page, image.width) if unread else _words(page, image.size)
+            boxes = marked_boxes(list(words), _plain_words(marked))
     except pypdfium2.PdfiumError as error:
         raise Unreadable(f"cannot be drawn ({error})") from error
     return _png(image, boxes)
@@ -115,6 +119,17 @@ def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord
             yield _PageWord(word.text, _joined(iter(word.boxes)))
     finally:
         text.close()
+
+
+def _recognised_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
+    """The words that OCR read of a page, each with its share of the box of its line, in pixels of a picture."""
+    read = ocr.read_before(page)
+    if read is None:
+        return
+    for word in read.words:
+        left, top, right, bottom = (edge * width / read.width for edge in ocr.box_of(word, read.height))
+        for text in _plain_words(word.text):
+            yield _PageWord(text, [(left, top, right, bottom)])
 
 
 def _box(page: pypdfium2.PdfPage, size: tuple[int, int], box: Sequence[float]) -> Box:
