@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pypdfium2
 from numpy.typing import NDArray
 
-from turnmark.corpora.readers.pdf.glyphs import Page, Word
+from turnmark.corpora.readers.pdf.page import Page, Word
+
+if TYPE_CHECKING:
+    import pypdfium2
 
 DPI = 150  # 200 reads no better and takes half as long again (docs/measured.md)
 LONGEST = 2000  # pixels of a side: a larger page is drawn smaller

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -79,7 +79,7 @@ def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[Box]
     return boxes
 
 
-def _joined(boxes: Iterator[Box]) -> list[Box]:
+def _joined(boxes: Iterable[Box]) -> list[Box]:
     """Boxes that follow each other on one line as one."""
     joined: list[Box] = []
     for left, top, right, bottom in boxes:
@@ -109,10 +109,10 @@ def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord
                 word.text += char[0]
                 word.boxes.append(_box(page, size, text.get_charbox(index)))
             elif word.text:
-                yield _PageWord(word.text, _joined(iter(word.boxes)))
+                yield _PageWord(word.text, _joined(word.boxes))
                 word = _PageWord("", [])
         if word.text:
-            yield _PageWord(word.text, _joined(iter(word.boxes)))
+            yield _PageWord(word.text, _joined(word.boxes))
     finally:
         text.close()
 
