@@ -23,7 +23,7 @@ from typing import TypeVar
 from turnmark.core.console import NoProgress, Progress, inert, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
-from turnmark.corpora.readers import Watch, said_unread
+from turnmark.corpora.readers.seen import Watch, said_unread
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval import chroma
 from turnmark.retrieval.components import (

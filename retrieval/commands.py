@@ -70,7 +70,7 @@ def build(
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Build an index, continue an interrupted build, or bring an index up to date with its source."""
-    from turnmark.corpora.readers import said_unread
+    from turnmark.corpora.readers.seen import said_unread
     from turnmark.retrieval.build import build_index
 
     _check_build(source, name, retriever, embedder, engine, include or [], exclude or [], watch)
@@ -121,7 +121,8 @@ def _check_build(
 ) -> None:
     """Check all arguments of a build and report all mistakes at once."""
     from turnmark.core.home import check_name
-    from turnmark.corpora.readers import Globs, read_source
+    from turnmark.corpora.readers import read_source
+    from turnmark.corpora.readers.folder import Globs
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import build_settings, retriever_to_build
     from turnmark.retrieval.watch import check_watch

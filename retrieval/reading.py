@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +22,10 @@ from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
 from turnmark.corpora import chunking
-from turnmark.corpora.readers import SourceFile, Watch, read_file, source_items
+from turnmark.corpora.readers import read_file, source_items
+from turnmark.corpora.readers.folder import SourceFile
+from turnmark.corpora.readers.pdf import ocr
+from turnmark.corpora.readers.seen import Watch
 from turnmark.corpora.readers.table import GROUP
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.components import Window
@@ -73,7 +75,7 @@ def readers_mark() -> str:
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _LIBRARIES]
     for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
         versions.append(f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}")
-    versions.append(f"rapidocr {find_spec('rapidocr') is not None}")  # with it scans are read
+    versions.append(f"rapidocr {ocr.is_installed()}")  # with it scans are read
     digest.update("\n".join(versions).encode())
     return digest.hexdigest()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError, TurnmarkError
 from turnmark.core.home import home
-from turnmark.corpora.readers import NOT_ENTERED
+from turnmark.corpora.readers.folder import NOT_ENTERED
 from turnmark.corpora.readers.table import readers
 from turnmark.retrieval.build import BuildReport, build_again
 from turnmark.retrieval.index import Index

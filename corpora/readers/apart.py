@@ -1,20 +1,18 @@
 """Files that may be broken or hostile are read in a process of their own, with a limit of memory and of time.
 
-The process is kept from file to file; one that crashes, or is ended for its time, is replaced for the next file. Both
-sides write a line of JSON for each message.
+The process (`turnmark.corpora.readers.inside`) is kept from file to file; one that crashes, or is ended for its time,
+is replaced for the next file. Both sides write a line of JSON for each message.
 """
 
 from __future__ import annotations
 
 import atexit
 import base64
-import errno
 import json
 import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +23,6 @@ from typing import IO, Any
 
 from turnmark.core.child import module_process
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
-from turnmark.corpora.readers.table import load
 from turnmark.corpora.types import Document, Problem
 
 MEMORY = 2 * 1024**3  # bytes of address space that the process may have
@@ -33,7 +30,6 @@ KEPT = 600 * 1024**2  # bytes: a process that has grown larger is replaced after
 STEP = 60.0  # seconds that one page may take
 SLOW_STEP = 240.0  # seconds of a page of which it is said how it is read, such as by OCR
 TOTAL = 900.0  # seconds that one file may take
-_PULSE = 0.5  # seconds between two messages that work goes on
 _TICK = 1.0  # seconds after which somebody who waits is told again
 
 Tell = Callable[[str], None]
@@ -104,7 +100,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        command, environment = module_process("turnmark.corpora.readers.apart")
+        command, environment = module_process("turnmark.corpora.readers.inside")
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -126,7 +122,7 @@ class _Worker:
         state = _State(relative)
         tell(state.said())
         try:
-            self._input.write(_line(request))
+            self._input.write(line_of(request))
             self._input.flush()
         except OSError:
             raise self._crashed(state) from None
@@ -207,7 +203,8 @@ def _collect(output: IO[bytes], messages: queue.Queue[dict[str, Any] | None]) ->
     messages.put(None)
 
 
-def _line(message: dict[str, Any]) -> bytes:
+def line_of(message: dict[str, Any]) -> bytes:
+    """A message as it is sent."""
     return json.dumps(message).encode() + b"\n"
 
 
@@ -226,97 +223,3 @@ def _running() -> _Worker:
 def _end() -> None:
     if _worker is not None and not _worker.ended and _worker.owner == os.getpid():
         _worker.end()
-
-
-# --- inside the process ----------------------------------------------------------------------------------------------
-
-
-def main() -> None:
-    """Answer requests until there are no more."""
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no message
-    _limit_memory()
-    for line in sys.stdin.buffer:
-        end = _answer(json.loads(line), output)
-        end["last"] = _grown()
-        output.write(_line(end))
-        output.flush()
-
-
-def _answer(request: dict[str, Any], output: IO[bytes]) -> dict[str, Any]:
-    last = 0.0
-
-    last_how = ""
-
-    def progress(page: int, pages: int, how: str = "") -> None:
-        nonlocal last, last_how
-        if how or how != last_how or time.monotonic() - last >= _PULSE:
-            last, last_how = time.monotonic(), how
-            output.write(_line({"page": page, "pages": pages, "how": how}))
-            output.flush()
-
-    try:
-        if not request["target"]:
-            from turnmark.corpora.readers.pdf.picture import page_picture
-
-            picture = page_picture(Path(request["path"]), request["page"], request["marked"])
-            output.write(_line({"png": base64.b64encode(picture).decode("ascii")}))
-            return {}
-        read = load(request["target"])
-        result = read(Path(request["path"]), request["relative"], progress)
-        for item in [result] if isinstance(result, Document) else result:
-            kind = "document" if isinstance(item, Document) else "problem"
-            output.write(_line({kind: item.model_dump(mode="json")}))
-            output.flush()
-        return {}
-    except Unreadable as error:
-        return {"unreadable": str(error), "line": error.line, "binary": error.binary}
-    except NotOfItsType:
-        return {"other": True}
-    except MemoryError:
-        return _unreadable(f"needs more than {MEMORY // 1024**3} GB of memory; split it")
-    except OSError as error:
-        return {"errno": error.errno or errno.EIO}
-    except RecursionError:
-        return _unreadable("nested too deeply; open it and save it again")
-    except Exception as error:
-        # Readers of third parties raise what they like, and a broken file makes a library fail anywhere.
-        return _unreadable(f"its reader failed ({_cause(error)}); it is broken, or of a kind that cannot be read")
-
-
-def _unreadable(message: str) -> dict[str, Any]:
-    return {"unreadable": message, "line": None, "binary": False}
-
-
-def _cause(error: BaseException) -> str:
-    first = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__
-
-
-def _limit_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-
-
-def _grown() -> bool:
-    if sys.platform == "linux":
-        # ru_maxrss begins with the size of the process that started this one, so it says nothing here.
-        resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        return resident * os.sysconf("SC_PAGE_SIZE") > KEPT
-    try:
-        import resource
-    except ImportError:
-        return False
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used * (1 if sys.platform == "darwin" else 1024) > KEPT
-
-
-if __name__ == "__main__":
-    main()

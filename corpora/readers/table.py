@@ -77,7 +77,7 @@ _LINES: tuple[tuple[str, Reader], ...] = (
     (".md .markdown .mdx", Reader("Markdown", _HERE + "markdown:read_markdown", apart=False)),
     (".txt .text", Reader("text", _HERE + "prose:read_text", apart=False)),
     (".html .htm .xhtml", Reader("HTML", _HERE + "html:read_html", apart=False)),
-    (".pdf", Reader("PDF", _HERE + "pdf:read")),
+    (".pdf", Reader("PDF", _HERE + "pdf.document:read")),
     (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),
     (".odt .ott", Reader("OpenDocument text", _PANDOC + "read_odt")),
     (".xlsx .xlsm .xltx", Reader("Excel", _OFFICE + "workbook:read_xlsx")),

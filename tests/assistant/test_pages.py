@@ -25,7 +25,7 @@ from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.types import Checks, Judgement, Reply, Trace
 from turnmark.core.record import Record
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers.pdf import read_pdf
+from turnmark.corpora.readers.pdf.document import read_pdf
 from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.build import build_index

@@ -18,7 +18,7 @@ from statistics import mean
 import pypdfium2
 from rapidfuzz.distance import Indel
 
-from turnmark.corpora.readers.pdf import read_pdf
+from turnmark.corpora.readers.pdf.document import read_pdf
 
 DPI = 200
 PAGES = 4

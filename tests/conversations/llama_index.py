@@ -30,7 +30,7 @@ from tests.conversations.scoring import Answer
 from tests.conversations.systems import PASSAGES, Ask, CountedGenerator
 from turnmark.assistant.generators import PromptMessage
 from turnmark.core.errors import TurnmarkError
-from turnmark.corpora.readers import Globs, SourceFile, walk
+from turnmark.corpora.readers.folder import Globs, SourceFile, walk
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import Manifest

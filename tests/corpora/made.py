@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.readers import Watch, read_file
+from turnmark.corpora.readers import read_file
 from turnmark.corpora.readers.pandoc import _program
+from turnmark.corpora.readers.seen import Watch
 from turnmark.corpora.types import Document, Problem
 
 BOMB = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'

@@ -13,8 +13,9 @@ from tests.corpora.damaged import damaged, seeds
 from tests.corpora.made import read_all, read_one, refused
 from tests.corpora.reading import ids, jsonl, told, write
 from tests.drills.damaged import survives
-from turnmark.corpora.readers import Watch, read_source, said_unread, table
+from turnmark.corpora.readers import read_source, table
 from turnmark.corpora.readers.llama_index import adapted
+from turnmark.corpora.readers.seen import Watch, said_unread
 from turnmark.corpora.types import Document, Problem
 
 # --- the table -------------------------------------------------------------------------------------------------------

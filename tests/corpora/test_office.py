@@ -11,8 +11,9 @@ import pytest
 from tests.corpora.made import BOMB, OLE, by_pandoc, read_one, refused, with_part
 from tests.corpora.reading import told, write
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers import Watch, apart, pandoc, read_source
+from turnmark.corpora.readers import apart, pandoc, read_source
 from turnmark.corpora.readers.office import packed
+from turnmark.corpora.readers.seen import Watch
 from turnmark.corpora.types import Document, Problem
 
 

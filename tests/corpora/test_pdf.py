@@ -16,10 +16,12 @@ from tests.corpora.made import scan
 from tests.corpora.reading import problems, told
 from turnmark.core.home import home
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers import Watch, apart, read_source
-from turnmark.corpora.readers.pdf import ocr, read, read_pdf
-from turnmark.corpora.readers.pdf.glyphs import Page
+from turnmark.corpora.readers import apart, read_source
+from turnmark.corpora.readers.pdf import ocr
+from turnmark.corpora.readers.pdf.document import read, read_pdf
+from turnmark.corpora.readers.pdf.page import Page
 from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.readers.seen import Watch
 from turnmark.corpora.readers.table import no_progress
 from turnmark.corpora.types import Document, Problem
 
@@ -295,7 +297,7 @@ def test_hyphens_and_ligatures(tmp_path: Path) -> None:
     canvas.save()
     text = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
     assert "of the confederation, whose flood-gates are shut." in text
-    from turnmark.corpora.readers.pdf.glyphs import mended
+    from turnmark.corpora.readers.pdf.letters import mended
 
     assert mended("eﬃcient ﬁnal ﬂood") == "efficient final flood"
     assert mended("caf´e na¨ıve") == "café naïve"
@@ -527,7 +529,7 @@ def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.Mo
 
 def read_one(path: Path) -> Document:
     """A PDF's Document, by the process that is kept."""
-    (document,) = apart.read_apart("turnmark.corpora.readers.pdf:read_pdf", path, path.name)
+    (document,) = apart.read_apart("turnmark.corpora.readers.pdf.document:read_pdf", path, path.name)
     assert isinstance(document, Document)
     return document
 

@@ -13,15 +13,17 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pypdfium2
 from numpy.typing import NDArray
 
 from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
-from turnmark.corpora.readers.pdf.glyphs import Page, Word
+from turnmark.corpora.readers.pdf.page import Page, Word
+
+if TYPE_CHECKING:
+    import pypdfium2
 
 DPI = 150  # 200 reads no better and takes half as long again (docs/measured.md)
 LONGEST = 2000  # pixels of a side: a larger page is drawn smaller

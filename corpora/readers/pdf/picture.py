@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -15,7 +15,7 @@ import pypdfium2.raw as pdfium
 from PIL import Image, ImageChops, ImageDraw
 
 from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS, GlyphReader
+from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS, read_page
 from turnmark.corpora.readers.prose import Unreadable
 
 WIDTH = 1200  # pixels of the picture
@@ -52,7 +52,7 @@ def page_picture(path: Path, number: int, marked: str) -> bytes:
             width, height = page.get_size()
             scale = min(WIDTH / max(width, 1), MAX_HEIGHT / max(height, 1))
             image = page.render(scale=scale).to_pil().convert("RGB")
-            unread = GlyphReader(document).page(number - 1).unread
+            unread = read_page(page).unread
             words = _recognised_words(page, image.width) if unread else _words(page, image.size)
             boxes = marked_boxes(list(words), _plain_words(marked))
     except pypdfium2.PdfiumError as error:
@@ -83,7 +83,7 @@ def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[Box]
     return boxes
 
 
-def _joined(boxes: Iterator[Box]) -> list[Box]:
+def _joined(boxes: Iterable[Box]) -> list[Box]:
     """Boxes that follow each other on one line as one."""
     joined: list[Box] = []
     for left, top, right, bottom in boxes:
@@ -113,10 +113,10 @@ def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord
                 word.text += char[0]
                 word.boxes.append(_box(page, size, text.get_charbox(index)))
             elif word.text:
-                yield _PageWord(word.text, _joined(iter(word.boxes)))
+                yield _PageWord(word.text, _joined(word.boxes))
                 word = _PageWord("", [])
         if word.text:
-            yield _PageWord(word.text, _joined(iter(word.boxes)))
+            yield _PageWord(word.text, _joined(word.boxes))
     finally:
         text.close()
 

@@ -1,0 +1,187 @@
+"""The files of a folder that are to be read: of known types, and left out by no .gitignore file and no glob."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnmark.core.errors import RequestError
+from turnmark.corpora.readers.seen import Watch, shown
+from turnmark.corpora.readers.table import readers
+from turnmark.corpora.types import Problem
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    _Specs = tuple[tuple[str, GitIgnoreSpec], ...]
+    """The outermost first: a folder with a trailing '/', and its .gitignore."""
+
+# Folders of installed packages and of caches.
+NOT_ENTERED = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
+_MARKS_OF_CACHES = ("CACHEDIR.TAG", "pyvenv.cfg")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file to read.
+
+    Attributes:
+        relative: its path relative to the source, POSIX.
+        named: True if its type is unknown and a glob of `include` matches it.
+    """
+
+    path: Path
+    relative: str
+    named: bool
+
+
+class Globs:
+    """The `--include` and `--exclude` of a request, as gitignore-style patterns."""
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
+        problems: list[str] = []
+        self.include = _patterns("--include", include, problems)
+        self._exclude = _patterns("--exclude", exclude, problems)
+        # A pattern with '!' may include a file below an excluded folder again, so then no folder is skipped.
+        self._prune = not any(pattern.startswith("!") for pattern in exclude)
+        if problems:
+            raise RequestError(problems)
+
+    def takes(self, relative: str) -> bool:
+        """Return whether the globs select a file."""
+        if self._exclude is not None and self._exclude.match_file(relative):
+            return False
+        return self.include is None or bool(self.include.match_file(relative))
+
+    def skips_folder(self, relative: str) -> bool:
+        """Return whether the globs exclude everything below a folder."""
+        return self._prune and self._exclude is not None and bool(self._exclude.match_file(relative + "/"))
+
+
+def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgnoreSpec | None:
+    if not patterns:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError as error:
+            problems.append(
+                f"{flag} {pattern!r}: not a pattern ({error}); write one as in a .gitignore file, e.g. 'notes/**'"
+            )
+    return None if problems else GitIgnoreSpec.from_lines(patterns)
+
+
+def walk(root: Path, globs: Globs, watch: Watch | None = None) -> Iterator[SourceFile | Problem]:
+    """Yield the files below `root` that are to be read, folder by folder in the order of their names.
+
+    A link to a file inside `root` is read under the link's name. A link to a folder inside `root` is not followed,
+    since the folder is read itself. Hidden files, folders of installed packages and caches are left out.
+    """
+    watch = watch or Watch()
+    base = Path(os.path.realpath(root))
+    stack = [_Place(base, "", is_folder=True)]
+    while stack:
+        place = stack.pop()
+        if not place.is_folder:
+            yield from _file(base, place, globs, watch)
+            continue
+        below: list[_Place] = []
+        for found in _below(place, globs, root):
+            if isinstance(found, Problem):
+                yield found
+            else:
+                below.append(found)
+        stack.extend(reversed(below))
+
+
+class _Place(NamedTuple):
+    """A file or a folder below the source.
+
+    Attributes:
+        relative: its path relative to the source, POSIX; empty for the source itself.
+        in_site: it lies beside or below HTML pages, where scripts are part of the looks of a web site.
+        specs: the .gitignore files that hold for it.
+    """
+
+    path: Path
+    relative: str
+    is_folder: bool
+    in_site: bool = False
+    specs: _Specs = ()
+
+
+def _below(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | Problem]:
+    """What is in a folder and not left out, by name; a folder that cannot be opened is named as `root` is."""
+    path, relative = folder.path, folder.relative
+    prefix = f"{relative}/" if relative else ""
+    try:
+        names = sorted(entry.name for entry in os.scandir(path) if not entry.name.startswith("."))
+    except OSError as error:
+        yield Problem(file=shown(relative or str(root)), what=f"the folder cannot be opened ({error.strerror})")
+        return
+    spec, problem = _gitignore(path, prefix)
+    if problem:
+        yield problem
+    specs = (*folder.specs, (prefix, spec)) if spec is not None else folder.specs
+    if relative and any(mark in names for mark in _MARKS_OF_CACHES):
+        return
+    in_site = folder.in_site or any(name.lower().endswith((".html", ".htm")) for name in names)
+    for name in names:
+        if name not in NOT_ENTERED:
+            inner = prefix + name
+            is_folder = (path / name).is_dir() and not (path / name).is_symlink()
+            if not _ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
+                yield _Place(path / name, inner, is_folder, in_site, specs)
+
+
+def _file(base: Path, place: _Place, globs: Globs, watch: Watch) -> Iterator[SourceFile | Problem]:
+    """A file if it is to be read, or why it is not; `base` is the source, without links."""
+    path, relative = place.path, place.relative
+    reader = readers().get(path.suffix.lower())
+    by_default = reader is not None and not (place.in_site and reader.program)
+    is_taken = globs.takes(relative)
+    is_wanted = is_taken and (by_default or globs.include is not None)
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))
+        if not target.is_relative_to(base):
+            if is_wanted or target.is_dir():
+                message = "a link that leads out of the source; replace it by a copy to have it read"
+                yield Problem(file=shown(relative), what=message)
+            return
+        if is_wanted and not target.exists():
+            yield Problem(file=shown(relative), what="a link to something that does not exist")
+    if not path.is_file():  # a pipe or a device would hang the reader
+        return
+    if not is_wanted:
+        if reader is None and is_taken:
+            watch.count(relative)
+    elif shown(relative) != relative:
+        yield Problem(file=shown(relative), what="the file's name is not valid UTF-8; rename it")
+    else:
+        yield SourceFile(path, relative, named=reader is None)
+
+
+def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem | None]:
+    path = folder / ".gitignore"
+    if not path.is_file():
+        return None, None
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(path.read_text("utf-8", errors="replace").splitlines()), None
+    except (OSError, ValueError) as error:
+        return None, Problem(file=f"{prefix}.gitignore", what=f"not respected, as it cannot be read ({error})")
+
+
+def _ignored(relative: str, specs: _Specs) -> bool:
+    """Return whether .gitignore files exclude a path. As in git, the file nearest to the path decides."""
+    for prefix, spec in reversed(specs):
+        verdict = spec.check_file(relative.removeprefix(prefix)).include
+        if verdict is not None:
+            return verdict
+    return False

@@ -1,0 +1,95 @@
+"""Tables without any ruled lines, whose cells are only aligned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from turnmark.corpora.readers.pdf.boxes import Column, Item, Line, Table
+from turnmark.corpora.readers.pdf.cells import GAP, cells_of, table_of
+
+_SENTENCE = 45  # characters: longer cells beside a term explain it
+_LONG = 70  # characters: longer cells, the last column's aside, are text
+_MARKER = re.compile(r"(?:[•‣◦▪–—*·■□○●✓➢-]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)]|\[\d{1,3}\])$")
+_NUMBER = re.compile(r"(?:(?:Chapter|Appendix|Part|Section)\s+)?(?:[A-Z]|\d{1,3})(?:\.\d{1,3})*[.:]?$", re.IGNORECASE)
+_WORDY = re.compile(r"[^\W\d_]{2}|\d")  # a word or a number, as few pieces of a formula are
+_EQUATION = re.compile(r"\(\d{1,3}(?:\.\d{1,3})?[a-z]?\)$")
+
+
+def with_open_tables(column: Column) -> Column:
+    """The column with the runs of lines that are rows of a table as tables."""
+    items: list[Item] = []
+    run: list[Line] = []
+    for item in column.items:
+        if isinstance(item, Line) and _joins(run, item):
+            run.append(item)
+            continue
+        items += _closed(run)
+        run = []
+        if isinstance(item, Line) and _has_cells(item):
+            run.append(item)
+        else:
+            items.append(item)
+    return Column([*items, *_closed(run)])
+
+
+def _has_cells(line: Line) -> bool:
+    first, *others = line.segments
+    if not others or line.mono:
+        return False
+    if len(others) == 1 and (_MARKER.match(first.text) or _EQUATION.match(others[0].text)):
+        return False
+    return not (_NUMBER.match(first.text) and line.share("bold") > 0.5)
+
+
+def _joins(run: Sequence[Line], line: Line) -> bool:
+    """Whether a line goes on with the rows before it: it has cells itself, or continues one of theirs."""
+    if not run:
+        return False
+    first, last = run[0], run[-1]
+    gap = last.base - line.base
+    if gap > 3.2 * max(line.size, 6) or (line.mono and not first.mono):
+        return False
+    if _has_cells(line):
+        return True
+    if gap > 1.5 * line.size or len(line.segments) != 1:
+        return False
+    inner = [segment.x0 for segment in [*first.segments, *last.segments] if segment.x0 > first.x0 + 5]
+    fits = any(abs(line.x0 - start) < 4 for start in inner)
+    # A cell of the first column that goes on ends before the second begins.
+    in_first = abs(line.x0 - first.x0) < 4 and bool(inner) and line.x1 < min(inner) - GAP
+    return fits or in_first
+
+
+def _closed(run: Sequence[Line]) -> list[Item]:
+    """A run of lines as a table if it is one; what follows its last row stays behind it."""
+    if len(run) > 1 and not _has_cells(run[-1]) and abs(run[-1].x0 - run[0].x0) < 4:
+        return [*_closed(run[:-1]), run[-1]]
+    table = _table_of(run)
+    return [table] if table else [*run]
+
+
+def _table_of(run: Sequence[Line]) -> Table | None:
+    """The table whose rows are lines; None where they are too few, are no words, or are text."""
+    rows = [line for line in run if _has_cells(line)]
+    if len(rows) < 3 and not (len(rows) == 2 and min(len(row.segments) for row in rows) > 2):
+        return None
+    cells = cells_of(run) if not all(line.bold for line in run) else None
+    if cells is None:
+        return None
+    texts = [cell for row in cells for cell in row if cell]
+    if sum(bool(_WORDY.search(text)) for text in texts) < 0.6 * len(texts):
+        return None
+    if len(texts) / (len(cells) * len(cells[0])) < 0.45 or _longest(cells) > _LONG:
+        return None
+    x0, x1 = min(line.x0 for line in run), max(line.x1 for line in run)
+    table = table_of(cells, x0, x1, run[-1].segments[0].y0, run[0].segments[0].y1)
+    if table is not None:
+        columns, explained = len(table.rows[0]), sum(len(row[1]) for row in table.rows)
+        table.terms = columns == 2 and explained > _SENTENCE * len(table.rows)
+    return table
+
+
+def _longest(cells: Sequence[Sequence[str]]) -> float:
+    """Characters of the longest column's cells on average; the last column, which may be text, aside."""
+    return max(sum(map(len, column)) / len(cells) for column in list(zip(*cells, strict=True))[:-1])

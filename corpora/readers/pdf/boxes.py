@@ -1,0 +1,175 @@
+"""What the words of a page form: segments, lines, tables and columns.
+
+Two of them are the same only if they are one object, so they can be keys. What one says of itself is kept: where words
+are added, another takes its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from turnmark.corpora.readers.pdf.page import Word
+from turnmark.corpora.text import CJK
+
+HAN = re.compile(f"[{CJK}]")
+_RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(eq=False)
+class Segment:
+    """Words of one line without a wide gap between them."""
+
+    words: list[Word]
+
+    @cached_property
+    def x0(self) -> float:
+        return min(word.x0 for word in self.words)
+
+    @cached_property
+    def x1(self) -> float:
+        return max(word.x1 for word in self.words)
+
+    @cached_property
+    def size(self) -> float:
+        """The size of the largest word."""
+        return max(word.size for word in self.words)
+
+    @cached_property
+    def base(self) -> float:
+        """The height of the largest word, so that no superscript says where the line is."""
+        return max(self.words, key=lambda word: (word.size, len(word.text))).base
+
+    @cached_property
+    def text(self) -> str:
+        """What it says, raised numbers as raised digits."""
+        return joined_words([self._raised(word) for word in self.words])
+
+    def _raised(self, word: Word) -> Word:
+        if word.text.isdecimal() and word.size < 0.85 * self.size and word.base > self.base + 0.15 * self.size:
+            return replace(word, text=word.text.translate(_RAISED_DIGITS), spaced=False)
+        return word
+
+    @property
+    def y0(self) -> float:
+        return self.base - 0.25 * self.size
+
+    @property
+    def y1(self) -> float:
+        return self.base + 0.8 * self.size
+
+
+class Style(NamedTuple):
+    """The look of a line; its size to the half point."""
+
+    size: float
+    bold: bool
+    italic: bool
+
+
+@dataclass(eq=False)
+class Line:
+    """A line of one column: its segments from left to right."""
+
+    segments: list[Segment]
+
+    @cached_property
+    def words(self) -> list[Word]:
+        return [word for segment in self.segments for word in segment.words]
+
+    @cached_property
+    def x0(self) -> float:
+        return self.segments[0].x0
+
+    @cached_property
+    def x1(self) -> float:
+        return max(segment.x1 for segment in self.segments)
+
+    @cached_property
+    def base(self) -> float:
+        return max(self.segments, key=lambda segment: segment.size).base
+
+    @cached_property
+    def size(self) -> float:
+        """The size of most of its characters."""
+        sizes = Counter[float]()
+        for word in self.words:
+            sizes[round(word.size, 1)] += len(word.text)
+        return sizes.most_common(1)[0][0]
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(segment.text for segment in self.segments)
+
+    def share(self, style: Literal["bold", "italic", "mono"]) -> float:
+        """The share of its characters that have a style."""
+        total = sum(len(word.text) for word in self.words)
+        return sum(len(word.text) for word in self.words if getattr(word, style)) / total
+
+    @cached_property
+    def bold(self) -> bool:
+        """Whether its words are bold; names in a fixed width font may be as they are elsewhere."""
+        words = [word for word in self.words if not word.mono] or self.words
+        return sum(len(word.text) for word in words if word.bold) > 0.9 * sum(len(word.text) for word in words)
+
+    @cached_property
+    def mono(self) -> bool:
+        return self.share("mono") > 0.9
+
+    @cached_property
+    def style(self) -> Style:
+        return Style(round(self.size * 2) / 2, self.bold, self.share("italic") > 0.9)
+
+
+@dataclass(eq=False)
+class Table:
+    """Rows of cells; the first row is its header."""
+
+    rows: list[list[str]]
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+    terms: bool = False  # no table, but terms with their explanations beside them
+
+    @property
+    def base(self) -> float:
+        return self.y0
+
+
+Box = Segment | Table
+Item = Line | Table
+
+
+@dataclass
+class Column:
+    """Lines and tables from top to bottom."""
+
+    items: list[Item]
+
+    @property
+    def lines(self) -> list[Line]:
+        return [item for item in self.items if isinstance(item, Line)]
+
+
+def joined_words(words: Sequence[Word]) -> str:
+    """The words as text, with a space wherever the page has one."""
+    pieces = [word.text for word in words[:1]]
+    for before, word in pairwise(words):
+        pieces.append(f" {word.text}" if _apart(before, word) else word.text)
+    return "".join(pieces)
+
+
+def _apart(before: Word, word: Word) -> bool:
+    gap = word.x0 - before.x1
+    size = min(before.size, word.size)
+    if gap > 0.35 * size:
+        return True
+    if HAN.match(before.text[-1]) and HAN.match(word.text[0]):
+        return False
+    return word.spaced and gap > -0.5 * size

@@ -1,0 +1,54 @@
+"""What is on a page, and is no text: numbers of lines in the margins, and slides that the next one repeats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from turnmark.corpora.readers.pdf.page import Page, Word
+
+_SLIDE = 250  # words that a slide has at most
+_NUMBERED_LINES = 15  # of a page
+
+
+def drop_overlays(pages: Sequence[Page]) -> None:
+    """Empty slides that the next one only adds to: a talk shows its points one by one, each time as a page."""
+    for page, following in pairwise(pages):
+        if 0 < len(page.words) <= min(_SLIDE, len(following.words)):
+            shown = {_place(word) for word in following.words}
+            again = sum(_place(word) in shown for word in page.words)
+            if again > 0.95 * len(page.words):
+                page.words = []
+
+
+def _place(word: Word) -> tuple[str, int, int]:
+    return word.text, round(word.x0), round(word.base)
+
+
+def drop_line_numbers(page: Page) -> None:
+    """Take the numbers of lines out of the margins, as papers under review have them."""
+    places: dict[int, list[Word]] = {}  # numbers by where they end
+    for word in page.words:
+        if word.text.isdecimal() and len(word.text) <= 5:
+            for edge in {round(word.x1 / 4), round(word.x1 / 4 + 0.5)}:
+                places.setdefault(edge, []).append(word)
+    for numbers in places.values():
+        if len(numbers) >= _NUMBERED_LINES and _counts_lines(numbers) and _is_beside(numbers, page.words):
+            gone = set(numbers)
+            page.words = [word for word in page.words if word not in gone]
+
+
+def _counts_lines(numbers: Sequence[Word]) -> bool:
+    """Whether numbers ascend from top to bottom by 1, or by 5."""
+    ordered = sorted(numbers, key=lambda word: -word.base)
+    steps = Counter(int(below.text) - int(above.text) for above, below in pairwise(ordered))
+    step, often = steps.most_common(1)[0]
+    return step in (1, 5) and often >= 0.8 * len(numbers)
+
+
+def _is_beside(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
+    """Whether numbers stand alone on one side of all words that are no numbers."""
+    others = [word for word in words if not word.text.isdecimal()]
+    left, right = min(word.x0 for word in numbers), max(word.x1 for word in numbers)
+    return all(word.x0 >= right for word in others) or all(word.x1 <= left for word in others)

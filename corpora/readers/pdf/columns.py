@@ -1,0 +1,160 @@
+"""The columns of a page: its boxes in the order in which they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from turnmark.corpora.readers.pdf.boxes import Box, Segment
+
+_FILL = 0.55  # of its width: a column of prose is filled at least this far
+_JUSTIFIED = 0.5  # of its lines: so many of a column of justified prose reach its right edge
+_SIDE = 18  # characters: a line of a column of prose has at least this many on average
+_EVEN = 0.03  # of the width: how far from even columns a gutter may be
+_LONG = 20  # lines: a column of a reference card, and hardly a table without ruled lines
+_MAX_DEPTH = 4  # columns within columns
+_FEW = 8  # boxes: less are no columns
+_ROWS = 4  # that a column has at least
+_BIN = 2.0  # points
+_NARROW = 20  # bins: what is less wide has no columns
+_MARGIN = 0.12  # of the width: at either side there is no gutter
+_TABLE = 200  # characters that a table counts as
+
+
+def in_order(boxes: list[Box], depth: int = 0) -> list[list[Box]]:
+    """The boxes by column, as they are read. What crosses the gutter is read before what is below it."""
+    gutter = _gutter(boxes) if depth < _MAX_DEPTH else None
+    if gutter is None:
+        return [boxes]
+    ordered: list[list[Box]] = []
+    across: list[Box] = []  # what is read line by line
+    for left, right, crossing in _bands(boxes, gutter):
+        if left and right:
+            ordered += [across] if across else []
+            ordered += in_order(left, depth + 1) + in_order(right, depth + 1)
+            across = []
+        else:  # a title's short line, say: no column without another beside it
+            across += [*left, *right]
+        across += crossing
+    return [*ordered, across] if across else ordered
+
+
+def _bands(boxes: Sequence[Box], gutter: float) -> Iterator[tuple[list[Box], list[Box], list[Box]]]:
+    """From top to bottom, what is left and what is right of the gutter, and the box below both that crosses it."""
+    left: list[Box] = []
+    right: list[Box] = []
+    for box in sorted(boxes, key=lambda box: -box.y1):
+        if box.x0 < gutter < box.x1:
+            yield left, right, [box]
+            left, right = [], []
+        else:
+            (left if box.x1 <= gutter else right).append(box)
+    yield left, right, []
+
+
+def _gutter(boxes: Sequence[Box]) -> float | None:
+    """Where the boxes are divided into two columns of prose, if they are."""
+    if len(boxes) < _FEW:
+        return None
+    low, high = min(box.x0 for box in boxes), max(box.x1 for box in boxes)
+    width = high - low
+    bins = int(width / _BIN) + 1
+    if bins < _NARROW:
+        return None
+    for start, end in _valleys(_crossing(boxes, low, bins), len(boxes)):
+        middle = low + (start + end) / 2 * _BIN
+        left = [box for box in boxes if box.x1 <= middle]
+        right = [box for box in boxes if box.x0 >= middle]
+        place = (middle - low) / width
+        even = any(abs(place - part) < _EVEN for part in (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4))
+        halved = start * _BIN <= width / 2 <= end * _BIN
+        if _are_columns(left, right, even, halved):
+            return middle
+    return None
+
+
+def _crossing(boxes: Sequence[Box], low: float, bins: int) -> list[int]:
+    """How many boxes go over each bin, from the left edge `low`."""
+    changes = [0] * (bins + 2)
+    for box in boxes:
+        changes[int((box.x0 - low) / _BIN) + 1] += 1
+        changes[int((box.x1 - low) / _BIN)] -= 1
+    return list(accumulate(changes[:bins]))
+
+
+def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
+    """Ranges of bins that few boxes cross, the best first."""
+    inner = range(int(len(crossing) * _MARGIN), int(len(crossing) * (1 - _MARGIN)))
+    most = min(crossing[index] for index in inner) + max(1, total // 50)
+    if most > 0.45 * total:
+        return []
+    found: list[tuple[int, int]] = []
+    start = None
+    for index in [*inner, len(crossing)]:
+        low = index < len(crossing) and crossing[index] <= most
+        if low and start is None:
+            start = index
+        elif not low and start is not None:
+            found.append((start, index))
+            start = None
+    return sorted(found, key=lambda pair: pair[0] - pair[1])[:4]
+
+
+def _are_columns(left: Sequence[Box], right: Sequence[Box], even: bool, halved: bool) -> bool:
+    """Whether two sides are columns to be read one after the other, and no cells of the same rows.
+
+    Args:
+        even: the gutter is where it is if all columns of the page are equally wide.
+        halved: the gutter has the middle of the page in it.
+    """
+    if min(len(left), len(right)) < _ROWS:
+        return False
+    sides = (_Side(left), _Side(right))
+    few, many = sorted(sides, key=lambda side: len(side.rows))
+    if len(few.rows) < _ROWS:
+        return False
+    if all(side.fill >= _FILL and side.characters >= _SIDE for side in sides):
+        return True
+    if halved and any(side.is_justified for side in sides) and all(side.characters >= _SIDE / 2 for side in sides):
+        return True  # a short list of contents beside prose
+    if not all(side.characters >= 0.8 * _SIDE for side in sides):
+        return False
+    if even and len(few.rows) >= _LONG and all(side.reach >= _FILL for side in sides):
+        return True  # a card with terms and their explanations in each column
+    aligned = sum(any(abs(row - other) < 2 for other in many.rows) for row in few.rows) / len(few.rows)
+    return aligned < 0.5 and len(few.rows) >= 6
+
+
+class _Side:
+    """Measures of what is on one side of a gutter.
+
+    Attributes:
+        rows: the heights of its rows, in points.
+        fill: the share of its width that has text.
+        reach: the same, the gaps between cells counted as text.
+        characters: of a row, on average.
+        filled: the share of its rows that reach its right edge.
+    """
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self.rows: list[float] = []
+        spans: list[tuple[float, float]] = []  # where each row begins and ends
+        boxes = sorted(boxes, key=lambda box: -box.base)
+        for box in boxes:
+            if self.rows and abs(self.rows[-1] - box.base) <= 2:
+                spans[-1] = (min(spans[-1][0], box.x0), max(spans[-1][1], box.x1))
+            else:
+                self.rows.append(box.base)
+                spans.append((box.x0, box.x1))
+        right = max(box.x1 for box in boxes)
+        extent = right - min(box.x0 for box in boxes)
+        full = max(1.0, extent * len(self.rows))
+        self.fill = sum(box.x1 - box.x0 for box in boxes) / full
+        self.reach = sum(end - start for start, end in spans) / full
+        self.characters = sum(len(box.text) if isinstance(box, Segment) else _TABLE for box in boxes) / len(self.rows)
+        self.filled = sum(end >= right - 0.02 * extent for _, end in spans) / len(spans)
+
+    @property
+    def is_justified(self) -> bool:
+        """Whether most of its lines reach its right edge, as those of prose do and those of cells do not."""
+        return self.filled >= _JUSTIFIED and self.characters >= 2 * _SIDE and len(self.rows) >= 8

@@ -1,0 +1,122 @@
+"""A PDF as a Document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pypdfium2
+
+from turnmark.corpora.readers.pdf import ocr
+from turnmark.corpora.readers.pdf.flow import drafts_of
+from turnmark.corpora.readers.pdf.glyphs import read_page
+from turnmark.corpora.readers.pdf.layout import laid_out
+from turnmark.corpora.readers.pdf.metadata import date_of, title_of
+from turnmark.corpora.readers.pdf.outline import bookmarks_of
+from turnmark.corpora.readers.pdf.page import Page
+from turnmark.corpora.readers.pdf.scans import read_scans
+from turnmark.corpora.readers.pdf.writer import vocabulary, written
+from turnmark.corpora.readers.prose import Unreadable, shorten_title, stem
+from turnmark.corpora.readers.table import Progress, no_progress
+from turnmark.corpora.types import Document, Problem
+
+MAX_PAGES = 5_000
+_OPENING = 3000  # characters in which the date is looked for
+_PRINT_IT = "open it and print it to a new PDF"
+
+
+def read(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+    """A PDF's Document, and what of its pages was not read, or not surely."""
+    document, doubts = _read(path, relative, progress)
+    yield document
+    for doubt in doubts:
+        yield Problem(file=relative, what=doubt)
+
+
+def read_pdf(path: Path, relative: str, progress: Progress = no_progress) -> Document:
+    """A PDF's Document; `pages` says where each page begins.
+
+    Args:
+        progress: called after each page with its number and how many there are.
+
+    Raises:
+        Unreadable: it is no PDF, is encrypted, has too many pages, or no text.
+        OSError: it cannot be opened.
+    """
+    return _read(path, relative, progress)[0]
+
+
+def _read(path: Path, relative: str, progress: Progress) -> tuple[Document, list[str]]:
+    file = _opened(path)
+    try:
+        pages = _pages(file, progress)
+        doubts = read_scans(file, pages, progress)
+        bookmarks = bookmarks_of(file)
+        metadata = file.get_metadata_dict()
+    finally:
+        file.close()
+    _check_text(pages)
+    laid = laid_out(pages)
+    drafts = drafts_of(laid, bookmarks)
+    text, blocks, offsets = written(drafts, len(pages), vocabulary(laid))
+    document = Document(
+        id=relative,
+        title=shorten_title(title_of(metadata, drafts) or stem(relative)),
+        text=text,
+        path=relative,
+        blocks=blocks,
+        pages=offsets,
+        date=date_of(metadata, text[:_OPENING]),
+    )
+    return document, doubts
+
+
+def _opened(path: Path) -> pypdfium2.PdfDocument:
+    path.open("rb").close()  # what hinders it is the system's to say
+    try:
+        return pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise Unreadable("an encrypted PDF that asks for a password; save it without one") from error
+        if "security" in str(error).lower():
+            raise Unreadable(f"an encrypted PDF of a kind that cannot be read; {_PRINT_IT}") from error
+        raise Unreadable(f"not a PDF, or a broken one ({error}); {_PRINT_IT}") from error
+
+
+def _pages(file: pypdfium2.PdfDocument, progress: Progress) -> list[Page]:
+    count = len(file)
+    if not count:
+        raise Unreadable(f"not a PDF, or a broken one (no pages); {_PRINT_IT}")
+    if count > MAX_PAGES:
+        raise Unreadable(f"a PDF of {count:,} pages; it may have {MAX_PAGES:,} at most, so split it")
+    pages: list[Page] = []
+    for index in range(count):
+        pages.append(_page(file, index))
+        progress(index + 1, count)
+    return pages
+
+
+def _page(file: pypdfium2.PdfDocument, index: int) -> Page:
+    try:
+        page = file[index]
+        try:
+            return read_page(page)
+        finally:
+            page.close()
+    except pypdfium2.PdfiumError:  # the other pages are read
+        return Page(1.0, 1.0, [], [], broken=True)
+
+
+def _check_text(pages: Sequence[Page]) -> None:
+    if all(page.broken for page in pages):
+        raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_IT}")
+    total = sum(page.characters for page in pages)
+    unmapped = sum(page.unmapped for page in pages)
+    if not total:
+        if ocr.is_installed():
+            raise Unreadable(f"a PDF without text on its {len(pages)} pages")
+        raise Unreadable(
+            f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, or {ocr.INSTALL}"
+        )
+    if unmapped > 0.5 * total:
+        raise Unreadable(f"a PDF whose fonts do not say which letters they draw; run OCR on it first, or {ocr.INSTALL}")

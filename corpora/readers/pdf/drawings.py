@@ -1,0 +1,69 @@
+"""What a page shows beside its text: ruled lines, boxes and pictures."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from turnmark.corpora.readers.pdf.page import Rule
+
+MAX_OBJECTS = 20_000  # of one page in which ruled lines are looked for; a map has more, and no tables
+MAX_NESTING = 4  # forms within forms
+_THIN = 2.5  # points: a box at most this thick is a line
+_WIDE, _HIGH = 8, 4  # points: a line that is shorter is a dash
+
+
+def rules_of(page: pypdfium2.PdfPage) -> Iterator[Rule]:
+    """The ruled lines of a page, and the edges of its boxes."""
+    count = pdfium.FPDFPage_CountObjects(page)
+    if count > MAX_OBJECTS:
+        return
+    edges = [ctypes.c_float() for _ in range(4)]
+    places = [ctypes.byref(edge) for edge in edges]
+    for index in range(count):
+        drawn = pdfium.FPDFPage_GetObject(page, index)
+        is_path = pdfium.FPDFPageObj_GetType(drawn) == pdfium.FPDF_PAGEOBJ_PATH
+        if is_path and pdfium.FPDFPageObj_GetBounds(drawn, *places):
+            x0, y0, x1, y1 = (edge.value for edge in edges)
+            yield from _rules_of_path(drawn, x0, y0, x1, y1)
+
+
+def _rules_of_path(path: Any, x0: float, y0: float, x1: float, y1: float) -> Iterator[Rule]:
+    """The rules that a path draws, by the box around it."""
+    wide, high = x1 - x0, y1 - y0
+    if wide > _WIDE and high <= _THIN:
+        yield Rule(x0, (y0 + y1) / 2, x1, (y0 + y1) / 2)
+    elif high > _HIGH and wide <= _THIN:
+        yield Rule((x0 + x1) / 2, y0, (x0 + x1) / 2, y1)
+    elif wide > _WIDE and high > _HIGH and _is_stroked_box(path):
+        yield Rule(x0, y0, x1, y0)
+        yield Rule(x0, y1, x1, y1)
+        yield Rule(x0, y0, x0, y1)
+        yield Rule(x1, y0, x1, y1)
+
+
+def _is_stroked_box(path: Any) -> bool:
+    """Whether a path is a rectangle that is drawn as an outline."""
+    if pdfium.FPDFPath_CountSegments(path) not in (4, 5):
+        return False
+    mode, stroke = ctypes.c_int(), ctypes.c_int()
+    drawn = pdfium.FPDFPath_GetDrawMode(path, ctypes.byref(mode), ctypes.byref(stroke))
+    return bool(drawn and stroke.value)
+
+
+def pictured(page: pypdfium2.PdfPage) -> float:
+    """The share of a page that its pictures cover; overlapping ones count twice."""
+    left, bottom, right, top = page.get_bbox()
+    area = 0.0
+    try:
+        for picture in islice(page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=MAX_NESTING), MAX_OBJECTS):
+            x0, y0, x1, y1 = picture.get_bounds()
+            area += max(0.0, min(x1, right) - max(x0, left)) * max(0.0, min(y1, top) - max(y0, bottom))
+    except pypdfium2.PdfiumError:
+        pass  # one whose place is not known
+    return float(area / max((right - left) * (top - bottom), 1.0))

@@ -1,0 +1,103 @@
+"""The blocks of columns to those of the document: what runs over columns and pages is one block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from turnmark.corpora.readers.pdf.blocks import ColumnReader
+from turnmark.corpora.readers.pdf.body import body_of
+from turnmark.corpora.readers.pdf.draft import Draft
+from turnmark.corpora.readers.pdf.headings import Headings
+from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.outline import Bookmark
+from turnmark.corpora.readers.pdf.wording import chapter_number, depth_of, divided_word, ends_sentence
+
+_NOTES = 7  # footnotes and captions that a block goes on over at most
+_FLOATS = 2  # tables and captions at the head of a column that it goes on over at most
+_AT_ONE_PLACE = 6  # points between the left edges of two parts of a table
+
+
+def drafts_of(pages: Sequence[Laid], bookmarks: Sequence[Bookmark]) -> list[Draft]:
+    """The blocks of all pages in order."""
+    lines = [(page.page, line) for page in pages for column in page.columns for line in column.lines]
+    body = body_of([line for _, line in lines])
+    headings = Headings(pages, lines, body, bookmarks)
+    drafts: list[Draft] = []
+    for page in pages:
+        for column in page.columns:
+            _append(drafts, ColumnReader(page.page, column, headings, body).read())
+    drafts = _with_chapter_numbers(drafts)
+    if len(pages) > 2:
+        _lower_front_matter(drafts)
+    return drafts
+
+
+def _append(drafts: list[Draft], column: list[Draft]) -> None:
+    """Put the blocks of the next column behind those before; the one that the open block goes on with joins it."""
+    recent = range(len(drafts) - 1, max(-1, len(drafts) - 1 - _NOTES), -1)
+    open_at = next((index for index in recent if not drafts[index].note), None)
+    if open_at is not None:
+        last = drafts[open_at]
+        heads = column[: _FLOATS + 1]
+        place = next((at for at, draft in enumerate(heads) if last.kind == "table" or not _is_float(draft)), None)
+        if place is not None and _continues(last, column[place], floated=place > 0):
+            first = column.pop(place)
+            if first.kind == "table" and first.rows[0][1] == last.rows[0][1]:
+                first.rows.pop(0)  # the header again
+            last.extend(first)
+            drafts.append(drafts.pop(open_at))
+    drafts += column
+
+
+def _is_float(draft: Draft) -> bool:
+    return draft.note or draft.kind == "table"
+
+
+def _continues(last: Draft, first: Draft, floated: bool) -> bool:
+    """Whether a block goes on with the first one of the next column; `floated`: there are floats between them."""
+    if last.kind != first.kind and (last.kind, first.kind) != ("item", "paragraph"):
+        return False
+    if last.kind == "table":
+        columns = len(last.rows[0][1]), len(first.rows[0][1])
+        return columns[0] == columns[1] and abs(last.x0 - first.x0) < _AT_ONE_PLACE and not floated
+    if last.kind == "code":
+        return not floated
+    if first.kind != "paragraph" or first.note or not last.texts[-1]:
+        return False
+    lower = first.texts[0][:1].islower()
+    if divided_word(last.texts[-1]) and lower:
+        return True
+    if ends_sentence(last.texts[-1]):
+        return False
+    return lower or (last.full and not floated and not first.indented)
+
+
+def _with_chapter_numbers(drafts: Sequence[Draft]) -> list[Draft]:
+    """A chapter's number over its title is part of it; one that is spelled out goes."""
+    kept: list[Draft] = []
+    number = ""
+    for draft, following in zip(drafts, [*drafts[1:], None], strict=True):
+        over = draft.kind == "heading" and following is not None and following.kind == "heading"
+        said = chapter_number(" ".join(draft.texts)) if over else None
+        if said is not None:
+            number = said
+            continue
+        if number:
+            draft.prepend(f"{number}.")
+        number = ""
+        kept.append(draft)
+    return kept
+
+
+def _lower_front_matter(drafts: Sequence[Draft]) -> None:
+    """Make paragraphs of authors, versions and dates below the title: they are large, but no headings."""
+    later = {draft.style for draft in drafts if draft.kind == "heading" and draft.page > 0}
+    titled = False
+    for draft in drafts:
+        if draft.kind == "table" or draft.page > 0:
+            break
+        if draft.kind == "heading":
+            lone = draft.style not in later and not draft.bookmarked
+            if titled and lone and not depth_of(" ".join(draft.texts)):
+                draft.kind, draft.level = "paragraph", 0
+            titled = True

@@ -1,0 +1,105 @@
+"""The headings of a document: by its outline, as titles of slides, by their looks, and run in with a paragraph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from turnmark.corpora.readers.pdf.body import Body
+from turnmark.corpora.readers.pdf.boxes import Item, Line, Segment, joined_words
+from turnmark.corpora.readers.pdf.draft import Heading
+from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.looks import MAX_HEADING, headings_by_looks, titles_of_slides
+from turnmark.corpora.readers.pdf.outline import Bookmark, bookmarked_headings
+from turnmark.corpora.readers.pdf.wording import depth_of, ends_sentence
+
+_RUN_IN_LINES = 3  # that a heading has at most that its paragraph goes on after
+
+
+class RunIn(NamedTuple):
+    """A numbered heading in bold, "2.6. Why it fails.", and the rest of its last line, None if there is no rest."""
+
+    texts: list[str]
+    level: int
+    rest: Line | None
+
+
+class Headings:
+    """The headings of a document.
+
+    Args:
+        lines: of all pages, each with its page, counted from 0.
+        bookmarks: the outline of the file.
+    """
+
+    def __init__(
+        self, pages: Sequence[Laid], lines: Sequence[tuple[int, Line]], body: Body, bookmarks: Sequence[Bookmark]
+    ) -> None:
+        found = bookmarked_headings(lines, bookmarks)
+        found |= titles_of_slides(pages, found)
+        found = _in_order(found, lines)
+        found |= headings_by_looks(pages, body, found)
+        self._found = _in_order(found, lines)
+        self._above_number = _above_number(self._found)
+
+    def at(self, item: Item) -> Heading | None:
+        """The heading that begins at an item."""
+        return self._found.get(item) if isinstance(item, Line) else None
+
+    def run_in(self, items: Sequence[Item], index: int) -> RunIn | None:
+        """The numbered heading in bold that begins at an index, with its paragraph behind it in the same line or below.
+
+        Returns:
+            None: none begins here.
+        """
+        texts: list[str] = []
+        rest: Line | None = None
+        for item in items[index : index + _RUN_IN_LINES]:
+            if not isinstance(item, Line) or item in self._found:
+                break
+            count = _bold_words(item)
+            if not count:
+                break
+            texts.append(joined_words(item.words[:count]))
+            rest = _behind(item, count)
+            if rest is not None:
+                break
+        whole = " ".join(texts)
+        depth = depth_of(whole)
+        if depth < 2 or not ends_sentence(whole) or len(whole) > MAX_HEADING:
+            return None
+        return RunIn(texts, min(6, max(1, depth + self._above_number)), rest)
+
+
+def _in_order(headings: Mapping[Line, Heading], lines: Sequence[tuple[int, Line]]) -> dict[Line, Heading]:
+    """The headings in the order of their lines: of two levels that are as frequent the first is taken."""
+    return {line: headings[line] for _, line in lines if line in headings}
+
+
+def _above_number(headings: Mapping[Line, Heading]) -> int:
+    """What is added to the depth of a number to get the level of its heading."""
+    levels = Counter[int]()
+    for line, heading in headings.items():
+        if depth := depth_of(line.text):
+            levels[heading.level - depth] += 1
+    return levels.most_common(1)[0][0] if levels else 0
+
+
+def _bold_words(line: Line) -> int:
+    """How many words of a line, from its first, may be a heading."""
+    words = line.words
+    if not words[0].bold:
+        return 0
+    count = next((at for at, word in enumerate(words) if not (word.bold or word.mono)), len(words))
+    if count < len(words):  # the paragraph may begin with a name in bold
+        while count > 1 and not ends_sentence(words[count - 1].text):
+            count -= 1
+    return count
+
+
+def _behind(line: Line, count: int) -> Line | None:
+    """The rest of a line at its margin, so that it looks like the lines below it; None if there is no rest."""
+    rest = line.words[count:]
+    return Line([Segment([replace(rest[0], x0=line.x0), *rest[1:]])]) if rest else None

@@ -1,0 +1,82 @@
+"""What the characters of a PDF stand for: letters, as they would be typed."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from turnmark.corpora.readers.pdf import raw
+
+UNKNOWN = "\ufffd"
+_UNMAPPED = (UNKNOWN, "\uffff", "\ufffe", "\0")
+_LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
+_SOFT_HYPHEN, _HYPHEN = "\u00ad", "\u2010"
+# TeX's older fonts draw an accent and then its letter.
+_ACCENTS = {"´": "\u0301", "`": "\u0300", "¨": "\u0308", "ˆ": "\u0302", "˜": "\u0303", "¸": "\u0327", "ˇ": "\u030c"}
+_ACCENTED = re.compile(f"([{''.join(_ACCENTS)}])([A-Za-zı])")
+# TeX's bitmap fonts do not name their characters: codes of the Cork encoding (T1), and TS1's bullet.
+_CORK = {
+    "\x10": "“", "\x11": "”", "\x15": "–", "\x16": "—", "\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi",
+    "\x1f": "ffl", "\x9f": "§",
+}  # fmt: skip
+_CORK_BULLET = "\x88"
+
+
+def letter_of(code: int) -> str:
+    """The character at a code point; `UNKNOWN` where there can be none."""
+    return UNKNOWN if code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)
+
+
+def is_private(letter: str) -> bool:
+    """Whether a character means only what its font draws."""
+    return "\ue000" <= letter <= "\uf8ff"
+
+
+def is_unmapped(letter: str) -> bool:
+    """Whether the font does not say what a character is."""
+    return letter in _UNMAPPED or is_private(letter)
+
+
+def named_by_cork(letters: Sequence[str], font_at: Callable[[int], int | None]) -> list[str]:
+    """The characters of a page, codes of TeX's bitmap fonts replaced by what they stand for.
+
+    They are where a letter beside them has the same font: a font of mathematical symbols has other characters at these
+    codes, but seldom letters beside them.
+
+    Args:
+        font_at: the font of the character at an index.
+    """
+    named = list(letters)
+    if _CORK.keys().isdisjoint(letters) and _CORK_BULLET not in letters:
+        return named
+    for index, letter in enumerate(letters):
+        if letter not in _CORK and letter != _CORK_BULLET:
+            continue
+        font = font_at(index)
+        if not font or raw.font_name(font):
+            continue
+        beside = [at for at in (index - 1, index + 1) if 0 <= at < len(named) and named[at].isalnum()]
+        in_text = any(font_at(at) == font for at in beside)
+        if letter == _CORK_BULLET:
+            named[index] = letter if in_text else "•"
+        elif in_text:
+            named[index] = _CORK[letter]
+    return named
+
+
+def mended(text: str) -> str:
+    """Characters as they are typed: ligatures as their letters, TeX's accents on their letter."""
+    if text.isascii():
+        return text
+    text = text.translate(_LIGATURES)
+    text = _ACCENTED.sub(_accented, text)
+    if text.endswith((_SOFT_HYPHEN, _HYPHEN)):
+        text = text[:-1] + "-"
+    return "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cf", "Cs"))
+
+
+def _accented(match: re.Match[str]) -> str:
+    letter = "i" if match[2] == "ı" else match[2]
+    composed = unicodedata.normalize("NFC", letter + _ACCENTS[match[1]])
+    return composed if len(composed) == 1 else match.group()

@@ -1,0 +1,167 @@
+"""Headings by their looks: larger than the text, or bold and apart from it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+from turnmark.corpora.readers.pdf.body import Body
+from turnmark.corpora.readers.pdf.boxes import Item, Line, Style
+from turnmark.corpora.readers.pdf.draft import Heading
+from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.levels import SAME_SIZE, levels_of
+from turnmark.corpora.readers.pdf.wording import depth_of, has_bullet, has_number, is_caption, says_words
+
+MAX_HEADING = 200  # characters
+_LARGER = 1.1  # times the size of the text: a heading
+_MUCH_LARGER = 1.3
+_SMALLER = 0.93  # times the size of the text: what is smaller is no heading
+_REPEATED = 3  # headings of one style, from which on it is a style of headings
+_LINES, _BOLD_LINES = 4, 3  # that a heading has at most, and one of the usual size
+_BOLD_HEADING = 120  # characters
+_FROM_ABOVE = 1.6875  # of the size: the least distance of bold lines from what is above them
+_FROM_BELOW = 4  # of the size: the text that a heading is over is nearer
+_ROMAN = re.compile(r"[IVX\d]{1,5}\.?")
+_SENTENCE = re.compile(r"[.,;:]$")
+
+_Candidate = tuple[Line, int]  # the first line of what may be a heading, and how many lines it has
+
+
+def titles_of_slides(pages: Sequence[Laid], taken: Container[Item]) -> dict[Line, Heading]:
+    """The titles of slides, if the pages are slides: the first line of each, if it is larger than all other lines."""
+    slides = [page for page in pages if page.wide and page.columns]
+    if len(slides) < max(3, 0.8 * len(pages)):
+        return {}
+    titles: dict[Line, Heading] = {}
+    for page in slides:
+        first, *others = [item for column in page.columns for item in column.items]
+        if isinstance(first, Line) and first not in taken and says_words(first.text):
+            sizes = [item.size for item in others if isinstance(item, Line)]
+            if sizes and first.size > (1 + SAME_SIZE / 2) * max(sizes):
+                titles[first] = Heading(level=2, length=1)
+    return titles
+
+
+def headings_by_looks(pages: Sequence[Laid], body: Body, known: Mapping[Line, Heading]) -> dict[Line, Heading]:
+    """Lines that look like headings, those that are known aside; numbered ones have their level by their number."""
+    looks = _Looks(body, known)
+    candidates = [found for page in pages for column in page.columns for found in looks.candidates(column.items)]
+    styles: dict[Style, Counter[int]] = {}  # of known headings: their levels
+    for line, heading in known.items():
+        styles.setdefault(line.style, Counter())[heading.level] += 1
+    candidates = _with_bold_ones(candidates, body, styles)
+    levels = levels_of([line.style for line, _ in candidates], styles)
+    least: dict[Style, int] = {}  # depth of the numbers of headings
+    for line, _ in candidates:
+        if depth := depth_of(line.text):
+            least[line.style] = min(depth, least.get(line.style, depth))
+    headings: dict[Line, Heading] = {}
+    for line, count in candidates:
+        level, depth = levels[line.style], depth_of(line.text)
+        if depth and line.style not in styles:
+            level += depth - least[line.style]
+        headings[line] = Heading(min(6, level), count)
+    return headings
+
+
+def _with_bold_ones(candidates: list[_Candidate], body: Body, known: Mapping[Style, Counter[int]]) -> list[_Candidate]:
+    """Where headings are bold, without text that is a little larger: authors, quotations in large letters."""
+    if sum(line.bold for line, _ in candidates) + sum(style.bold for style in known) < _REPEATED:
+        return candidates
+    often = Counter(line.style for line, _ in candidates)
+    return [
+        (line, count)
+        for line, count in candidates
+        if line.bold
+        or line.size > _MUCH_LARGER * body.size
+        or line.style in known
+        or depth_of(line.text)
+        or (line.style.italic and often[line.style] >= _REPEATED)
+    ]
+
+
+class _Looks:
+    """Tells which lines of a document look like headings; `known` are headings already."""
+
+    def __init__(self, body: Body, known: Mapping[Line, Heading]) -> None:
+        self._body = body
+        self._known = known
+
+    def candidates(self, items: Sequence[Item]) -> Iterator[_Candidate]:
+        """What may be headings among the items of a column."""
+        index = 0
+        while index < len(items):
+            item, length = items[index], 1
+            if isinstance(item, Line) and item in self._known:
+                length = self._known[item].length
+            elif isinstance(item, Line) and (count := self._length(items, index, item)):
+                yield item, count
+                length = count
+            index += length
+
+    def _length(self, items: Sequence[Item], index: int, line: Line) -> int:
+        """How many lines the heading that begins with a line, at an index, has; 0 if none begins there."""
+        if not self._may_begin(line):
+            return 0
+        lines = self._of_one_style(items[index : index + _LINES + 1], line)
+        whole = " ".join(each.text for each in lines)
+        if len(whole) > MAX_HEADING or len(lines) > _LINES:
+            return 0
+        above = items[index - 1] if index else None
+        below = items[index + len(lines)] if index + len(lines) < len(items) else None
+        if self._is_larger(line) or _stands_alone(lines, whole, above, below):
+            return len(lines)
+        return 0
+
+    def _is_larger(self, line: Line) -> bool:
+        return line.size >= _LARGER * self._body.size
+
+    def _may_begin(self, line: Line) -> bool:
+        """Whether a heading may begin with a line, by its style and its first words."""
+        larger = self._is_larger(line)
+        text = line.text.strip()
+        if not larger:
+            bold = line.bold and line.size > _SMALLER * self._body.size
+            if not bold or (line.mono and not self._body.typewritten) or text[:1].islower():
+                return False
+        if not says_words(text) and not _ROMAN.fullmatch(text):
+            return False
+        return not is_caption(text) and not has_bullet(text)
+
+    def _of_one_style(self, items: Sequence[Item], first: Line) -> list[Line]:
+        """The first of the items, a line, and those that go on with it in its style."""
+        lines = [first]
+        for item in items[1:]:
+            if not isinstance(item, Line) or item in self._known:
+                break
+            if item.style[:2] != first.style[:2] or lines[-1].base - item.base > 1.7 * first.size:
+                break
+            if has_number(item.text) and has_number(first.text.strip()):
+                break
+            lines.append(item)
+        return lines
+
+
+def _stands_alone(lines: Sequence[Line], whole: str, above: Item | None, below: Item | None) -> bool:
+    """Whether bold lines of the usual size are a heading: apart from what is above them, and no sentence.
+
+    Args:
+        whole: what the lines say together.
+        above: what is before the lines in their column, `below` what is behind them.
+    """
+    first, last = lines[0], lines[-1]
+    if len(first.segments) > 1 and not depth_of(first.text):
+        return False  # the header of a table
+    if below is None or len(lines) > _BOLD_LINES or len(whole) > _BOLD_HEADING:
+        return False
+    if _SENTENCE.search(whole) and not depth_of(whole):
+        return False
+    if isinstance(above, Line) and above.base - first.base <= _FROM_ABOVE * first.size:
+        return False
+    if not isinstance(below, Line):
+        return True
+    distance = last.base - below.base
+    if abs(distance) < 1 or below.x0 > first.x0 + first.size:
+        return False  # a term, whose definition is indented below it
+    return distance < _FROM_BELOW * first.size

@@ -1,0 +1,89 @@
+"""Headings by the outline of a file: the lines that say what its bookmarks say."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import NamedTuple
+
+import pypdfium2
+
+from turnmark.corpora.readers.pdf.boxes import Line
+from turnmark.corpora.readers.pdf.draft import Heading
+from turnmark.corpora.readers.pdf.letters import mended
+from turnmark.corpora.readers.pdf.wording import plain, squeezed
+
+MAX_BOOKMARKS = 20_000
+_LINES = 5  # that a heading has at most
+
+
+class Bookmark(NamedTuple):
+    """A line of the outline: its title, its depth from 1, and the page that it leads to, counted from 0."""
+
+    title: str
+    level: int
+    page: int
+
+
+def bookmarks_of(document: pypdfium2.PdfDocument) -> list[Bookmark]:
+    """The bookmarks that lead to a page of the document; those before the first broken one."""
+    bookmarks: list[Bookmark] = []
+    try:
+        for bookmark in document.get_toc(max_depth=6):
+            destination = bookmark.get_dest()
+            page = destination.get_index() if destination else None
+            title = " ".join(mended(bookmark.get_title()).split())
+            if title and page is not None:
+                bookmarks.append(Bookmark(title, bookmark.level + 1, page))
+            if len(bookmarks) >= MAX_BOOKMARKS:
+                break
+    except (pypdfium2.PdfiumError, ValueError):
+        pass  # the headings' looks say as much
+    return bookmarks
+
+
+def bookmarked_headings(lines: Sequence[tuple[int, Line]], bookmarks: Sequence[Bookmark]) -> dict[Line, Heading]:
+    """The headings that bookmarks name, by their first line.
+
+    Args:
+        lines: each with its page, counted from 0.
+    """
+    by_page: dict[int, list[Line]] = {}
+    for page, line in lines:
+        by_page.setdefault(page, []).append(line)
+    headings: dict[Line, Heading] = {}
+    top = min((bookmark.level for bookmark in bookmarks), default=1)
+    for bookmark in bookmarks:
+        title = squeezed(bookmark.title)
+        for page in (bookmark.page, bookmark.page + 1):
+            found = _find(by_page.get(page, ()), title, headings) if title else None
+            if found:
+                line, count = found
+                headings[line] = Heading(min(6, bookmark.level - top + 1), count, bookmarked=True)
+                break
+    return headings
+
+
+def _find(lines: Sequence[Line], title: str, taken: Container[Line]) -> tuple[Line, int] | None:
+    """The lines that say a title: the first of them, and how many; the largest of several."""
+    found: list[tuple[float, Line, int]] = []
+    for index, line in enumerate(lines):
+        count = _length(lines[index : index + _LINES], title) if line not in taken else 0
+        if count:
+            found.append((line.size + 0.5 * line.bold, line, count))
+    if not found:
+        return None
+    _, line, count = max(found, key=lambda each: each[0])
+    return line, count
+
+
+def _length(lines: Sequence[Line], title: str) -> int:
+    """How many of the lines, from the first, say a title together; 0 if they do not."""
+    whole = ""
+    for count, line in enumerate(lines, 1):
+        whole = f"{whole} {line.text}".strip()
+        said = squeezed(whole)
+        if title in (said, plain(whole)):
+            return count
+        if len(said) > len(title) + 20:
+            break
+    return 0

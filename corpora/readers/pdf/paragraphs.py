@@ -1,0 +1,178 @@
+"""Lines of text, one after the other, to paragraphs, list items and footnotes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import NamedTuple
+
+from turnmark.corpora.readers.pdf.boxes import Column, Line
+from turnmark.corpora.readers.pdf.draft import Draft
+from turnmark.corpora.readers.pdf.levels import SAME_SIZE
+from turnmark.corpora.readers.pdf.wording import ListMark, begins_footnote, ends_sentence, is_caption, list_mark
+
+_LEADING = 1.35  # times the usual distance of lines: a new paragraph
+_INDENT = 0.8  # of the size
+
+
+class Shape(NamedTuple):
+    """Where the lines of a column begin and end, and how far apart they usually are, in points."""
+
+    left: float
+    right: float
+    leading: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+
+def shape_of(column: Column, size: float) -> Shape:
+    """The shape of a column; `size` is that of the document's usual text."""
+    lines = column.lines
+    gaps = [
+        above.base - below.base
+        for above, below in pairwise(column.items)
+        if isinstance(above, Line) and isinstance(below, Line) and abs(above.size - below.size) < 0.5
+    ]
+    usual = Counter(round(gap) for gap in gaps if 0.8 < gap / max(size, 1) < 2.2)
+    return Shape(
+        left=min((line.x0 for line in lines), default=0.0),
+        right=sorted(line.x1 for line in lines)[int(len(lines) * 0.9)] if lines else 0.0,
+        leading=float(usual.most_common(1)[0][0]) if usual else 1.25 * size,
+    )
+
+
+class _Item(NamedTuple):
+    """An open list item: how deep it lies, its mark, and where its text begins."""
+
+    level: int
+    mark: ListMark
+    x0: float
+
+
+class Paragraphs:
+    """Puts the lines of a column together to blocks, which go to the end of `drafts`.
+
+    Args:
+        page: that the column is on, counted from 0.
+    """
+
+    def __init__(self, drafts: list[Draft], page: int, shape: Shape) -> None:
+        self._drafts = drafts
+        self._page = page
+        self._shape = shape
+        self._lines: list[Line] = []  # of the block so far
+        self._item: _Item | None = None  # that the block is
+        self._number = 0  # of the last list item
+        self._marks: list[float] = []  # where the marks of open lists are, the outermost first
+        self._noting = False  # whether the footnotes have begun
+
+    @property
+    def last(self) -> Line | None:
+        """The last line of the block so far; None if the next line begins one."""
+        return self._lines[-1] if self._lines else None
+
+    def take(self, line: Line) -> None:
+        """One more line of text."""
+        mark = list_mark(line.text)
+        if mark is not None and self._is_item(line, mark):
+            self.close()
+            words = line.words
+            content = words[1].x0 if len(words) > 1 else line.x0 + 1.5 * line.size
+            self._item = _Item(self._level(line.x0), mark, content)
+            self._number = mark.number or 0
+        elif self._lines and self.begins(line):
+            inside = self._item is not None and abs(line.x0 - self._item.x0) < 0.6 * line.size
+            self.close()
+            if not inside and self._marks and line.x0 < self._marks[0] + 2:
+                self._marks.clear()
+        self._lines.append(line)
+
+    def take_note(self, line: Line) -> None:
+        """One more line of the footnotes."""
+        if begins_footnote(line.text):
+            self.close()
+        self._noting = True
+        self._lines.append(line)
+
+    def end_lists(self) -> None:
+        """No list goes on after what comes now, such as a heading."""
+        self._marks.clear()
+
+    def close(self) -> None:
+        """The block so far is complete."""
+        lines, self._lines = self._lines, []
+        item, self._item = self._item, None
+        if not lines:
+            return
+        first, last = lines[0], lines[-1]
+        texts = [line.text for line in lines]
+        draft = Draft(
+            "paragraph", [(self._page, texts)], x0=first.x0, full=last.x1 > self._shape.right - 2.5 * last.size
+        )
+        if item is None:
+            draft.note = self._noting or is_caption(first.text)
+            draft.indented = first.x0 > self._shape.left + _INDENT * first.size
+        else:
+            draft.kind, draft.level, draft.number = "item", item.level, item.mark.number
+            said = item.mark.is_bullet or item.mark.number is not None
+            texts[0] = item.mark.rest if said else f"{item.mark.mark} {item.mark.rest}"
+        self._drafts.append(draft)
+
+    def _is_item(self, line: Line, mark: ListMark) -> bool:
+        """Whether a line that begins with a mark is a list item, and no sentence that has, say, a number here."""
+        words = line.words
+        begins = self.begins(line) or any(abs(line.x0 - place) < 3 for place in self._marks)
+        gap = len(words) > 1 and words[1].x0 - words[0].x1 > 0.45 * line.size
+        if mark.mark in "-–—*" and not mark.rest.strip():
+            return False
+        if mark.is_bullet:
+            return mark.mark not in "-–—*·" or begins or gap
+        follows = mark.number is not None and mark.number in (1, self._number + 1)
+        return (begins and (gap or follows or mark.number is None)) or (follows and gap)
+
+    def _level(self, x0: float) -> int:
+        """How deep a list item lies whose mark is here."""
+        while self._marks and x0 < self._marks[-1] - 3:
+            self._marks.pop()
+        if not self._marks or x0 > self._marks[-1] + 4:
+            self._marks.append(x0)
+        return len(self._marks) - 1
+
+    def begins(self, line: Line) -> bool:
+        """Whether a line begins a new block."""
+        above = self.last
+        if above is None:
+            return True
+        gap, size = above.base - line.base, max(line.size, 1.0)
+        if gap > _LEADING * max(min(self._shape.leading, 2.0 * size), size) or gap < 0:
+            return True
+        if abs(line.size - above.size) > SAME_SIZE * size and min(len(line.text), len(above.text)) > 3:
+            return True
+        is_lead = above.bold and not line.bold and len(self._lines) == 1
+        if is_lead and above.x1 < self._shape.right - 3 * size:
+            return True
+        if is_caption(line.text):
+            return True
+        if self._item is not None:
+            return self._leaves_item(line, self._item, size)
+        return self._is_moved(line, above, size)
+
+    def _leaves_item(self, line: Line, item: _Item, size: float) -> bool:
+        """Whether a line begins further left than the open list item, or further right than its text."""
+        if line.x0 < self._lines[0].x0 - 0.5 * size:
+            return True
+        moved = line.x0 > item.x0 + 1.5 * size and line.x0 > self._lines[-1].x0 + size
+        return moved and len(self._lines) > 1
+
+    def _is_moved(self, line: Line, above: Line, size: float) -> bool:
+        """Whether a line begins elsewhere than the open paragraph's lines, or the last of these ends early."""
+        if len(self._lines) == 1:
+            indent, short = line.x0 - above.x0, above.x1 < self._shape.right - 0.2 * self._shape.width
+            return indent < -3.5 * size or (abs(indent) > _INDENT * size and short)
+        usual = min(each.x0 for each in self._lines[1:])
+        if not usual - _INDENT * size <= line.x0 <= usual + _INDENT * size:
+            return True
+        early = above.x1 < self._shape.right - 0.3 * self._shape.width
+        return early and ends_sentence(above.text) and line.text[:1].isupper()

@@ -1,0 +1,46 @@
+"""Functions of pdfium that take and give addresses as numbers: these are keys, and quicker than pypdfium2's objects.
+
+A number stands for an object of pdfium only while its page is open. 0 or None: there is none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pypdfium2.raw as pdfium
+
+
+def _by_address(function: Any, result: Any, *arguments: Any) -> Any:
+    """A function of pdfium with other types of its result and arguments."""
+    return ctypes.CFUNCTYPE(result, *arguments)(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+unicode_of = _by_address(pdfium.FPDFText_GetUnicode, ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)
+"""(text of a page, index of a character) -> its code point"""
+_object_of = _by_address(pdfium.FPDFText_GetTextObject, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_font_of = _by_address(pdfium.FPDFTextObj_GetFont, ctypes.c_void_p, ctypes.c_void_p)
+_name_of = _by_address(
+    pdfium.FPDFFont_GetBaseFontName, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+)
+font_flags = _by_address(pdfium.FPDFFont_GetFlags, ctypes.c_int, ctypes.c_void_p)
+"""font -> its flags (PDF 32000-1, table 123), or -1"""
+
+
+def address_of(handle: Any) -> int:
+    """The number that stands for an object of pypdfium2's raw interface."""
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def font_of(text: int, index: int) -> int | None:
+    """The font of a character."""
+    drawn = _object_of(text, index)
+    font: int | None = _font_of(drawn) if drawn else None
+    return font
+
+
+def font_name(font: int) -> str:
+    """The name of a font, its first 255 bytes; empty where it has none."""
+    buffer = ctypes.create_string_buffer(256)
+    length = min(_name_of(font, buffer, 256), 256)  # with the zero at its end
+    return buffer.raw[: max(0, length - 1)].decode("utf-8", "replace")

@@ -1,0 +1,238 @@
+"""Tables with ruled lines: around their cells, or only between their rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from turnmark.corpora.readers.pdf.boxes import Line, Segment, Table
+from turnmark.corpora.readers.pdf.cells import cells_of, joined_lines, pieces_of, table_of
+from turnmark.corpora.readers.pdf.page import Rule
+
+MAX_RULES = 4_000  # of a page; a plot has more
+_MAX_PAIRS = 400_000  # of a line across and a line down
+_MAX_CELLS = 5_000
+_NEAR = 3.0  # points: lines that end this near to each other meet
+_SHORT = 60  # points: no line between rows
+_ALIKE = 4  # points: how far the ends of the lines of one table may differ
+
+_Grid = tuple[list[Rule], list[Rule]]  # lines across and lines down
+_Cell = list[Segment]
+_Found = tuple[Table | None, list[Segment]]  # a table, and the segments that are not in it
+
+
+def ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tuple[list[Table], list[Segment]]:
+    """The tables that lines are drawn around or between, and the segments that are in none of them."""
+    rest = list(segments)
+    if len(rules) > MAX_RULES:
+        return [], rest
+    across = _merged(rule for rule in rules if rule.y0 == rule.y1 and rule.x1 - rule.x0 > 8)
+    down = _merged_down(rule for rule in rules if rule.x0 == rule.x1 and rule.y1 - rule.y0 > 4)
+    tables: list[Table] = []
+    grids = _grids(across, down)
+    for grid in grids:
+        table, rest = _grid_table(grid, rest)
+        tables += [table] if table else []
+    used = {rule for flat, _ in grids for rule in flat} if tables else set()
+    for stripe in _stripes([rule for rule in across if rule not in used], rest):
+        table, rest = _striped_table(stripe, rest)
+        tables += [table] if table else []
+    return tables, rest
+
+
+def _merged(rules: Iterable[Rule]) -> list[Rule]:
+    """Lines across; pieces that touch are one."""
+    merged: list[Rule] = []
+    for rule in sorted(rules, key=lambda rule: (round(rule.y0), rule.x0)):
+        last = merged[-1] if merged else None
+        if last and abs(last.y0 - rule.y0) <= 1.5 and rule.x0 <= last.x1 + _NEAR:
+            merged[-1] = last._replace(x1=max(last.x1, rule.x1))
+        else:
+            merged.append(rule)
+    return merged
+
+
+def _merged_down(rules: Iterable[Rule]) -> list[Rule]:
+    turned = _merged(Rule(rule.y0, rule.x0, rule.y1, rule.x1) for rule in rules)
+    return [Rule(rule.y0, rule.x0, rule.y1, rule.x1) for rule in turned]
+
+
+def _parted(
+    segments: Sequence[Segment], x0: float, x1: float, y0: float, y1: float
+) -> tuple[list[Segment], list[Segment]]:
+    """The segments inside a box, and the others."""
+    inside: list[Segment] = []
+    outside: list[Segment] = []
+    for segment in segments:
+        middle = (segment.x0 + segment.x1) / 2
+        is_in = x0 - _NEAR <= middle <= x1 + _NEAR and y0 <= _height(segment) <= y1
+        (inside if is_in else outside).append(segment)
+    return inside, outside
+
+
+def _height(segment: Segment) -> float:
+    """The height of the middle of its letters."""
+    return segment.base + 0.3 * segment.size
+
+
+# --- lines around cells ----------------------------------------------------------------------------------------------
+
+
+def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[_Grid]:
+    """Groups of lines that meet."""
+    if not down or len(across) * len(down) > _MAX_PAIRS:
+        return []
+    parent = list(range(len(across) + len(down)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    for first, flat in enumerate(across):
+        for second, upright in enumerate(down, len(across)):
+            meets = flat.x0 - _NEAR <= upright.x0 <= flat.x1 + _NEAR
+            if meets and upright.y0 - _NEAR <= flat.y0 <= upright.y1 + _NEAR:
+                parent[root(first)] = root(second)
+    groups: dict[int, _Grid] = {}
+    for index, rule in enumerate([*across, *down]):
+        groups.setdefault(root(index), ([], []))[index >= len(across)].append(rule)
+    return [(flat, upright) for flat, upright in groups.values() if len(flat) >= 2 and upright]
+
+
+def _grid_table(grid: _Grid, segments: list[Segment]) -> _Found:
+    """The table whose cells a group of lines draws; none where they frame a text or draw a picture."""
+    across, down = grid
+    ends = [end for rule in down for end in (rule.y0, rule.y1)]  # no line may be drawn above the first row
+    heights = _distinct([*(rule.y0 for rule in across), min(ends), max(ends)])
+    edges = _distinct([*(r.x0 for r in down), min(r.x0 for r in across), max(r.x1 for r in across)])
+    count = (len(heights) - 1) * (len(edges) - 1)
+    if len(heights) < 3 or len(edges) < 3 or count > _MAX_CELLS:
+        return None, segments
+    box = edges[0], edges[-1], heights[0], heights[-1]
+    inside, outside = _parted(segments, *box)
+    rows = _in_cells(inside, heights, edges)
+    if sum(bool(cell) for row in rows for cell in row) < max(3, 0.3 * count):
+        return None, segments
+    texts = _split_rows(rows) if len(rows) <= 3 else None
+    return table_of(texts or [[joined_lines(_lines(cell)) for cell in row] for row in rows], *box), outside
+
+
+def _distinct(values: Iterable[float]) -> list[float]:
+    """Values in ascending order, those nearer than a line is thick once."""
+    distinct: list[float] = []
+    for value in sorted(values):
+        if not distinct or value - distinct[-1] > _NEAR:
+            distinct.append(value)
+    return distinct
+
+
+def _in_cells(segments: Sequence[Segment], heights: Sequence[float], edges: Sequence[float]) -> list[list[_Cell]]:
+    """The pieces of text in each cell, row by row from the top; heights and edges ascend."""
+    rows, columns = len(heights) - 1, len(edges) - 1
+    cells: list[list[_Cell]] = [[[] for _ in range(columns)] for _ in range(rows)]
+    for segment in segments:
+        row = rows - min(rows, max(1, bisect_right(heights, _height(segment))))
+        for piece in pieces_of(segment, edges):
+            column = min(columns, max(1, bisect_right(edges, (piece.x0 + piece.x1) / 2))) - 1
+            cells[row][column].append(piece)
+    return cells
+
+
+def _split_rows(rows: Sequence[Sequence[_Cell]]) -> list[list[str]] | None:
+    """A grid without lines between its rows: a line of text is a row where all cells of a row have as many lines.
+
+    Returns:
+        None: there is a row whose cells do not begin at one height.
+    """
+    split: list[list[str]] = []
+    for row in rows:
+        cells = [_lines(cell) for cell in row]
+        counts = {len(lines) for lines in cells if lines}
+        if len(counts) != 1 or counts == {1}:
+            split.append([" ".join(lines) for lines in cells])
+            continue
+        lowest = [min(segment.base for segment in cell) for cell in row if cell]
+        if max(lowest) - min(lowest) > 2:
+            return None
+        (count,) = counts
+        split += [[lines[index] if lines else "" for lines in cells] for index in range(count)]
+    return split
+
+
+def _lines(cell: _Cell) -> list[str]:
+    """The lines of text in a cell."""
+    lines: list[tuple[float, list[str]]] = []
+    for segment in sorted(cell, key=lambda segment: (-round(segment.base), segment.x0)):
+        if lines and abs(lines[-1][0] - segment.base) < 0.4 * segment.size:
+            lines[-1][1].append(segment.text)
+        else:
+            lines.append((segment.base, [segment.text]))
+    return [" ".join(texts) for _, texts in lines]
+
+
+# --- lines between rows only -----------------------------------------------------------------------------------------
+
+
+def _stripes(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterator[list[Rule]]:
+    """The lines, from the top, of each thing that may be a table: as long as each other, cells between."""
+    groups: list[list[Rule]] = []
+    for rule in sorted(across, key=lambda rule: -rule.y0):
+        if rule.x1 - rule.x0 >= _SHORT:
+            alike = (group for group in groups if _is_as_long(group[0], rule))
+            group = next(alike, None)
+            if group is not None:
+                group.append(rule)
+            else:
+                groups.append([rule])
+    for group in groups:
+        run: list[Rule] = []
+        for top, bottom in pairwise(group):
+            inside, _ = _parted(segments, top.x0, top.x1, bottom.y0, top.y0)
+            if _is_tabular(inside, top.x1 - top.x0):
+                run = [*run, bottom] if run else [top, bottom]
+            elif run:
+                yield run
+                run = []
+        if run:
+            yield run
+
+
+def _is_as_long(first: Rule, second: Rule) -> bool:
+    """Whether two lines begin and end at the same places."""
+    return abs(first.x0 - second.x0) <= _ALIKE and abs(first.x1 - second.x1) <= _ALIKE
+
+
+def _is_tabular(segments: Sequence[Segment], width: float) -> bool:
+    """Whether most rows between two lines have several cells, and are no code."""
+    rows: dict[int, list[Segment]] = {}
+    for segment in segments:
+        rows.setdefault(round(segment.base / 3), []).append(segment)
+    mono = sum(all(word.mono for word in segment.words) for segment in segments)
+    if not rows or (len(rows) > 1 and mono > 0.9 * len(segments)):
+        return False
+    several = sum(len(row) > 1 for row in rows.values())
+    long = sum(any(segment.x1 - segment.x0 > 0.75 * width for segment in row) for row in rows.values())
+    return several >= 0.4 * len(rows) and long <= 0.3 * len(rows)
+
+
+def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _Found:
+    """The table whose rows are between lines, the first above and the last below it."""
+    top, *inner, bottom = rules
+    box = top.x0, top.x1, bottom.y0, top.y0
+    inside, outside = _parted(segments, *box)
+    cells = cells_of(_rows_of(inside), breaks=[rule.y0 for rule in inner])
+    table = table_of(cells, *box) if cells else None
+    return (table, outside) if table else (None, segments)
+
+
+def _rows_of(segments: Sequence[Segment]) -> list[Line]:
+    lines: list[list[Segment]] = []
+    for segment in sorted(segments, key=lambda segment: (-segment.base, segment.x0)):
+        if lines and abs(lines[-1][0].base - segment.base) < 0.35 * segment.size:
+            lines[-1].append(segment)
+        else:
+            lines.append([segment])
+    return [Line(sorted(line, key=lambda segment: segment.x0)) for line in lines]

@@ -1,0 +1,148 @@
+"""Running headers, footers and page numbers: what the outermost lines of several pages have in common."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from turnmark.corpora.readers.pdf.boxes import joined_words
+from turnmark.corpora.readers.pdf.page import Page, Word
+
+_EDGE_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
+_LEVEL = 3.0  # points: how exactly a running header keeps its height
+_SHIFTED = 0.35  # of the size: how far the raised and lowered letters of a logo are from the line they are on
+_LARGE = 1.15  # times the usual size
+_MANY = 3  # pages: what is on so many at the same place is no text
+_USUAL = 0.4  # of the pages: what is at a height where so many have running lines is one, too
+_LONG = 120  # characters: no running line
+_NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
+
+
+def drop_running(pages: Sequence[Page]) -> None:
+    """Take running headers, footers and page numbers out of the pages.
+
+    They are the outermost lines whose words, numbers aside, are at the same height of several pages, and what is at the
+    height that most pages have such lines at.
+    """
+    sizes = Counter(round(word.size) for page in pages for word in page.words)
+    large = _LARGE * (sizes.most_common(1)[0][0] if sizes else 10)
+    rows = [_rows_of(page) for page in pages]
+    tops = _Edge(pages, [[_row(words, large) for words in each[:_EDGE_ROWS]] for each in rows])
+    bottoms = _Edge(pages, [[_row(words, large) for words in each[::-1][:_EDGE_ROWS]] for each in rows])
+    tops.drop()
+    bottoms.drop()
+
+
+def _rows_of(page: Page) -> list[list[Word]]:
+    """The words of a page by their height, from the top."""
+    rows: list[list[Word]] = []
+    for word in sorted(page.words, key=lambda word: -word.base):
+        if rows and rows[-1][-1].base - word.base < max(2, _SHIFTED * word.size):
+            rows[-1].append(word)
+        else:
+            rows.append([word])
+    return rows
+
+
+@dataclass
+class _Row:
+    """All words of a page at one height.
+
+    Attributes:
+        key: what rows on several pages have in common.
+        pattern: the text without its numbers.
+        number: what it begins or ends with, which may be the page's number.
+    """
+
+    base: float
+    size: float
+    words: list[Word]
+    text: str
+    key: str
+    pattern: str
+    number: int | None
+
+    @property
+    def levels(self) -> tuple[int, int]:
+        """The two steps of height that it is nearest to: one of them is that of a row at about the same height."""
+        level = int(self.base // _LEVEL)
+        return level, level + (1 if self.base % _LEVEL > _LEVEL / 2 else -1)
+
+
+def _row(words: list[Word], large: float) -> _Row:
+    words = sorted(words, key=lambda word: word.x0)
+    text, size = joined_words(words).lower(), max(word.size for word in words)
+    pattern = _NUMBER.sub("#", text)
+    # "Chapter 1" and "Chapter 2" in large letters are headings.
+    key = text if size > large and pattern != "#" else pattern
+    ends = [word for word in (text.split()[:1] + text.split()[-1:]) if word.isdecimal() and len(word) <= 5]
+    return _Row(words[0].base, size, words, text, key, pattern, int(ends[0]) if ends else None)
+
+
+class _Edge:
+    """The outermost rows at the top, or at the bottom, of all pages; the outermost one of each page is the first."""
+
+    def __init__(self, pages: Sequence[Page], rows: Sequence[Sequence[_Row]]) -> None:
+        self._pages = pages
+        self._rows = rows
+        self._needed = _MANY if len(pages) > 4 else 2
+        self._share_page_numbers()
+        self._seen = Counter[tuple[str, int]]()  # pages on which rows with a key are at a level
+        self._variants = defaultdict[str, set[str]](set)  # what rows with a key say, their numbers told apart
+        for page in rows:
+            self._seen.update({(row.key, level) for row in page for level in row.levels})
+            for row in page:
+                self._variants[row.key].add(row.text)
+        self._usual = self._levels_of_repeated()
+
+    def _share_page_numbers(self) -> None:
+        """Give the outermost rows in large letters one key if their number is the page's: it grows with the pages."""
+        outermost = [(index, page[0]) for index, page in enumerate(self._rows) if page]
+        offsets = Counter((row.pattern, row.number - index) for index, row in outermost if row.number is not None)
+        for index, row in outermost:
+            if row.number is not None and offsets[row.pattern, row.number - index] >= self._needed:
+                row.key = row.pattern
+
+    def _levels_of_repeated(self) -> Counter[int]:
+        """How often a row that is on several pages is at each level."""
+        levels = Counter[int]()
+        for page in self._rows:
+            for row in page:
+                if not self._is_repeated(row):
+                    break
+                levels.update(row.levels)
+        return levels
+
+    def _is_repeated(self, row: _Row) -> bool:
+        return any(self._seen[row.key, level] >= self._needed for level in row.levels)
+
+    def drop(self) -> None:
+        """Take the running rows out of the pages."""
+        for page, rows in zip(self._pages, self._rows, strict=True):
+            gone: set[Word] = set()
+            for row, inner in zip(rows, [*rows[1:], None], strict=False):
+                if not self._is_running(page, row, inner):
+                    break
+                gone.update(row.words)
+            if gone:
+                page.words = [word for word in page.words if word not in gone]
+
+    def _is_running(self, page: Page, row: _Row, inner: _Row | None) -> bool:
+        """Whether a row is no text of its page; `inner` is the next one towards the middle."""
+        apart = inner is None or abs(inner.base - row.base) > 1.6 * row.size
+        if self._is_repeated(row):
+            # The header of a table that goes on over pages is not apart from its rows.
+            framed = inner is not None and self._is_repeated(inner)
+            if len(self._variants[row.key]) > 1 or ((apart or framed) and not _boxed(page, row)):
+                return True
+        often = max(3, _USUAL * len(self._pages))
+        return apart and len(row.key) < _LONG and any(self._usual[level] >= often for level in row.levels)
+
+
+def _boxed(page: Page, row: _Row) -> bool:
+    """Whether a row is between two ruled lines, as the header of a table is."""
+    heights = [rule.y0 - row.base for rule in page.rules if rule.y0 == rule.y1 and rule.x0 < row.words[-1].x1]
+    above = any(0.5 * row.size < height < 2.2 * row.size for height in heights)
+    return above and any(-1.6 * row.size < height < 0 for height in heights)

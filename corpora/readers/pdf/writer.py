@@ -1,0 +1,136 @@
+"""Blocks as Markdown, with the places at which each block and each page begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from turnmark.corpora.readers.pdf.boxes import HAN
+from turnmark.corpora.readers.pdf.draft import Draft
+from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.wording import divided_word
+from turnmark.corpora.types import Block
+
+_FIRST_WORD = re.compile(r"[^\W\d_]+")
+_DEEPEST = 8  # list item that is indented further than those above it
+
+
+class Written(NamedTuple):
+    """A text, its blocks, and the offset at which each page begins."""
+
+    text: str
+    blocks: tuple[Block, ...]
+    pages: tuple[int, ...]
+
+
+def written(drafts: Iterable[Draft], page_count: int, words: set[str]) -> Written:
+    """The blocks as one text; `words` are those by which words are told that are divided (`vocabulary`)."""
+    writer = _Writer(words)
+    for draft in drafts:
+        if draft.kind == "table" or any(text.strip() for text in draft.texts):
+            writer.add(draft)
+    return writer.finish(page_count)
+
+
+def vocabulary(pages: Sequence[Laid]) -> set[str]:
+    """The words that are in the middle of lines, in lower case: what words at the ends of lines are compared with."""
+    lines = (line for page in pages for column in page.columns for line in column.lines)
+    return {word.text.lower().strip(".,;:!?()[]\"'“”‘’") for line in lines for word in line.words[:-1]}
+
+
+class _Writer:
+    def __init__(self, words: set[str]) -> None:
+        self._words = words
+        self._pieces: list[str] = []
+        self._length = 0
+        self._blocks: list[Block] = []
+        self._pages = [0]
+
+    def finish(self, page_count: int) -> Written:
+        self._reach(page_count - 1)
+        return Written("".join(self._pieces), tuple(self._blocks), tuple(self._pages))
+
+    def _reach(self, page: int) -> None:
+        """Pages up to this one, counted from 0, begin here, if they have not begun yet."""
+        while len(self._pages) <= page:
+            self._pages.append(self._length)
+
+    def _write(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._length += len(piece)
+
+    def add(self, draft: Draft) -> None:
+        """Append a block."""
+        if self._blocks:
+            follows = draft.kind == "item" and self._blocks[-1].kind == "item"
+            self._write("\n" if follows else "\n\n")
+        if draft.kind == "item":
+            self._write("  " * min(draft.level, _DEEPEST))
+        self._reach(draft.page)
+        start = self._length
+        if draft.kind == "table":
+            self._table(draft)
+        elif draft.kind == "code":
+            self._code(draft)
+        else:
+            if draft.kind == "heading":
+                self._write("#" * draft.level + " ")
+            elif draft.kind == "item":
+                self._write("- " if draft.number is None else f"{draft.number}. ")
+            self._prose(draft)
+        block = Block(kind=draft.kind, start=start, end=self._length, level=draft.level, number=draft.number)
+        self._blocks.append(block)
+
+    def _table(self, draft: Draft) -> None:
+        for index, (page, row) in enumerate(draft.rows):
+            if index:
+                self._write("\n")
+            self._reach(page)
+            cells = (" ".join(cell.split()).replace("|", r"\|") for cell in row)
+            self._write(f"| {' | '.join(cells)} |")
+            if not index:
+                self._write("\n|" + "---|" * len(row))
+
+    def _code(self, draft: Draft) -> None:
+        fence = "```"
+        while any(fence in text for text in draft.texts):
+            fence += "`"
+        self._write(fence)
+        for page, texts in draft.parts:
+            self._write("\n")
+            self._reach(page)
+            self._write("\n".join(texts))
+        self._write(f"\n{fence}")
+
+    def _prose(self, draft: Draft) -> None:
+        """Lines as one, words that are divided at the ends of lines whole again."""
+        text = ""
+        for page, texts in draft.parts:
+            for index, line in enumerate(texts):
+                line = " ".join(line.split())
+                joined = self._joined(text, line)
+                if index == 0 and text:
+                    # What is before the first blank of this page's part may belong to a word of the page before.
+                    self._write(joined[: len(joined) - len(line)])
+                    self._reach(page)
+                    text = line
+                else:
+                    text = joined
+        self._write(text)
+
+    def _joined(self, text: str, line: str) -> str:
+        """A text with its next line."""
+        if not text or not line:
+            return text or line
+        divided, first = divided_word(text), _FIRST_WORD.match(line)
+        if divided and first and line[0].islower():
+            whole, hyphened = f"{divided}{first.group()}".lower(), f"{divided}-{first.group()}".lower()
+            keeps = hyphened in self._words and whole not in self._words
+            return text + line if keeps else text[:-1] + line
+        goes_on = (
+            (re.search(r"\w-$", text) and line[0].isalnum())
+            or (HAN.match(text[-1]) and HAN.match(line[0]))
+            or (re.search(r"https?://\S*/$", text) and not line[0].isupper())
+        )
+        return text + line if goes_on else f"{text} {line}"

@@ -1,0 +1,54 @@
+"""What a person is told of a reading beside its results: what is being read, and the types of files that are not."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+# Nobody expects the words of these, so they are not counted among the types that are not read.
+_NO_DOCUMENTS = frozenset(
+    """.png .jpg .jpeg .jpe .jfif .gif .svg .svgz .webp .bmp .ico .icns .tif .tiff .psd .xcf .heic .avif .raw
+    .mp3 .ogg .oga .opus .flac .wav .m4a .aac .mid .mp4 .m4v .mov .avi .mkv .webm .ogv .mpg .mpeg
+    .ttf .otf .woff .woff2 .eot .css .scss .sass .less .map .lock .pyc .pyo .pyd .o .a .so .dll .dylib .exe .class
+    .jar .wasm""".split()
+)
+
+
+@dataclass
+class Watch:
+    """What is seen of a reading beside its results.
+
+    Attributes:
+        tell: called with what is being read, in words.
+        unread: the number of files of each type that is not read, by suffix.
+    """
+
+    tell: Callable[[str], None] = lambda _: None
+    unread: Counter[str] = field(default_factory=Counter)
+
+    def count(self, relative: str) -> None:
+        """Count a file of a type that is not read."""
+        suffix = PurePosixPath(relative).suffix.lower()
+        if suffix not in _NO_DOCUMENTS:
+            self.unread[shown(suffix)] += 1
+
+
+def said_unread(unread: Mapping[str, int]) -> str:
+    """Return a line about types that are not read, "3 files of types that are not read: .doc 2, .zip 1"; or ""."""
+    total = sum(unread.values())
+    if not total:
+        return ""
+    ordered = sorted(unread.items(), key=lambda entry: (-entry[1], not entry[0], entry[0]))
+    counts = [f"{suffix or 'without a suffix'} {count:,}" for suffix, count in ordered[:12]]
+    if len(ordered) > 12:
+        counts.append(f"{len(ordered) - 12} more types")
+    files = "1 file of a type that is" if total == 1 else f"{total:,} files of types that are"
+    return f"{files} not read: {', '.join(counts)}"
+
+
+def shown(relative: str) -> str:
+    """Return a name that can be printed even if the bytes on the disk are not UTF-8."""
+    return os.fsencode(relative).decode("utf-8", "backslashreplace")
