@@ -8,7 +8,7 @@ from turnmark.corpora.readers.pdf.draft import Draft, Heading
 from turnmark.corpora.readers.pdf.headings import Headings, RunIn
 from turnmark.corpora.readers.pdf.listing import listing_of
 from turnmark.corpora.readers.pdf.paragraphs import Paragraphs, shape_of
-from turnmark.corpora.readers.pdf.wording import begins_footnote, titles_box
+from turnmark.corpora.readers.pdf.wording import begins_footnote, begins_with_prompt, titles_box
 
 _SMALLER = 0.93  # times the size of the text: a footnote
 _MOSTLY = 0.75  # of its characters: a line that goes on with code has so many in a fixed width font
@@ -90,7 +90,7 @@ class ColumnReader:
 
     def _is_code(self, index: int, line: Line) -> bool:
         """Whether code begins with a line, and no text with a long name at the beginning of its line."""
-        if not line.mono or self._body.typewritten:
+        if self._body.typewritten or not (line.mono or begins_with_prompt(line.text)):
             return False
         above = self._items[index - 1] if index else None
         last = self._text.last
@@ -105,7 +105,8 @@ class ColumnReader:
         for item in self._items[index:]:
             if not isinstance(item, Line) or self._headings.at(item):
                 break
-            if lines and (item.share("mono") < _MOSTLY or lines[-1].base - item.base > 3.2 * item.size):
+            is_code = item.share("mono") >= _MOSTLY or begins_with_prompt(item.text)
+            if lines and (not is_code or lines[-1].base - item.base > 3.2 * item.size):
                 break
             lines.append(item)
         return lines

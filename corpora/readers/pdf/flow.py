@@ -23,9 +23,14 @@ def drafts_of(pages: Sequence[Laid], bookmarks: Sequence[Bookmark]) -> list[Draf
     body = body_of([line for _, line in lines])
     headings = Headings(pages, lines, body, bookmarks)
     drafts: list[Draft] = []
+    title: list[str] = []  # of the last slide
     for page in pages:
-        for column in page.columns:
-            _append(drafts, ColumnReader(page.page, column, headings, body).read())
+        for place, column in enumerate(page.columns):
+            made = ColumnReader(page.page, column, headings, body).read()
+            if page.wide and not place and made and made[0].kind == "heading":
+                before, title = title, made[0].texts
+                del made[: title == before]  # a slide that goes on
+            _append(drafts, made)
     drafts = _with_chapter_numbers(drafts)
     if len(pages) > 2:
         _lower_front_matter(drafts)

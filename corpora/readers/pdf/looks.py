@@ -11,7 +11,15 @@ from turnmark.corpora.readers.pdf.boxes import Item, Line, Style
 from turnmark.corpora.readers.pdf.draft import Heading
 from turnmark.corpora.readers.pdf.layout import Laid
 from turnmark.corpora.readers.pdf.levels import SAME_SIZE, levels_of
-from turnmark.corpora.readers.pdf.wording import depth_of, has_bullet, has_number, is_caption, says_words
+from turnmark.corpora.readers.pdf.wording import (
+    depth_of,
+    ends_sentence,
+    has_bullet,
+    has_number,
+    is_caption,
+    list_mark,
+    says_words,
+)
 
 MAX_HEADING = 200  # characters
 _LARGER = 1.1  # times the size of the text: a heading
@@ -29,19 +37,25 @@ _Candidate = tuple[Line, int]  # the first line of what may be a heading, and ho
 
 
 def titles_of_slides(pages: Sequence[Laid], taken: Container[Item]) -> dict[Line, Heading]:
-    """The titles of slides, if the pages are slides: the first line of each, if it is larger than all other lines."""
+    """The titles of slides, if the pages are slides: the first line of each, if it is larger than all other lines.
+
+    So may be the second line, which is a heading below the title.
+    """
     slides = [page for page in pages if page.wide and page.columns]
     if len(slides) < max(3, 0.8 * len(pages)):
         return {}
     titles: dict[Line, Heading] = {}
     for page in slides:
         items = [item for column in page.columns for item in column.items]
-        sizes = [item.size for item in items[1:] if isinstance(item, Line)]
-        first = items[0] if sizes else None
-        if not isinstance(first, Line) or first in taken or not says_words(first.text):
-            continue
-        if first.size > (1 + SAME_SIZE / 2) * max(sizes):
-            titles[first] = Heading(level=2, length=1)
+        for place, line in enumerate(items[:2]):
+            if not isinstance(line, Line) or line in taken or not says_words(line.text):
+                break
+            if place and (list_mark(line.text) or ends_sentence(line.text)):
+                break
+            sizes = [item.size for item in items[place + 1 :] if isinstance(item, Line)]
+            if not sizes or line.size <= (1 + SAME_SIZE / 2) * max(sizes):
+                break
+            titles[line] = Heading(level=2 + place, length=1)
     return titles
 
 

@@ -17,6 +17,7 @@ _LARGE = 1.15  # times the usual size
 _MANY = 3  # pages: what is on so many at the same place is no text
 _USUAL = 0.4  # of the pages: what is at a height where so many have running lines is one, too
 _LONG = 120  # characters: no running line
+_MOST_SLIDES = 0.4  # of all pages: a line at the top of more is no title of a slide
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
 
@@ -30,6 +31,7 @@ def drop_running(pages: Sequence[Page]) -> None:
     large = _LARGE * (sizes.most_common(1)[0][0] if sizes else 10)
     rows = [_rows_of(page) for page in pages]
     tops = _Edge(pages, [[_row(words, large) for words in each[:_EDGE_ROWS]] for each in rows])
+    tops.keep_titles(large)
     bottoms = _Edge(pages, [[_row(words, large) for words in each[::-1][:_EDGE_ROWS]] for each in rows])
     tops.drop()
     bottoms.drop()
@@ -96,6 +98,20 @@ class _Edge:
             for row in page:
                 self._variants[row.key].add(row.text)
         self._usual = self._levels_of_repeated()
+        self._titled: set[int] = set()  # indexes of slides whose title is their first row
+
+    def keep_titles(self, large: float) -> None:
+        """Keep the rows that name slides: those in large letters at the top of pages wider than high.
+
+        They are all at one height, and slides about the same thing have the same. What is on most slides names none.
+        """
+        titles = {
+            index: rows[0].text
+            for index, (page, rows) in enumerate(zip(self._pages, self._rows, strict=True))
+            if rows and rows[0].size > large and page.width > page.height
+        }
+        often = Counter(titles.values())
+        self._titled = {index for index, text in titles.items() if often[text] < _MOST_SLIDES * len(self._pages)}
 
     def _share_page_numbers(self) -> None:
         """Give the outermost rows in large letters one key if their number is the page's: it grows with the pages."""
@@ -120,7 +136,9 @@ class _Edge:
 
     def drop(self) -> None:
         """Take the running rows out of the pages."""
-        for page, rows in zip(self._pages, self._rows, strict=True):
+        for index, (page, rows) in enumerate(zip(self._pages, self._rows, strict=True)):
+            if index in self._titled:
+                continue
             gone: set[Word] = set()
             for row, inner in zip(rows, [*rows[1:], None], strict=False):
                 if not self._is_running(page, row, inner):

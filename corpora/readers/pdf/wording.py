@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.boxes import HAN
 
-_BULLETS = "•‣◦▪▫–—*·■□○●✓✔➢➤»►▶∙⋄-"
+_BULLETS = "•‣◦▪▫–—*·■□○●✓✔➢➤»►▶▸▷◮◆◇❖∙⋄-"
 _BULLET = re.compile(rf"(?P<mark>[{re.escape(_BULLETS)}])(?:\s+|$)")
 _ENUMERATED = re.compile(r"(?P<mark>\(?(?P<number>\d{1,3})[.)]|\(?[a-z][.)]|\([A-Z]\)|\(?[ivx]{2,4}[.)])(?:\s+|$)")
 _NUMBERING = re.compile(
@@ -34,6 +34,7 @@ _BOX = re.compile(
     re.IGNORECASE,
 )
 _ENDS = re.compile(r"[.!?:;。！？：][\"”’')\]»]*$")
+_PROMPT = re.compile(r"\$ (?=[A-Za-z_./~])")
 _FOOTNOTE = re.compile(r"(?:[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}|\d{1,3}|[*†‡§¶])\s*(?=\S)")
 _DIVIDED = re.compile(r"([^\W\d_]{2,})-$")
 
@@ -130,3 +131,8 @@ def divided_word(text: str) -> str | None:
     """The first part of the word that is divided at the end of a text."""
     match = _DIVIDED.search(text)
     return match[1] if match else None
+
+
+def begins_with_prompt(text: str) -> bool:
+    """Whether a line is typed at the prompt of a shell; it is often bold, in a font whose name does not say its width."""
+    return bool(_PROMPT.match(text))
