@@ -160,6 +160,26 @@ def test_the_first_and_largest_line_of_a_slide_is_its_title(tmp_path: Path) -> N
     assert "heading" not in kinds(portrait), "a line that is hardly larger is no heading elsewhere"
 
 
+def test_slides_about_one_thing_are_one_section_with_their_second_lines_below_it(tmp_path: Path) -> None:
+    titles = ("Water", "Gates", "Gates", "Gates", "Stones", "Sails")
+    pages = [
+        [
+            (30, 250, 14, title),
+            (30, 230, 12, f"How they {WORDS[number + 1]}"),
+            *((40, 200 - 14 * line, 10, f"◮ {prose(6, number + line)}") for line in range(4)),
+            (300, 8, 14, "The Mill"),
+        ]
+        for number, title in enumerate(titles)
+    ]
+    found = told(drawn(tmp_path / "slides.pdf", pages, (363, 272)))
+    below = [f"### How they {WORDS[number + 1]}" for number in range(len(titles))]
+    assert [text for kind, *_, text in found if kind == "heading"] == [
+        "## Water", below[0], "## Gates", *below[1:4], "## Stones", below[4], "## Sails", below[5]
+    ]  # fmt: skip
+    assert "The Mill" not in " ".join(text for *_, text in found)
+    assert sum(kind == "item" for kind, *_ in found) == 4 * len(titles)
+
+
 def test_running_headers_with_raised_letters_in_larger_type_than_the_text(tmp_path: Path) -> None:
     """The logo of LaTeX, and a name with the page's number, both larger than the text."""
     pages = []
@@ -334,6 +354,15 @@ def test_code_keeps_its_lines_and_indents(tmp_path: Path) -> None:
     )
     assert kinds(document) == ["paragraph", "code", "paragraph"]
     assert told(document)[1][3] == f"```\n{code}\n```"
+
+
+def test_what_is_typed_behind_a_prompt_is_code_in_any_font(tmp_path: Path) -> None:
+    lines = ["Type this at the mill, and it turns:", "$ make water", "$ make mill", "$ 5 are due then."]
+    places = [(60, 700 - 40 * (number in (0, 3)) - 12 * number, 10, line) for number, line in enumerate(lines)]
+    places[0] = (60, 760, 10, lines[0])
+    document = drawn(tmp_path / "a.pdf", [places], (595, 842))
+    assert kinds(document) == ["paragraph", "code", "paragraph"]
+    assert told(document)[1][3] == "```\n$ make water\n$ make mill\n```"
 
 
 def test_footnotes_do_not_cut_a_paragraph(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ _EDGE_ROWS = 3  # lines from the top and from the bottom that may be running hea
 _LEVEL = 3.0  # points: how exactly a running header keeps its height
 _SHIFTED = 0.35  # of the size: how far the raised and lowered letters of a logo are from the line they are on
 _SLIDE = 250  # words that a slide has at most
+_MOST_SLIDES = 0.4  # of all pages: a line at the top of more is no title of a slide
 _NUMBERED_LINES = 15  # of a page
 _MANY = 3  # pages: what is on so many at the same place is no text
 _ROMAN = r"[ivxlcdm]{1,7}"
@@ -126,6 +127,7 @@ def drop_running(pages: Sequence[Page]) -> None:
     large = 1.15 * (sizes.most_common(1)[0][0] if sizes else 10)
     edges = [_edge_rows(page, large) for page in pages]
     needed = _MANY if len(pages) > 4 else 2
+    kept = _slide_titles(pages, edges, large)
     for side in (0, 1):
         _count_pages(edges, side, needed)
         seen: Counter[tuple[str, int]] = Counter()
@@ -142,7 +144,22 @@ def drop_running(pages: Sequence[Page]) -> None:
                 else:
                     break
         for page, rows in zip(pages, edges, strict=True):
-            _drop(page, rows[side], seen, known, variants, needed, len(pages))
+            if not rows[side] or id(rows[side][0]) not in kept:
+                _drop(page, rows[side], seen, known, variants, needed, len(pages))
+
+
+def _slide_titles(pages: Sequence[Page], edges: Sequence[tuple[list[_Row], list[_Row]]], large: float) -> set[int]:
+    """The ids of the rows that name slides: in large letters at the top of pages wider than high.
+
+    They are all at one height, and slides about the same thing have the same. What is on most slides names none.
+    """
+    tops = [
+        rows[0]
+        for page, (rows, _) in zip(pages, edges, strict=True)
+        if rows and rows[0].size > large and page.width > page.height
+    ]
+    often = Counter(row.text for row in tops)
+    return {id(row) for row in tops if often[row.text] < _MOST_SLIDES * len(pages)}
 
 
 def _boxed(page: Page, row: _Row) -> bool:

@@ -20,7 +20,7 @@ _LEADING = 1.35  # times the usual distance of lines: a new paragraph
 _INDENT = 0.8  # of the size
 _RUN_IN_LINES = 3  # that a heading has at most that its paragraph goes on after
 _REPEATED = 3  # headings of one style, from which on it is a style of headings
-_BULLETS = "•‣◦▪▫–—*·■□○●✓✔➢➤»►▶∙⋄-"
+_BULLETS = "•‣◦▪▫–—*·■□○●✓✔➢➤»►▶▸▷◮◆◇❖∙⋄-"
 _BULLET = re.compile(rf"(?P<mark>[{re.escape(_BULLETS)}])(?P<space>\s+|$)")
 _ENUMERATED = re.compile(
     r"(?P<mark>\(?(?P<number>\d{1,3})[.)]|\(?[a-z][.)]|\([A-Z]\)|\(?[ivx]{2,4}[.)])(?P<space>\s+|$)"
@@ -41,6 +41,7 @@ _BOX = re.compile(
 )
 """Titles of boxes: no heading of what follows the box."""
 _ENDS = re.compile(r"[.!?:;。！？：][\"”’')\]»]*$")
+_PROMPT = re.compile(r"\$ (?=[A-Za-z_./~])")  # of a shell; what is typed is often bold, in a font of another name
 _FOOTNOTE = re.compile(r"(?:[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}|\d{1,3}|[*†‡§¶])\s*(?=\S)")
 _HYPHEN = re.compile(r"(?P<word>[^\W\d_]{2,})-$")
 _INITIALS = re.compile(r"(?:[A-Z]\.[ -]?){2,}|[A-Z]\.[ -][A-Z][\w’'-]+[^\w\s,]?,")
@@ -156,18 +157,22 @@ class Structure:
                     break
 
     def _by_slides(self) -> None:
-        """The titles of slides: the first line of each, if it is larger than all other lines."""
+        """The titles of slides: the first line of each, if it is larger than all other lines; so may be the second."""
         slides = [page for page in self.pages if page.wide and page.columns]
         if len(slides) < max(3, 0.8 * len(self.pages)):
             return
         for page in slides:
-            first, *others = [item for column in page.columns for item in column.items]
-            if not isinstance(first, Line) or id(first) in self.headings or not _says_words(first.text):
-                continue
-            sizes = [item.size for item in others if isinstance(item, Line)]
-            if sizes and first.size > (1 + _SAME_SIZE / 2) * max(sizes):
-                self.headings[id(first)] = 2
-                self.heading_lines[id(first)] = 1
+            items = [item for column in page.columns for item in column.items]
+            for place, line in enumerate(items[:2]):
+                if not isinstance(line, Line) or id(line) in self.headings or not _says_words(line.text):
+                    break
+                if place and (_BULLET.match(line.text) or _ENUMERATED.match(line.text) or _ENDS.search(line.text)):
+                    break
+                sizes = [item.size for item in items[place + 1 :] if isinstance(item, Line)]
+                if not sizes or line.size <= (1 + _SAME_SIZE / 2) * max(sizes):
+                    break
+                self.headings[id(line)] = 2 + place
+                self.heading_lines[id(line)] = 1
 
     def _level_of_numbers(self) -> int:
         """What is added to the depth of a number to get the level of its heading."""
@@ -344,9 +349,13 @@ class Structure:
     def drafts(self) -> list[Draft]:
         """The blocks of all pages in order; what runs over columns and pages is one block."""
         drafts: list[Draft] = []
+        title: list[str] = []  # of the last slide
         for page in self.pages:
-            for column in page.columns:
+            for place, column in enumerate(page.columns):
                 made = _ColumnReader(self, page.page, column).read()
+                if page.wide and not place and made and made[0].kind == "heading":
+                    before, title = title, made[0].parts[0][1]
+                    del made[: title == before]  # a slide that goes on
                 _append(drafts, made)
         return self._without_front_matter(_with_chapter_numbers(drafts))
 
@@ -539,7 +548,7 @@ class _ColumnReader:
         self.lines.append(line)
 
     def _is_code(self, line: Line, index: int) -> bool:
-        if not line.mono or self.structure.mono_text:
+        if self.structure.mono_text or not (line.mono or _PROMPT.match(line.text)):
             return False
         above = self.column.items[index - 1] if index else None
         if self.lines and isinstance(above, Line) and not above.mono:
@@ -554,7 +563,7 @@ class _ColumnReader:
             item, above = items[index + count], items[index + count - 1]
             if not isinstance(item, Line) or id(item) in self.structure.headings:
                 break
-            if item.share("mono") < 0.75 or above.base - item.base > 3.2 * item.size:
+            if (item.share("mono") < 0.75 and not _PROMPT.match(item.text)) or above.base - item.base > 3.2 * item.size:
                 break
             count += 1
         return count
