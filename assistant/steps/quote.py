@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.marks import ITEM, TextLine, escape_marks, lines_of, without_item_mark
+from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.console import printable
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.task_passages import Embed
-from turnmark.retrieval.types import Hit
+from turnmark.retrieval.types import Hit, Retriever, neighbours_of, section_of
 
 WORDS, PART_WORDS = 150, 100
 """Approximate words of a stretch: for a message with one part, and with several. A list or table is kept complete."""
@@ -42,6 +43,8 @@ TYPED, CARRIED, NUMBERS = 2.0, 0.5, 2.0
 of numbers in the message. Chosen in the same way."""
 MOST_ROWS = 20
 """Most rows of the tables further down that are rated."""
+BESIDE = 2
+"""Passages of its section before a hit, and after it, into which a stretch may grow."""
 FEW = 6
 """Least length that a list of hits is ranked as having: the second of two ranks as high as the second of six."""
 
@@ -154,6 +157,7 @@ class Stretch:
     """Neighbouring lines of one section of a hit, and the best line for each part that they answer.
 
     Attributes:
+        hit: its passage has the lines, joined from several if they go on there.
         above: Markdown head of the table whose later rows come first; empty if another line does.
     """
 
@@ -169,17 +173,31 @@ class Stretch:
 
     def holds(self, hit: Hit, line: TextLine) -> bool:
         """Return whether the stretch contains a line of a hit."""
-        return self.hit.passage.id == hit.passage.id and self.span[0] <= line.start < self.span[1]
+        start, end = self.span_in(hit.passage)
+        return start <= line.start < end
+
+    def span_in(self, passage: Passage) -> tuple[int, int]:
+        """Start and end of the stretch, in characters of a passage of the same document; (0, 0) in another one."""
+        if self.hit.passage.document != passage.document:
+            return 0, 0
+        offset = self.hit.passage.start - passage.start
+        return self.span[0] + offset, self.span[1] + offset
 
 
 def stretches(
-    ranked: Sequence[RatedLine], hits: Sequence[Hit], count: int, words: int, earlier: Sequence[Stretch] = ()
+    ranked: Sequence[RatedLine],
+    hits: Sequence[Hit],
+    count: int,
+    words: int,
+    earlier: Sequence[Stretch] = (),
+    retriever: Retriever | None = None,
 ) -> list[Stretch]:
     """Return up to `count` stretches around the best lines, from different sections or far apart in one.
 
     Args:
         ranked: rated lines, best first.
         words: approximate length of a stretch.
+        retriever: knows the neighbours of a passage; None: a stretch ends where its passage does.
         earlier: stretches that other parts quote already. One that contains a good line for this part is returned
             as it is, and the line joins its best lines.
     """
@@ -197,9 +215,7 @@ def stretches(
             chosen.append(shared)
             continue
         quoted = [*earlier, *chosen]
-        quoted_spans = [other.span for other in quoted if other.hit.passage.id == hit.passage.id]
-        lines = _around(row, lines_of(hit.passage), words, quoted_spans)
-        stretch = Stretch(hit, lines, [row.line], _head_above(lines[0], hit.passage))
+        stretch = _stretch(row, hit, words, quoted, retriever)
         quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
         stretch_stems = {stem for line in stretch.lines for stem in stems(line.text)}
         if not chosen or len(stretch_stems - quoted_stems) > len(stretch_stems) / 3:
@@ -207,48 +223,86 @@ def stretches(
     return chosen
 
 
+def _stretch(row: RatedLine, hit: Hit, words: int, quoted: Sequence[Stretch], retriever: Retriever | None) -> Stretch:
+    """Return the stretch around a line of a hit; it may go on in the passages of its section beside the hit's.
+
+    Args:
+        words: see `_around`.
+        quoted: stretches that are quoted already and are left out.
+    """
+    section = [hit.passage]
+    if retriever is not None and row.line.kind != "row":
+        section = section_of(hit.passage, neighbours_of(retriever, hit.passage))
+        position = next(number for number, passage in enumerate(section) if passage.id == hit.passage.id)
+        section = section[max(0, position - BESIDE) : position + BESIDE + 1]
+    passage = join_passages(section)
+    best = _line_at(passage, hit.passage.start + row.line.start)
+    found = hit.passage.start - passage.start, hit.passage.end - passage.start
+    lines = _around(best, lines_of(passage), words, found, [other.span_in(passage) for other in quoted])
+    start, end = passage.start + lines[0].start, passage.start + lines[-1].end
+    passage = join_passages([part for part in section if part.start < end and start < part.end])
+    lines = tuple(line for line in lines_of(passage) if start <= passage.start + line.start < end)
+    best = _line_at(passage, hit.passage.start + row.line.start)
+    whole = hit.model_copy(update={"passage": passage})
+    return Stretch(whole, lines, [best], _head_above(lines[0], passage))
+
+
+def _line_at(passage: Passage, start: int) -> TextLine:
+    """Return the line of a passage that holds a character of its document, given by its offset there."""
+    lines = lines_of(passage)
+    return next((line for line in reversed(lines) if passage.start + line.start <= start), lines[0])
+
+
 def _around(
-    row: RatedLine, lines: Sequence[TextLine], words: int, quoted_spans: Sequence[tuple[int, int]]
+    best_line: TextLine,
+    lines: Sequence[TextLine],
+    words: int,
+    found: tuple[int, int],
+    quoted_spans: Sequence[tuple[int, int]],
 ) -> tuple[TextLine, ...]:
     """Return the lines around a line: its list or table, then lines after and before it, within its section.
 
     Args:
         words: lines are added up to this length.
+        found: characters of the passage that the search found; lines in them are added first.
         quoted_spans: characters of the passage that are quoted already and are left out.
     """
-    best = next(position for position, line in enumerate(lines) if line.start == row.line.start)
+    best = lines.index(best_line)
 
     def free(position: int) -> bool:
         line = lines[position]
-        inside = line.kind != "heading" and line.section == row.line.section
+        inside = line.kind != "heading" and line.section == best_line.section
         return inside and not any(start <= line.start < end for start, end in quoted_spans)
 
     def size(first: int, last: int) -> int:
         return sum(line.size for line in lines[first : last + 1])
 
     def is_row(position: int) -> bool:
-        return 0 <= position < len(lines) and lines[position].kind == "row" and lines[position].block == row.line.block
+        return 0 <= position < len(lines) and lines[position].kind == "row" and lines[position].block == best_line.block
 
     first = last = best
-    if row.line.kind in ("item", "row"):
-        block = [position for position, line in enumerate(lines) if line.block == row.line.block]
+    leads = best_line.text.endswith((":", "：")) and best + 1 < len(lines) and lines[best + 1].kind == "item"
+    if best_line.kind in ("item", "row") or leads:
+        listed = lines[best + leads].block
+        block = [position for position, line in enumerate(lines) if line.block == listed]
         if size(block[0], block[-1]) <= LONGEST_BLOCK and all(map(free, block)):
             first, last = block[0], block[-1]
             if first and free(first - 1):
                 first -= 1  # the sentence that introduces the list
-        elif row.line.kind == "row":
+        elif best_line.kind == "row":
             for _ in range(ROWS_AROUND):
                 last += is_row(last + 1) and free(last + 1) and size(first, last + 1) <= words
                 first -= is_row(first - 1) and free(first - 1) and size(first - 1, last) <= words
             return tuple(lines[first : last + 1])
-    growing = True
-    while growing:
-        growing = False
-        for position in (last + 1, first - 1):
-            if 0 <= position < len(lines) and free(position):
-                low, high = min(first, position), max(last, position)
-                if size(low, high) <= words:
-                    first, last, growing = low, high, True
+    for begin, end in (found, (0, lines[-1].end)):
+        growing = True
+        while growing:
+            growing = False
+            for position in (last + 1, first - 1):
+                if 0 <= position < len(lines) and begin <= lines[position].start < end and free(position):
+                    low, high = min(first, position), max(last, position)
+                    if size(low, high) <= words:
+                        first, last, growing = low, high, True
     while last > best and last + 1 < len(lines) and _names_what_follows(lines[last]):
         last -= 1
     return tuple(lines[first : last + 1])
@@ -387,7 +441,7 @@ def quotations(turn: Turn) -> Draft | None:
     count = 2 if len(turn.parts) <= MOST_PARTS else 1
     words = WORDS if len(turn.parts) == 1 else PART_WORDS
     for part in turn.parts:
-        stretches_of_part = _for_part(part, turn.embed, count, words, shown)
+        stretches_of_part = _for_part(turn, part, count, words, shown)
         new_by_part.append([stretch for stretch in stretches_of_part if stretch not in shown])
         shown += new_by_part[-1]
         answers.append(" ".join(line.text for stretch in stretches_of_part for line in stretch.lines))
@@ -405,10 +459,12 @@ def quotations(turn: Turn) -> Draft | None:
     return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
 
 
-def _for_part(part: Part, embed: Embed | None, count: int, words: int, earlier: Sequence[Stretch]) -> list[Stretch]:
+def _for_part(turn: Turn, part: Part, count: int, words: int, earlier: Sequence[Stretch]) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
-    return stretches(rate_lines(part, embed), [*part.hits, *part.tables], count, words, earlier)
+    retriever = turn.retriever if turn.evidence is None else None  # evidence that is handed in is never added to
+    ranked = rate_lines(part, turn.embed)
+    return stretches(ranked, [*part.hits, *part.tables], count, words, earlier, retriever)
 
 
 def nothing(parts: Sequence[Part]) -> Draft:

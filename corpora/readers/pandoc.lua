@@ -92,6 +92,44 @@ local function without_heading_lists(blocks)
   return result
 end
 
+-- `opendocument.py` puts this before each paragraph that is set in a fixed width.
+local CODE = utf8.char(0xF8F0)
+
+local function code_lines(block)
+  if block.t ~= 'Para' and block.t ~= 'Plain' then return nil end
+  local words = stringify(block.content:walk({LineBreak = function() return pandoc.Str('\n') end}))
+  if words:sub(1, #CODE) == CODE then return words:sub(#CODE + 1) end
+  return words:match('^%$ [%a_./~].*')  -- what is typed behind the prompt of a shell
+end
+
+-- Paragraphs of code that follow each other are one block of it.
+local function with_code(blocks)
+  local result, lines = pandoc.Blocks({}), nil
+  local function close()
+    local code = lines and table.concat(lines, '\n'):gsub('%s+$', ''):gsub('^\n+', '') or ''
+    if code ~= '' then result:insert(pandoc.CodeBlock(code)) end
+    lines = nil
+  end
+  local function take(block)
+    local line = code_lines(block)
+    local is_quoted = block.t == 'BlockQuote' and block.content:find_if(function(inner) return not code_lines(inner) end) == nil
+    if line then
+      lines = lines or {}
+      table.insert(lines, (line:gsub('%s+$', '')))
+    elseif is_quoted then  -- indented
+      for _, inner in ipairs(block.content) do take(inner) end
+    else
+      close()
+      result:insert(block)
+    end
+  end
+  for _, block in ipairs(blocks) do take(block) end
+  close()
+  return result
+end
+
+local names_languages = true
+
 local looks = {
   traverse = 'topdown',
   Inlines = raised,
@@ -155,7 +193,7 @@ local looks = {
     return pandoc.Div(result)
   end,
   CodeBlock = function(code)
-    local language = code.classes[1]
+    local language = names_languages and code.classes[1]
     return pandoc.CodeBlock(code.text, pandoc.Attr('', language and language:match('^[%w+#-]+$') and {language} or {}))
   end,
   Header = function(header) return pandoc.Header(math.min(header.level, 6), header.content) end,
@@ -330,8 +368,10 @@ end
 
 function Pandoc(doc)
   local meta, bold = title_and_date(doc.meta), doc.meta['bold-headings']
+  names_languages = not doc.meta['no-languages']
   doc = with_subtitle(doc, bold)
   doc.blocks = without_heading_lists(doc.blocks)
+  doc = doc:walk({Blocks = with_code})
   doc = doc:walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end
   doc = doc:walk({Table = simple_table})

@@ -13,9 +13,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 
 from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.office.opendocument import mark_code
 from turnmark.corpora.readers.office.packed import (
     EPUB,
     OPEN_DOCUMENT,
@@ -49,7 +50,10 @@ def read_word(path: Path, relative: str, progress: Progress) -> Document:
 def read_odt(path: Path, relative: str, progress: Progress) -> Document:
     """Read an OpenDocument text."""
     check_packed(path, OPEN_DOCUMENT)
-    return _document("odt", path, relative, progress, read_metadata(path), bold_headings=True)
+    with TemporaryDirectory() as folder:
+        marked = Path(folder) / "marked.odt"
+        source = marked if mark_code(path, marked) else path
+        return _document("odt", source, relative, progress, read_metadata(path), bold_headings=True)
 
 
 def read_epub(path: Path, relative: str, progress: Progress) -> Document:
@@ -178,6 +182,8 @@ def _converted(form: str, source: Path | str, progress: Progress, bold_headings:
     ]  # fmt: skip
     if bold_headings:
         command.append("--metadata=bold-headings=1")
+    if form == "epub":  # the classes of its code are names of looks, not languages
+        command.append("--metadata=no-languages=1")
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         if isinstance(source, Path):
             command.append(str(source.absolute()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -12,10 +13,10 @@ from tests.assistant.notes import turn_of
 from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks, lines_of
 from turnmark.assistant.steps.quote import LEFT_OUT, Quote, quotations
-from turnmark.assistant.turn import UNKNOWN_TEXT, Part
+from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import Draft, Judgement
 from turnmark.corpora.types import CONTINUED, Passage
-from turnmark.retrieval.types import Hit
+from turnmark.retrieval.types import Hit, Query
 
 
 def hit(text: str, title: str = "Workshop", section: str = "", n: int = 1) -> Hit:
@@ -100,6 +101,79 @@ def test_a_list_is_quoted_complete_with_what_leads_up_to_it_and_its_items_are_th
     assert "To mend the tank:\n\n1. Empty it.\n2. **Dry the tank.**\n3. Glue it." in draft.text
     assert [step.step for step in draft.procedure] == ["Empty it.", "Dry the tank.", "Glue it."]
     assert {step.citations for step in draft.procedure} == {(1,)}
+
+
+class Shelf:
+    """A retriever that knows all passages of a document."""
+
+    name = "shelf"
+
+    def __init__(self, *passages: Passage) -> None:
+        self.passages = passages
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        return [[Hit(passage=passage, score=1.0) for passage in self.passages[:k]] for _ in queries]
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        return [each for each in self.passages if each.document == passage.document]
+
+
+STEPS = (
+    "The tank leaks at times.",
+    "To mend the tank, do this:\n\n1. Empty it.\n2. Dry it.",
+    "3. Glue the hole.\n4. Wait a day.",
+    "Then fill it.",
+)
+
+
+def sections_of(*texts: str) -> list[Passage]:
+    """The passages of a section of one document."""
+    passages, start = [], 0
+    for text in texts:
+        section = f"Tank {CONTINUED}" if passages else "Tank"
+        end = start + len(text)
+        name = f"d-{start}-{end}"
+        passages.append(Passage(id=name, document="d", title="", section=section, text=text, start=start, end=end))
+        start = end + 2
+    return passages
+
+
+def quoted_from(found: int, words: str, given: bool = False) -> tuple[Turn, Draft]:
+    """The quotation for words if one of the passages of `STEPS` is found, or handed in."""
+    passages = sections_of(*STEPS)
+    turn = turn_of(words)
+    hits = [Hit(passage=passages[found], score=1.0)]
+    turn.parts, turn.retriever, turn.evidence = [part(words, *hits)], Shelf(*passages), hits if given else None
+    turn.number(hits)
+    draft = quotations(turn)
+    assert draft
+    return turn, draft
+
+
+@pytest.mark.parametrize(("found", "words"), [(1, "How do I mend the tank?"), (2, "How do I glue the hole?")])
+def test_a_list_over_several_passages_is_quoted_complete_and_cites_them_as_one(found, words):
+    turn, draft = quoted_from(found, words)
+    assert [step.step for step in draft.procedure] == ["Empty it.", "Dry it.", "Glue the hole.", "Wait a day."]
+    assert draft.text.endswith("4. Wait a day.\n\nThen fill it. [2]")
+    whole = "\n\n".join(STEPS)
+    assert (turn.hits[1].passage.id, turn.hits[1].passage.text) == (f"d-0-{len(whole)}", whole)
+
+
+def test_a_quotation_of_what_was_handed_in_ends_where_that_ends():
+    _, draft = quoted_from(2, "How do I glue the hole?", given=True)
+    assert draft.text == "Tank  \n3. **Glue the hole.**\n4. Wait a day. [1]"
+
+
+@given(st.lists(st.text(alphabet="ab .\n#-|`1)>*[2]=:\t", min_size=1, max_size=60), min_size=1, max_size=4), st.data())
+def test_a_quotation_from_any_passages_is_the_documents_text(texts, data):
+    passages = sections_of(*texts)
+    turn = turn_of("ab a b")
+    hits = [Hit(passage=data.draw(st.sampled_from(passages)), score=1.0)]
+    turn.parts, turn.retriever = [part("ab a b", *hits)], Shelf(*passages)
+    turn.number(hits)
+    draft = quotations(turn)
+    whole = "\n\n".join(texts)
+    assert draft is None or all(hit.passage.text == whole[hit.passage.start : hit.passage.end] for hit in turn.hits)
 
 
 HEAD = "| tool | price |\n| --- | --- |"

@@ -56,6 +56,33 @@ def test_headings_that_are_items_of_a_numbered_list_are_headings(tmp_path: Path)
     ]
 
 
+MAKE = "```\n# cd mill\n./configure \\\n    --water\n\nmake\n```\n"
+
+
+def test_paragraphs_that_are_set_as_code_are_one_block_of_code(tmp_path: Path) -> None:
+    text = read_one(by_pandoc(tmp_path / "a.odt", f"Build it:\n\n{MAKE}\nIt turns.\n\nSo it does.\n")).text
+    code = "    # cd mill\n    ./configure \\\n        --water\n\n    make\n"
+    assert text == f"Build it:\n\n{code}\nIt turns.\n\nSo it does.\n"
+
+
+def test_a_text_that_is_all_of_a_fixed_width_has_no_code(tmp_path: Path) -> None:
+    assert "code" not in [kind for kind, *_ in told(read_one(by_pandoc(tmp_path / "a.odt", MAKE)))]
+
+
+@pytest.mark.parametrize("suffix", [".docx", ".odt", ".rtf"])
+def test_what_is_typed_behind_a_prompt_is_code(tmp_path: Path, suffix: str) -> None:
+    markdown = "Type:\n\n\\$ make water\n\n\\$ make mill\n\n\\$ 5 are due.\n"
+    document = read_one(by_pandoc(tmp_path / f"a{suffix}", markdown))
+    assert [kind for kind, *_ in told(document)] == ["paragraph", "code", "paragraph"]
+    assert "    $ make water\n    $ make mill\n" in document.text
+
+
+def test_the_look_of_code_in_a_book_is_no_language(tmp_path: Path) -> None:
+    for suffix, is_language in ((".epub", False), (".rst", True)):
+        text = read_one(by_pandoc(tmp_path / f"a{suffix}", "# Mill\n\nSo:\n\n``` lua\nturn()\n```\n")).text
+        assert ("lua" in text) == is_language, text
+
+
 def test_a_comment_of_a_setting_that_is_indented_is_no_heading(tmp_path: Path) -> None:
     path = by_pandoc(tmp_path / "a.odt", "# Settings\n\ninterval 3\n\nCOMMENT delay 5\n")
     with zipfile.ZipFile(path) as packed_file:

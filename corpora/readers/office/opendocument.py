@@ -1,10 +1,12 @@
-"""Reads OpenDocument sheets (.ods) and slides (.odp), part by part, with the values as they are shown."""
+"""Reads OpenDocument sheets (.ods) and slides (.odp), part by part, with the values as they are shown; finds code in
+texts (.odt), which pandoc reads.
+"""
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+_CONTENT = "content.xml"
+_MOST_STYLES = 20  # that a style may be based on, one on the other
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
 
 
@@ -175,3 +179,56 @@ def _lines(element: Any) -> list[Line]:
         deeper = depth + (node.tag == f"{_TEXT}list")
         stack.extend((child, deeper) for child in reversed(node) if isinstance(child.tag, str))
     return found
+
+
+# --- texts: paragraphs of code ---------------------------------------------------------------------------------------
+
+CODE = "\uf8f0"
+"""What `mark_code` puts before a paragraph of code; `pandoc.lua` looks for it."""
+_CODE_STYLE = re.compile(r"preformatted|verbatim|\b(?:code|console|terminal)\b", re.IGNORECASE)
+_TYPEWRITTEN = 0.7  # of the paragraphs; in a text with more of a fixed width, these are no code
+_FIXED_WIDTH = re.compile(r"mono|courier|consol|typewriter|menlo|inconsolata", re.IGNORECASE)
+
+
+def mark_code(path: Path, marked: Path) -> bool:
+    """Write a copy of a text in which the paragraphs that are set as code begin with `CODE`; pandoc reads no styles.
+
+    A paragraph is code if its style, or one that it is based on, is named so or has a font of fixed width.
+
+    Returns:
+        False, and no copy is written, if there are none.
+    """
+    with zipfile.ZipFile(path) as packed:
+        content = parse_part(packed, _CONTENT)
+        named = parse_part(packed, "styles.xml")
+        styles = {
+            each.get(f"{_STYLE}name"): each
+            for tree in (named, content)
+            if tree is not None
+            for each in tree.iter(f"{_STYLE}style")
+            if each.get(f"{_STYLE}family") == "paragraph"
+        }
+        texts = list(content.iter(f"{_TEXT}p"))
+        paragraphs = [each for each in texts if _is_code(each.get(f"{_TEXT}style-name"), styles)]
+        if len(paragraphs) > _TYPEWRITTEN * len(texts):
+            return False
+        for paragraph in paragraphs:
+            paragraph.text = CODE + (paragraph.text or "")
+        if paragraphs:
+            with zipfile.ZipFile(marked, "w", zipfile.ZIP_DEFLATED) as copy:
+                for name in packed.namelist():
+                    if name.endswith(".xml"):
+                        copy.writestr(name, etree.tostring(content) if name == _CONTENT else packed.read(name))
+    return bool(paragraphs)
+
+
+def _is_code(name: str | None, styles: Mapping[str, Any]) -> bool:
+    for _ in range(_MOST_STYLES):
+        style = styles.get(name or "")
+        if style is None:
+            break
+        fonts = [str(each.get(f"{_STYLE}font-name", "")) for each in style.iterchildren(f"{_STYLE}text-properties")]
+        if _CODE_STYLE.search(str(name).replace("_20_", " ")) or any(map(_FIXED_WIDTH.search, fonts)):
+            return True
+        name = style.get(f"{_STYLE}parent-style-name")
+    return False

@@ -134,5 +134,5 @@ def divided_word(text: str) -> str | None:
 
 
 def begins_with_prompt(text: str) -> bool:
-    """Whether a line is typed at the prompt of a shell; it is often bold, in a font whose name does not say its width."""
+    """Whether a line is typed at the prompt of a shell, which is often bold, in a font of any name."""
     return bool(_PROMPT.match(text))
