@@ -16,8 +16,10 @@ from tests.corpora.reading import problems, told
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import apart, read_source
 from turnmark.corpora.readers.pdf import ocr
+from turnmark.corpora.readers.pdf.boxes import Segment
 from turnmark.corpora.readers.pdf.document import read, read_pdf
-from turnmark.corpora.readers.pdf.page import Page
+from turnmark.corpora.readers.pdf.page import Page, Rule, Word
+from turnmark.corpora.readers.pdf.ruled import ruled_tables
 from turnmark.corpora.readers.prose import Unreadable
 from turnmark.corpora.readers.seen import Watch
 from turnmark.corpora.readers.table import no_progress
@@ -162,6 +164,14 @@ def test_the_first_and_largest_line_of_a_slide_is_its_title(tmp_path: Path) -> N
     assert "heading" not in kinds(portrait), "a line that is hardly larger is no heading elsewhere"
 
 
+def test_slides_one_of_which_is_empty(tmp_path: Path) -> None:
+    titles = enumerate(("Water", "Gates", "Sails"))
+    first, *others = [[(30, 230, 14, title), (40, 200, 11, prose(6, at))] for at, title in titles]
+    slides = drawn(tmp_path / "slides.pdf", [first, [], *others], (363, 272))
+    assert [text for kind, *_, text in told(slides) if kind == "heading"] == ["## Water", "## Gates", "## Sails"]
+    assert len(slides.pages) == 4
+
+
 def test_running_headers_with_raised_letters_in_larger_type_than_the_text(tmp_path: Path) -> None:
     """The logo of LaTeX, and a name with the page's number, both larger than the text."""
     pages = []
@@ -249,6 +259,30 @@ def test_tables(tmp_path: Path, lines: str) -> None:
     assert told(document)[1][3] == TABLE
 
 
+def ruled(words: Sequence[tuple[float, float, str]], rules: Sequence[Rule]) -> tuple[list[list[list[str]]], list[str]]:
+    """The rows of tables, and the words that are in none, of words at places with lines around or between them."""
+    segments = [Segment([Word(text, x, x + 5 * len(text), y, 10)]) for x, y, text in words]
+    tables, rest = ruled_tables(segments, rules)
+    return [table.rows for table in tables], [segment.text for segment in rest]
+
+
+def test_lines_of_two_lengths_around_one_table() -> None:
+    words = [(x, y, text) for y in (90, 70) for x, text in ((60, "gate"), (160, "keeper"), (300, "height"))]
+    long = [Rule(50, y, 400, y) for y in (100, 80, 60)]
+    short = [Rule(58, y - 3, 400, y - 3) for y in (100, 80, 60)]
+    (table,), rest = ruled(words, [*long, *short])
+    assert table == [["gate", "keeper", "height"]] * 2
+    assert not rest
+
+
+def test_what_is_in_a_grid_that_is_no_table_is_read() -> None:
+    across = [Rule(50, y, 300, y) for y in (100, 80, 60, 40)]
+    down = [Rule(x, 40, x, 100) for x in (50, 200, 300)]
+    tables, rest = ruled([(60, 85, "gates"), (60, 65, "stones"), (60, 45, "sails")], [*across, *down])
+    assert not tables
+    assert rest == ["gates", "stones", "sails"]
+
+
 def test_a_cell_of_several_lines_is_one_and_a_table_goes_on_over_pages(tmp_path: Path) -> None:
     platypus = pytest.importorskip("reportlab.platypus")
     cell = text_of(prose(25))[0]
@@ -284,6 +318,12 @@ def test_running_headers_page_numbers_and_contents_go(tmp_path: Path) -> None:
     assert ". . ." not in document.text
     assert kinds(document) == ["heading", "paragraph"] * 5
     assert len(document.pages) == 6
+
+
+def test_pages_with_nothing_but_their_numbers_are_empty(tmp_path: Path) -> None:
+    numbers = drawn(tmp_path / "numbers.pdf", [[(300, 40, 10, f"Page {page}")] for page in range(1, 5)], (595, 842))
+    assert (numbers.text, numbers.blocks, numbers.pages) == ("", (), (0, 0, 0, 0))
+    assert problems(tmp_path) == ["numbers.pdf: empty: there is no text in it"]
 
 
 def test_hyphens_and_ligatures(tmp_path: Path) -> None:

@@ -35,11 +35,13 @@ def titles_of_slides(pages: Sequence[Laid], taken: Container[Item]) -> dict[Line
         return {}
     titles: dict[Line, Heading] = {}
     for page in slides:
-        first, *others = [item for column in page.columns for item in column.items]
-        if isinstance(first, Line) and first not in taken and says_words(first.text):
-            sizes = [item.size for item in others if isinstance(item, Line)]
-            if sizes and first.size > (1 + SAME_SIZE / 2) * max(sizes):
-                titles[first] = Heading(level=2, length=1)
+        items = [item for column in page.columns for item in column.items]
+        sizes = [item.size for item in items[1:] if isinstance(item, Line)]
+        first = items[0] if sizes else None
+        if not isinstance(first, Line) or first in taken or not says_words(first.text):
+            continue
+        if first.size > (1 + SAME_SIZE / 2) * max(sizes):
+            titles[first] = Heading(level=2, length=1)
     return titles
 
 

@@ -117,7 +117,8 @@ def _grid_table(grid: _Grid, segments: list[Segment]) -> _Found:
     if sum(bool(cell) for row in rows for cell in row) < max(3, 0.3 * count):
         return None, segments
     texts = _split_rows(rows) if len(rows) <= 3 else None
-    return table_of(texts or [[joined_lines(_lines(cell)) for cell in row] for row in rows], *box), outside
+    table = table_of(texts or [[joined_lines(_lines(cell)) for cell in row] for row in rows], *box)
+    return (table, outside) if table else (None, segments)
 
 
 def _distinct(values: Iterable[float]) -> list[float]:
@@ -223,7 +224,8 @@ def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _Found:
     top, *inner, bottom = rules
     box = top.x0, top.x1, bottom.y0, top.y0
     inside, outside = _parted(segments, *box)
-    cells = cells_of(_rows_of(inside), breaks=[rule.y0 for rule in inner])
+    # A table whose lines are longer or shorter may have taken all of the text.
+    cells = cells_of(_rows_of(inside), breaks=[rule.y0 for rule in inner]) if inside else None
     table = table_of(cells, *box) if cells else None
     return (table, outside) if table else (None, segments)
 
