@@ -167,10 +167,9 @@ def test_the_first_and_largest_line_of_a_slide_is_its_title(tmp_path: Path) -> N
 
 
 def test_slides_one_of_which_is_empty(tmp_path: Path) -> None:
-    pages = [
-        [(30, 230, 14, title), (40, 200, 11, prose(6, at))] for at, title in enumerate(("Water", "", "Gates", "Sails"))
-    ]
-    slides = drawn(tmp_path / "slides.pdf", [pages[0], [], *pages[2:]], (363, 272))
+    titles = enumerate(("Water", "Gates", "Sails"))
+    first, *others = [[(30, 230, 14, title), (40, 200, 11, prose(6, at))] for at, title in titles]
+    slides = drawn(tmp_path / "slides.pdf", [first, [], *others], (363, 272))
     assert [text for kind, *_, text in told(slides) if kind == "heading"] == ["## Water", "## Gates", "## Sails"]
     assert len(slides.pages) == 4
 
@@ -291,9 +290,8 @@ def ruled(words: Sequence[tuple[float, float, str]], rules: Sequence[Rule]) -> t
 
 def test_lines_of_two_lengths_around_one_table() -> None:
     words = [(x, y, text) for y in (90, 70) for x, text in ((60, "gate"), (160, "keeper"), (300, "height"))]
-    long, short = (
-        [Rule(x, y, 400, y) for y in (100 - inset, 80 - inset, 60 - inset)] for x, inset in ((50, 0), (58, 1))
-    )
+    long = [Rule(50, y, 400, y) for y in (100, 80, 60)]
+    short = [Rule(58, y - 3, 400, y - 3) for y in (100, 80, 60)]
     (table,), rest = ruled(words, [*long, *short])
     assert table == [["gate", "keeper", "height"]] * 2
     assert not rest
@@ -342,6 +340,12 @@ def test_running_headers_page_numbers_and_contents_go(tmp_path: Path) -> None:
     assert ". . ." not in document.text
     assert kinds(document) == ["heading", "paragraph"] * 5
     assert len(document.pages) == 6
+
+
+def test_pages_with_nothing_but_their_numbers_are_empty(tmp_path: Path) -> None:
+    numbers = drawn(tmp_path / "numbers.pdf", [[(300, 40, 10, f"Page {page}")] for page in range(1, 5)], (595, 842))
+    assert (numbers.text, numbers.blocks, numbers.pages) == ("", (), (0, 0, 0, 0))
+    assert problems(tmp_path) == ["numbers.pdf: empty: there is no text in it"]
 
 
 def test_hyphens_and_ligatures(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def _with_chapter_numbers(drafts: Sequence[Draft]) -> list[Draft]:
     """A chapter's number over its title is part of it; one that is spelled out goes."""
     kept: list[Draft] = []
     number = ""
-    for draft, following in zip(drafts, [*drafts[1:], None], strict=True):
+    for draft, following in zip(drafts, [*drafts[1:], None], strict=False):
         over = draft.kind == "heading" and following is not None and following.kind == "heading"
         said = chapter_number(" ".join(draft.texts)) if over else None
         if said is not None:
