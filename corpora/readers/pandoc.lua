@@ -130,6 +130,14 @@ end
 
 local names_languages = true
 
+local blank = {LineBreak = true, SoftBreak = true, Space = true}
+
+-- A line break at the end of a paragraph or heading would be written as a backslash.
+local function without_last_break(inlines)
+  while #inlines > 0 and blank[inlines[#inlines].t] do inlines:remove(#inlines) end
+  return inlines
+end
+
 local looks = {
   traverse = 'topdown',
   Inlines = raised,
@@ -196,7 +204,10 @@ local looks = {
     local language = names_languages and code.classes[1]
     return pandoc.CodeBlock(code.text, pandoc.Attr('', language and language:match('^[%w+#-]+$') and {language} or {}))
   end,
-  Header = function(header) return pandoc.Header(math.min(header.level, 6), header.content) end,
+  Header = function(header)
+    local words = header.content:walk({LineBreak = function() return pandoc.Space() end})
+    return pandoc.Header(math.min(header.level, 6), without_last_break(words))
+  end,
 }
 
 -- Strong is kept for a title in bold, which leads what follows; inside a paragraph it is only a look.
@@ -220,12 +231,12 @@ local boxes = {
     return div.content
   end,
   Para = function(para)
-    para.content = plain_strong(para.content)
+    para.content = without_last_break(plain_strong(para.content))
     if stringify(para.content):match('^%s*$') then return {} end
     return para
   end,
   Plain = function(plain)
-    plain.content = plain_strong(plain.content)
+    plain.content = without_last_break(plain_strong(plain.content))
     return plain
   end,
 }

@@ -56,6 +56,12 @@ def test_headings_that_are_items_of_a_numbered_list_are_headings(tmp_path: Path)
     ]
 
 
+def test_a_line_break_that_ends_a_heading_or_a_paragraph_is_no_backslash(tmp_path: Path) -> None:
+    page = "<h1>The<br>mill<br></h1><p>Of wood.<br><br></p><p>Of<br>stone.</p>"
+    text = read_one(by_pandoc(tmp_path / "a.docx", page, "--from", "html")).text
+    assert text == "# The mill\n\nOf wood.\n\nOf\nstone.\n"
+
+
 MAKE = "```\n# cd mill\n./configure \\\n    --water\n\nmake\n```\n"
 
 
