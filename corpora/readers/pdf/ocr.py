@@ -23,7 +23,7 @@ from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
 from turnmark.corpora.readers.pdf.glyphs import Page, Word
 
-DPI = 150  # 200 reads no better and takes half as long again (docs/measured.md)
+DPI = 150  # 200 reads no better (docs/measured.md)
 LONGEST = 2000  # pixels of a side: a larger page is drawn smaller
 SURE = 0.5  # a line that is recognised with less confidence is left out
 INSTALL = "pip install 'turnmark[ocr]'"
