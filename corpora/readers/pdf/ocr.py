@@ -25,7 +25,7 @@ from turnmark.corpora.readers.pdf.page import Page, Word
 if TYPE_CHECKING:
     import pypdfium2
 
-DPI = 150  # 200 reads no better and takes half as long again (docs/measured.md)
+DPI = 150  # 200 reads no better (docs/measured.md)
 LONGEST = 2000  # pixels of a side: a larger page is drawn smaller
 SURE = 0.5  # a line that is recognised with less confidence is left out
 INSTALL = "pip install 'turnmark[ocr]'"
