@@ -24,7 +24,10 @@ from turnmark.retrieval import openvino_run
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 
-needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="openvino is not installed")
+HAS_OPENVINO = importlib.util.find_spec("openvino") is not None
+needs_openvino = pytest.mark.skipif(not HAS_OPENVINO, reason="openvino is not installed")
+PRECISIONS = ["fp32", "int8", *(["bf16"] if HAS_OPENVINO and openvino_run.supports_bf16() else [])]
+"""Those that this processor has in hardware."""
 
 TEXTS = ["How do I bake bread?", "", "The tide table of the harbour " * 20, "Baking a loaf, and tea.", "æ 水 ?!"]
 
@@ -81,14 +84,12 @@ def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
 
 
 @needs_openvino
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, models, monkeypatch):
     """Alone, a few in one row, many in rows, and with cores that work together or apart.
 
     In 8-bit integers the bundled model, which every other test converts too; else a small one.
     """
-    if precision == "bf16" and not openvino_run.supports_bf16():
-        pytest.skip("this processor has no bf16")
     model = "minilm" if precision == "int8" else f"sentence-transformers:{models}"
     embedder = running(model, "openvino", precision)
     texts = [f"word {'long ' * (i % 23)}{i}" for i in range(23)]
