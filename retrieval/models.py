@@ -1,10 +1,10 @@
 """Loads models of sentence-transformers, and chooses the backend and the precision that they run at.
 
 An embedder runs on OpenVINO where that is installed, else on PyTorch. Texts are embedded at the fastest precision whose
-vectors stay within a cosine of .01: bf16 where the processor multiplies it, 8-bit integers where it has VNNI, else
-fp32. Queries are embedded at the same precision as passages: in fp32 they take twice as long and find no more
-(nDCG@5 on the ClapNQ pool .471 in fp32, .473 in 8-bit integers). `TURNMARK_BACKEND=torch` and
-`TURNMARK_PRECISION=fp32` give the same vectors with and without the extra, and on every processor.
+vectors stay within a cosine of .01: bf16 where the processor has AMX, 8-bit integers where it has VNNI, else fp32.
+Queries are embedded at the same precision as passages: in fp32 they take twice as long and find no more (nDCG@5 on the
+ClapNQ pool .471 in fp32, .473 in 8-bit integers). `TURNMARK_BACKEND=torch` and `TURNMARK_PRECISION=fp32` give the same
+vectors with and without the extra, and on every processor.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,21 +43,24 @@ class Choice(Record):
         return f"{self.backend} {self.precision}"
 
 
-def cpu_has_bf16() -> bool:
-    """Return whether the processor multiplies bf16 in hardware; otherwise bf16 is several times slower than fp32."""
-    import torch
-
-    probes = (getattr(torch.cpu, f"_is_{feature}_supported", None) for feature in ("avx512_bf16", "amx_tile"))
-    return any(probe() for probe in probes if probe is not None)
+def cpu_has_amx() -> bool:
+    """Return whether the processor multiplies matrices of bf16 (AMX, Linux). Without, bf16 is slower than fp32, even
+    where AVX-512 has instructions for it.
+    """
+    return "amx_bf16" in _cpu_flags()
 
 
 def cpu_has_vnni() -> bool:
-    """Return whether the processor adds products of 8-bit integers in 32 bits; otherwise sums may overflow."""
+    """Return whether the processor adds products of 8-bit integers in 32 bits; otherwise sums may overflow (Linux)."""
+    return not _cpu_flags().isdisjoint(("avx512_vnni", "avx_vnni"))
+
+
+@cache
+def _cpu_flags() -> frozenset[str]:
     try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
+        return frozenset(Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split())
     except OSError:
-        return False
-    return "avx512_vnni" in flags or "avx_vnni" in flags
+        return frozenset()
 
 
 def has_gpu() -> bool:
@@ -83,7 +87,7 @@ def _asks_for(variable: str, value: str) -> bool:
 
 def torch_choice(note: str = "") -> Choice:
     """Choose PyTorch, in bf16 where that is faster."""
-    half = not _asks_for(PRECISION, "fp32") and (has_gpu() or cpu_has_bf16())
+    half = not _asks_for(PRECISION, "fp32") and (has_gpu() or cpu_has_amx())
     return Choice(backend="torch", precision="bf16" if half else "fp32", note=note)
 
 
@@ -92,10 +96,11 @@ def choose() -> Choice:
     exact = _asks_for(PRECISION, "fp32")
     if _asks_for(BACKEND, "torch") or not openvino_installed() or has_gpu():
         return torch_choice()
+    fastest = "bf16" if cpu_has_amx() else "int8" if cpu_has_vnni() else "fp32"
     try:
-        from turnmark.retrieval.openvino_run import supports_bf16
+        from turnmark.retrieval.openvino_run import openvino
 
-        fastest = "bf16" if supports_bf16() else "int8" if cpu_has_vnni() else "fp32"
+        openvino().Core()
     except (ImportError, OSError, RuntimeError) as error:
         return torch_choice(f"OpenVINO does not start here: {error}")
     return Choice(backend="openvino", precision="fp32" if exact else fastest)

@@ -82,11 +82,6 @@ QUICK_TOKENS = 4096
 THREADS = 4
 
 
-def supports_bf16() -> bool:
-    """Return whether the processor multiplies bf16 in hardware."""
-    return "BF16" in openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-
-
 class Runner:
     """A converted model at one precision (`fp32`, `bf16`, `int8`). Safe to call from many threads.
 

@@ -146,5 +146,5 @@ def _read(reader: Reader | None, path: Path, relative: str, watch: Watch) -> Ite
 
         yield from read_apart(reader.target, path, relative, watch.tell)
         return
-    result = reader.load()(path, relative, no_progress) if reader else read_text(path, relative)
+    result = (reader.load() if reader else read_text)(path, relative, no_progress)
     yield from [result] if isinstance(result, Document) else result

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.prose import Unreadable, day, decode, shorten_title, split_front_matter, stem
+from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _DEFINED_IN_SHORT = 300
 """Most characters of each definition of a list whose terms and definitions are items, "Term: definition"."""
 
 
-def read_html(path: Path, relative: str, _: Callable[[int, int], None] | None = None) -> Document:
+def read_html(path: Path, relative: str, _: Progress) -> Document:
     """Read an HTML file."""
     return parse_html(decode(path.read_bytes()), relative)
 
@@ -278,10 +279,11 @@ class _Table:
             return list(filter(any, lines))
         return [head or [""] * len(used), *body]
 
-    def markdown(self, grid: list[list[str]]) -> list[str]:
-        """Return the lines of a table whose first row names the columns."""
-        lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in grid]
-        return [lines[0], "|" + "---|" * len(grid[0]), *lines[1:]]
+
+def _markdown_of(grid: Sequence[Sequence[str]]) -> str:
+    """Return a grid, whose first row names the columns, as a Markdown table."""
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in grid]
+    return "\n".join((lines[0], "|" + "---|" * len(grid[0]), *lines[1:]))
 
 
 @dataclass
@@ -410,7 +412,7 @@ class _Page:
             self.emit("paragraph", f"**{caption.replace('*', '')}**")
         grid = table.grid()
         if grid and len(grid[0]) > 1 and len(grid) > 1:
-            self.emit("table", "\n".join(table.markdown(grid)))
+            self.emit("table", _markdown_of(grid))
         else:
             for row in grid:
                 self.emit("paragraph", " ".join(row))

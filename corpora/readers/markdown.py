@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.readers.html import render
 from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
+from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-def read_markdown(path: Path, relative: str, _: Callable[[int, int], None] | None = None) -> Document:
+def read_markdown(path: Path, relative: str, _: Progress) -> Document:
     """Read a Markdown file."""
     return parse_markdown(decode(path.read_bytes()), relative)
 

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -220,7 +219,7 @@ def _program() -> Path:
     return program
 
 
-def _waited(process: subprocess.Popen[bytes], progress: Callable[[int, int], None]) -> int:
+def _waited(process: subprocess.Popen[bytes], progress: Progress) -> int:
     """Wait for pandoc and say meanwhile that work goes on."""
     ends = time.monotonic() + SECONDS
     while True:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.text import lines, trimmed, words
 from turnmark.corpora.types import Block, Document
 
@@ -58,7 +59,7 @@ def _line(data: bytes, offset: int) -> int:
     return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
 
 
-def read_text(path: Path, relative: str, _: Callable[[int, int], None] | None = None) -> Document:
+def read_text(path: Path, relative: str, _: Progress) -> Document:
     """Read a text file."""
     return parse_text(decode(path.read_bytes()), relative)
 
