@@ -155,20 +155,23 @@ class Collection:
             first, document = text.document != document, text.document
             lacks_title = titled and first and text.title and not _says(text.text, text.title)
             content = f"{text.title}\n{text.text}" if lacks_title else text.text
-            yield text, unicodedata.normalize("NFC", content)
+            yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
 
 
 Find = Callable[[str], Iterator[int]]
 """Yields where in a text each occurrence begins."""
 
 
-_MARKUP = str.maketrans("", "", "*_`\\")
-
-
 def _says(text: str, title: str) -> bool:
     """Whether a text has a title in it, as words of their own and whatever its markup."""
-    pieces = text.translate(_MARKUP).split(title.translate(_MARKUP) or title)
+    pieces = _without_markup(text).split(_without_markup(title) or title)
     return any(not before[-1:].isalnum() and not after[:1].isalnum() for before, after in pairwise(pieces))
+
+
+def _without_markup(text: str) -> str:
+    for mark in "*_`\\":
+        text = text.replace(mark, "")
+    return text
 
 
 def _short(wanted: str) -> str:
