@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.marks import CODE
+from turnmark.assistant.steps.tools import COUNT_ID
 from turnmark.assistant.types import Citation
 from turnmark.core.console import printable
 from turnmark.core.errors import RequestError
@@ -89,10 +90,11 @@ def mtrag_files(
             "Question Type": ["How-To"] if first.reply.procedure else [],
             "Answerability": [_ANSWERABILITY[first.reply.decision]], "Collection": f"mt-rag-{domain}",
         })  # fmt: skip
-        if not relevant:
+        passages = dict.fromkeys(key for source in relevant for key in _passages_in(source, index, first.config.index))
+        if not passages:
             continue
         retrieval_folder = folder / "mtrag-human/retrieval_tasks" / domain
-        labels[retrieval_folder / "qrels/dev.tsv"] += [f"{identity}\t{_safe(source.key)}\t1" for source in relevant]
+        labels[retrieval_folder / "qrels/dev.tsv"] += [f"{identity}\t{_safe(key)}\t1" for key in passages]
         questions = [exchanges[position].question for position in question_starts[:turn]]
         rewrite = first.reply.rewrite or first.question
         for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [rewrite]), ("questions", questions)):
@@ -155,6 +157,18 @@ def _domain(index: str, used: Iterable[str]) -> str:
     return domain
 
 
+def _passages_in(source: Citation, index: Index | None, name: str) -> list[str]:
+    """Return the ids of the passages in a source as `_corpus` has them: a section that a model read joins several, and
+    a count over documents has none.
+    """
+    if source.id.startswith(COUNT_ID):
+        return []
+    part = index.part(source.index) if index is not None and index.manifest.name == name else None
+    passages = part.store.of_document(source.document) if part else []
+    inside = [passage.id for passage in passages if source.start <= passage.start and passage.end <= source.end]
+    return [f"{source.index}:{each}" if source.index else each for each in inside] or [source.key]
+
+
 def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> list[Row]:
     """Return the passages of the index called `name`; if it is not the open one, those that its turns cite."""
     passages: dict[str, Passage | Citation] = {}
@@ -164,7 +178,8 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> li
     else:
         for exchange in exchanges:
             if exchange.config.index == name:
-                passages |= {source.key: source for source in exchange.reply.citations}
+                sources = exchange.reply.citations
+                passages |= {source.key: source for source in sources if not source.id.startswith(COUNT_ID)}
     return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
 
 

@@ -44,6 +44,8 @@ def _open_parts(
     errors = ErrorCollector()
     if index is None and config.index:
         index = errors.collect(open_indexes, config.index)
+        if index is not None:  # "a, b," is written in more than one way
+            config = config.model_copy(update={"index": index.manifest.name})
     reader: Reader = reader_of(generator)
     if generator is None:
         generator, reader = _open_generator(config.generator, errors)

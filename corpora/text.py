@@ -23,10 +23,16 @@ CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\
 
 
 @cache
+def combining_marks() -> str:
+    """Return the combining marks, for a regex class. Python's \\w leaves them out, and without them Hindi, Thai and
+    decomposed accents are cut inside a word.
+    """
+    return "".join(re.escape(chr(i)) for i in range(0x300, 0xFFFF) if unicodedata.category(chr(i)) in ("Mn", "Mc"))
+
+
+@cache
 def _word_pattern() -> re.Pattern[str]:
-    # Python's \w leaves out combining marks, which would cut Hindi, Thai and decomposed accents inside a word.
-    marks = "".join(re.escape(chr(i)) for i in range(0x300, 0xFFFF) if unicodedata.category(chr(i)) in ("Mn", "Mc"))
-    char = f"(?:[^\\W_{CJK}]|[{marks}])"
+    char = f"(?:[^\\W_{CJK}]|[{combining_marks()}])"
     return re.compile(f"[{CJK}]|{char}+(?:(?:(?<=\\d)[.,](?=\\d)|['’](?=[^\\W_{CJK}])){char}+)*")
 
 

@@ -7,6 +7,7 @@ are written once, when an index is built.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -97,6 +98,8 @@ class ChromaVectors:
                 )
             else:
                 self._collection = self._client.get_collection(name, embedding_function=None)
+        # Chroma itself keeps every client, with its vectors in memory, until it is closed.
+        weakref.finalize(self, self._client.close).atexit = False
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[dict[str, Any]]) -> None:
         """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.text import CJK
+from turnmark.corpora.text import CJK, combining_marks
 from turnmark.corpora.types import without_continued
 from turnmark.retrieval.store import DocumentEntry, PassageStore, StoredText
 
@@ -25,15 +27,17 @@ LONGEST_PATTERN = 200
 """Most characters of the words or the expression."""
 KEPT = 20
 """Most lines of a document that are returned."""
-_WIDE = re.compile(f"[{CJK}]")
+# Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
+_UNSPACED = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _SLASHED = re.compile(r"/(.+)/", re.DOTALL)
 _RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # may take all memory before any time is up
 
 
 class Line(NamedTuple):
-    """A line of a document that matches, and where in it the first match begins."""
+    """A line of a document that matches, the id of its passage, and where in the line the first match begins."""
 
     document: str
+    passage: str
     section: str
     text: str
     at: int
@@ -86,9 +90,9 @@ class Collection:
             if row.document in counts
         ]
 
-    def holding(self, words: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
+    def holding(self, wanted: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
         """Return the documents that contain all of some words, with the number of passages that contain any of them."""
-        finders = [_finder(word) for word in words.split()]
+        finders = [_by_words(word) for word in _short(wanted).split()]
         matched: dict[str, set[int]] = {}
         counts: Counter[str] = Counter()
         for text, content in self._contents(where):
@@ -133,7 +137,7 @@ class Collection:
                 row = content.split("\n", number + 1)[number]
                 indent = len(row) - len(row.lstrip())
                 at = start - (content.rfind("\n", 0, start) + 1) - indent
-                kept.append(Line(text.document, section, row.strip(), max(at, 0)))
+                kept.append(Line(text.document, text.id, section, row.strip(), max(at, 0)))
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
 
@@ -141,22 +145,45 @@ class Collection:
         return (text for text in self.store.texts(where) if text.id not in self.hidden)
 
     def _contents(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
-        """Yield each passage with its text; the first text of a document begins with the title if it lacks it."""
+        """Yield each passage with its text; the first text of a document begins with the title if it lacks it.
+
+        A filter on sections or pages leaves out the title, which is in none of them.
+        """
         document = None
+        titled = not {"section", "page"} & set(where or ())
         for text in self._texts(where):
             first, document = text.document != document, text.document
-            titled = first and text.title and text.title not in text.text
-            yield text, f"{text.title}\n{text.text}" if titled else text.text
+            lacks_title = titled and first and text.title and not _says(text.text, text.title)
+            content = f"{text.title}\n{text.text}" if lacks_title else text.text
+            yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
 
 
 Find = Callable[[str], Iterator[int]]
 """Yields where in a text each occurrence begins."""
 
 
-def _finder(wanted: str) -> Find:
-    wanted = wanted.strip()
+def _says(text: str, title: str) -> bool:
+    """Whether a text has a title in it, as words of their own and whatever its markup."""
+    pieces = _without_markup(text).split(_without_markup(title) or title)
+    return any(not before[-1:].isalnum() and not after[:1].isalnum() for before, after in pairwise(pieces))
+
+
+def _without_markup(text: str) -> str:
+    for mark in "*_`\\":
+        text = text.replace(mark, "")
+    return text
+
+
+def _short(wanted: str) -> str:
+    """Return what is looked for as the texts are written: each accent in one character with its letter."""
+    wanted = unicodedata.normalize("NFC", wanted.strip())
     if len(wanted) > LONGEST_PATTERN:
         raise RequestError(f"{wanted[:40]!r}… is longer than {LONGEST_PATTERN} characters; look for less of it")
+    return wanted
+
+
+def _finder(wanted: str) -> Find:
+    wanted = _short(wanted)
     if slashed := _SLASHED.fullmatch(wanted):
         return _by_pattern(slashed[1])
     if not wanted:
@@ -166,17 +193,23 @@ def _finder(wanted: str) -> Find:
 
 def _by_words(wanted: str) -> Find:
     parts = wanted.casefold().split()
-    # Chinese and Japanese put no space between words.
-    before = "" if _WIDE.match(parts[0][0]) else r"(?<!\w)"
-    after = "" if _WIDE.match(parts[-1][-1]) else r"(?!\w)"
+    before = "" if _UNSPACED.match(parts[0][0]) else rf"(?<![\w{combining_marks()}])"
+    after = "" if _UNSPACED.match(parts[-1][-1]) else rf"(?![\w{combining_marks()}])"
     pattern = re.compile(before + r"\s+".join(map(re.escape, parts)) + after)
 
     def find(text: str) -> Iterator[int]:
         folded = text.casefold()
         if all(part in folded for part in parts):
-            yield from (match.start() for match in pattern.finditer(folded))
+            starts = (match.start() for match in pattern.finditer(folded))
+            yield from starts if len(folded) == len(text) else _unfolded(text, starts)
 
     return find
+
+
+def _unfolded(text: str, starts: Iterable[int]) -> Iterator[int]:
+    """Yield where places in the folded text are in the text itself: folding makes "ß" two characters."""
+    ends = list(accumulate(len(character.casefold()) for character in text))
+    return (bisect_right(ends, start) for start in starts)
 
 
 def _by_pattern(written: str) -> Find:

@@ -20,8 +20,8 @@ from turnmark.core.home import home
 from turnmark.corpora.readers.folder import NOT_ENTERED
 from turnmark.corpora.readers.table import readers
 from turnmark.retrieval.build import BuildReport, build_again
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import Manifest
+from turnmark.retrieval.index import Index, indexes_folder
+from turnmark.retrieval.manifest import Manifest, read_manifest
 from turnmark.retrieval.workers import LOCAL
 
 QUIET, LONGEST = 400, 4000
@@ -31,6 +31,8 @@ TICK = 1000
 RETRY = 30.0
 """Seconds after which a failed build is tried again if nothing changes."""
 SHOWN_PROBLEMS = 5
+_UNDECODABLE = "Unable to decode path"
+"""What watchfiles says, and ends with, at a change of a file whose name is not UTF-8."""
 ENDS_WITHIN = 20.0
 """Seconds that a build may take to notice that it is to end."""
 
@@ -41,6 +43,10 @@ class _Stopped(Exception):
 
 class _Gone(Exception):
     """The folder went away in the middle of a build, which would lose what was not read yet."""
+
+
+class _Ended(Exception):
+    """The index is not of the folder any more."""
 
 
 class _StoppableProgress:
@@ -97,10 +103,16 @@ class FolderWatch:
         first = True
         try:
             while True:
-                with suppress(_Gone, FileNotFoundError):
-                    self._watch(first)
+                begins, first = first, False
+                try:
+                    self._watch(begins)
                     return
-                first = False
+                except (_Gone, FileNotFoundError):
+                    pass
+                except RuntimeError as error:
+                    if _UNDECODABLE not in str(error):
+                        raise
+                    continue  # the build with which the watch begins anew names the file
                 self._say(
                     f"{self._manifest.name}: {inert(self._folder)} is gone; the index stays, and the folder is watched "
                     "again once it is back"
@@ -111,6 +123,11 @@ class FolderWatch:
                 self._say(f"{self._manifest.name}: {inert(self._folder)} is back")
         except _Stopped:
             pass
+        except _Ended:
+            self._say(
+                f"{self._manifest.name}: was removed, or built from another folder; {inert(self._folder)} is no longer "
+                "watched"
+            )
         except (OSError, RuntimeError) as error:
             self._say(f"{self._manifest.name}: {inert(self._folder)} is no longer watched: {inert(error)}")
 
@@ -124,7 +141,7 @@ class FolderWatch:
         begins = True
         for changes in watchfiles.watch(
             self._folder, watch_filter=lambda _, path: self._concerns(Path(path)), step=QUIET, debounce=LONGEST,
-            stop_event=self._stop, rust_timeout=TICK, yield_on_timeout=True,
+            stop_event=self._stop, rust_timeout=TICK, yield_on_timeout=True, ignore_permission_denied=True,
         ):  # fmt: skip
             # A folder that was deleted and made anew at once may have its old inode.
             deleted = (watchfiles.Change.deleted, str(self._folder)) in changes
@@ -152,8 +169,12 @@ class FolderWatch:
 
     def _build(self, first: bool) -> None:
         try:
+            current = read_manifest(indexes_folder() / self._manifest.name)
+            if current is None or Path(current.source) != self._folder:
+                raise _Ended
+            self._manifest = current  # it may have been built with other settings meanwhile
             report = build_again(self._manifest, _StoppableProgress(self._stop, self._is_there), self._engine)
-        except (_Stopped, _Gone):
+        except (_Stopped, _Gone, _Ended):
             raise
         except Exception as error:  # whatever fails, the index stays as it is and the watch goes on
             failure = str(error) if isinstance(error, TurnmarkError) else f"{type(error).__name__}: {error}"

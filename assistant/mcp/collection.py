@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -87,6 +88,10 @@ class ServedIndexes:
         if passages:
             return passages
         entries = self.index(name).store.documents()
+        # A model writes an accent in one character with its letter; names of files from a Mac have two.
+        for entry in entries:
+            if unicodedata.normalize("NFC", entry.document) == unicodedata.normalize("NFC", document):
+                return self.index(name).store.of_document(entry.document)
         labels = {entry.document: f"{PurePosixPath(entry.document).stem} {entry.title}" for entry in entries}
         close = _close(PurePosixPath(document).stem, labels)
         hint = f"; did you mean {close}?" if close else "; `documents` lists them"
@@ -107,7 +112,8 @@ class ServedIndexes:
         if start >= joined.end:
             raise RequestError(f"start: the document ends at character {joined.end}")
         text = _beginning(joined.text[start - joined.start : end - joined.start], READ_CHARACTERS)
-        before = [passage for passage in passages if passage.start <= start]
+        first = [passage for passage in passages if passage.start <= start][-1]
+        pages_before = sum(page_start <= start for page_start in first.page_starts)
         return ReadResult(
             index=name,
             document=arguments.document,
@@ -115,7 +121,7 @@ class ServedIndexes:
             path=joined.path,
             date=joined.date,
             section=section,
-            page=before[-1].page,
+            page=None if first.page is None else first.page + pages_before,
             start=start,
             end=start + len(text),
             text=text,

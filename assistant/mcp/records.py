@@ -78,7 +78,9 @@ class DocumentsArguments(ToolArguments):
     """The arguments of `documents`."""
 
     words: str = Field(
-        default="", description="list only documents with a passage that holds all of these words; empty: all documents"
+        default="",
+        description="list only documents with a passage that holds all of these words, compared by their stems as in "
+        "search; empty: all documents",
     )
 
 

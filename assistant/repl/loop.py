@@ -83,8 +83,8 @@ def handle(chat: Chat, line: str) -> bool:
     line = valid_text(line).strip()
     if not line:
         return True
-    chat.take_news()
     try:
+        chat.take_news()
         if line.startswith("/"):
             obey(chat, line)
         else:

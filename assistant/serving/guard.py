@@ -137,7 +137,7 @@ class Guard:
         origin = headers.get("origin")
         if self._token is None and _host(host) not in self._names:
             return Refusal("not served under this name (Host header)", status=403, code="host")
-        if origin and urlsplit(origin).netloc.lower() != host.lower():
+        if origin and _place(origin) != host.lower():
             return Refusal("a page of another site may not ask here (Origin header)", status=403, code="origin")
         if self._token is None or not path.startswith(self._protects):
             return None
@@ -146,6 +146,14 @@ class Guard:
             message = "a token is needed: Authorization: Bearer TOKEN"
             return Refusal(message, status=401, code="invalid_api_key")
         return None
+
+
+def _place(origin: str) -> str:
+    """Return host and port of an origin; empty if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _host(header: str) -> str:

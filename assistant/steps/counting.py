@@ -65,13 +65,12 @@ def count_mentions(turn: Turn) -> Draft | None:
     occurrences = collection.grep(words) if collection else None
     if turn.retriever is None or occurrences is None or not occurrences.times:
         return None
-    first_lines = {line.document: line.text for line in reversed(occurrences.lines)}
+    cited = {line.document: line.passage for line in reversed(occurrences.lines)}
     listed = list(occurrences.times)[:MOST_DOCUMENTS]
     hits = []
     for document in listed:
         passages = neighbours_of(turn.retriever, Passage(id="", document=document, title="", text="", start=0, end=0))
-        with_line = [passage for passage in passages if first_lines[document] in passage.text]
-        hits.append(Hit(passage=(with_line or passages)[0], score=0.0))
+        hits += [Hit(passage=passage, score=0.0) for passage in passages if passage.id == cited[document]]
     times, held = sum(occurrences.times.values()), len(occurrences.times)
     counted = f"{times:,} {'time' if times == 1 else 'times'} in {held:,} of {occurrences.documents:,} documents"
     rows = [

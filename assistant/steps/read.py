@@ -125,7 +125,9 @@ def show_section(number: int, passage: Passage, quote: Callable[[str], str] = qu
     heading = passage.heading
     if passage.section.endswith(CONTINUED):
         heading = f"{heading} {CONTINUED}"
-    path = f"{passage.index}:{passage.path}" if passage.index else passage.path
+    document = passage.as_stored().document
+    file = document if document.startswith(f"{passage.path}#") else passage.path  # one of several in a file
+    path = f"{passage.index}:{file}" if passage.index else file
     source = ", ".join(filter(None, (path, passage.date)))
     if source:
         heading = f"{heading} ({source})"

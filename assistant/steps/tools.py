@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -127,8 +128,9 @@ class DocumentTools:
         if not isinstance(values, dict):
             return None
         known = dict.fromkeys(key for tool in TOOLS for key in tool.parameters["properties"])
-        texts = {key: values[key] for key in known if values.get(key) is not None}
-        return {key: " ".join(str(value).split()) for key, value in texts.items()}
+        given = {key: values[key] for key in known if values.get(key) is not None}
+        texts = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+        return {key: " ".join(" ".join(map(str, text)).split()) for key, text in texts.items()}
 
     # -- the tools
 
@@ -181,7 +183,7 @@ class DocumentTools:
         """Return the passages of a document that follow a numbered source."""
         hits = self.turn.hits
         hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
-        if hit is None:
+        if hit is None or _is_count(hit.passage):
             raise RequestError(f"no section has the number {_clip(number, LONGEST_NAME)!r}")
         run = [passage for passage in self._passages(hit.passage.document) if passage.start >= hit.passage.end]
         if not run:
@@ -258,7 +260,7 @@ class DocumentTools:
         return f"{counted} in {_clip(arguments['where'], ASKED_CHARACTERS)} (of {self._all.count():,} in all)"
 
     def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
-        """Return the filter of the argument `where`: KEY=GLOB, or the beginning of a document's id."""
+        """Return the filter of the argument `where`: KEY=GLOB, a document, a folder, or the beginning of an id."""
         text = arguments.get("where", "").strip()
         if not text:
             return {}
@@ -266,21 +268,26 @@ class DocumentTools:
         if equals and key.strip() in WHERE_KEYS:
             where = {key.strip(): glob.strip()}
         else:
-            where = {"document": f"{text.strip('/')}*"}
-        if self.collection is None or not self.collection.documents(where):
+            name = text.strip("/")
+            globs = (name, f"{name}/*", f"{name}#*", f"{name}*")  # a document, a folder, a file of several documents
+            where = next(({"document": glob} for glob in globs if self._in({"document": glob})), {})
+        if not self._in(where):
             raise RequestError(f"no document is in {_clip(text, ASKED_CHARACTERS)!r}; leave `where` out")
         return where
+
+    def _in(self, where: Mapping[str, str]) -> bool:
+        return bool(where and self.collection is not None and self.collection.documents(where))
 
     def _document(self, name: str) -> str:
         """Return the id of the document with this id, this end of the id, or this title; RequestError without one."""
         if self._passages(name):
             return name
         every = self.collection.documents() if self.collection else []
-        wanted = name.lower()
+        wanted = _folded(name)
         near = [
             row.document
             for row in every
-            if row.document.lower().endswith(f"/{wanted}") or wanted in (row.document.lower(), row.title.lower())
+            if f"/{_folded(row.document)}".endswith(f"/{wanted}") or wanted == _folded(row.title)
         ]
         if len(near) == 1:
             return near[0]
@@ -295,7 +302,8 @@ class DocumentTools:
         """Return the number of the source that contains a passage; None: it was not shown."""
         for number, hit in enumerate(self.turn.hits, 1):
             shown = hit.passage
-            if shown.document == passage.document and shown.start <= passage.start and passage.end <= shown.end:
+            is_of_document = shown.document == passage.document and not _is_count(shown)
+            if is_of_document and shown.start <= passage.start and passage.end <= shown.end:
                 return number
         return None
 
@@ -347,6 +355,15 @@ class DocumentTools:
         )
         [number] = self.turn.number([Hit(passage=passage, score=0.0)])
         return Result(show_section(number, passage), f"{found} [{number}]")
+
+
+def _folded(name: str) -> str:
+    """Return a name in lower case, each accent in one character with its letter, as models write it."""
+    return unicodedata.normalize("NFC", name).lower()
+
+
+def _is_count(passage: Passage) -> bool:
+    return passage.id.startswith(COUNT_ID)
 
 
 def _below(heading: str, passages: Sequence[Passage]) -> list[Passage]:

@@ -196,6 +196,7 @@ def _result(
         supported=supported if with_model else None,
         recognised=recognised if with_model else None,
         hedged=sum(one.hedged for one in hidden),
+        asked_back=sum(one.decision == "clarify" for one in hidden),
         elsewhere=sum(_is_elsewhere(one) for one in hidden),
         failed=sum(one.failed is not None for one in asked),
         worst=worst_of(asked),

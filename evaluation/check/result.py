@@ -74,6 +74,7 @@ class CheckResult(Record):
     supported: Share | None = Field(default=None, description="of the answers to known questions")
     recognised: Share | None = Field(default=None, description="said to be unknown, of hidden questions")
     hedged: int = Field(default=0, description="hidden questions with a hedged answer, which is not recognised")
+    asked_back: int = Field(default=0, description="hidden questions that were not answered but asked back")
     elsewhere: int = Field(
         default=0, description="hidden questions with an answer that other sections support, so that it may be right"
     )

@@ -79,12 +79,13 @@ def _in_words(result: CheckResult) -> Iterator[str]:
         )
     else:
         hidden, recognised = result.recognised.n, result.recognised.count
-        others = hidden - recognised - result.hedged
+        others = hidden - recognised - result.hedged - result.asked_back
+        asked_back = f"{result.asked_back} asked back, " if result.asked_back else ""
         elsewhere = f", {result.elsewhere} of these from other sections that support the answer" if others else ""
         yield (
             f"{result.found.n} questions, each written from one section. Asked again with that section hidden, so that "
-            f"the answer is not known: {hidden}, of which {recognised} recognised, {result.hedged} hedged, {others} "
-            f"answered all the same{elsewhere}."
+            f"the answer is not known: {hidden}, of which {recognised} recognised, {result.hedged} hedged, "
+            f"{asked_back}{others} answered all the same{elsewhere}."
         )
     if result.failed:
         yield f"{result.failed} failed and count nowhere; the same command tries them again."

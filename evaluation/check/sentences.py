@@ -73,11 +73,11 @@ def _candidates(passage: Passage) -> Iterator[LeftOut]:
 
 
 def _count_occurrences(wanted: Sequence[str], passages: Sequence[Passage]) -> Counter[str]:
-    """Sentence -> number of passages that hold it."""
+    """Sentence -> how often it occurs."""
     counts: Counter[str] = Counter()
     for passage in passages:
         text = " ".join(passage.text.split())
-        counts.update(sentence for sentence in wanted if sentence in text)
+        counts.update({sentence: text.count(sentence) for sentence in wanted if sentence in text})
     return counts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import Any
 
 import pytest
@@ -353,6 +354,41 @@ def test_what_is_shown_already_is_named_by_its_number(manual):
     assert first.found == "1 section [1]"
     assert "Also found, and shown above: [1]." in again.text
     assert tools.result(call("read", document="manual.md", section="Doors"), 1500).text == "Shown above: [1]."
+
+
+def test_an_outline_shows_nothing_of_its_document(manual):
+    tools = tools_over(manual)
+    outline = tools.result(call("outline", document="manual.md"), 1500)
+    assert outline.text.startswith("[1]\n> Outline of Manual")
+    assert "Welcome to it." in tools.result(call("read", document="manual.md"), 1500).text
+    assert tools.result(call("read", document="manual.md", after="1"), 1500).text == "no section has the number '1'."
+
+
+def test_a_folder_is_not_another_one_that_begins_like_it(kitchen, tmp_path):
+    folder = tmp_path / "f"
+    for name in ("tea/black.md", "tea-old/green.md", "tea.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("The kettle boils.\n", encoding="utf-8")
+    (folder / "mail.jsonl").write_text('{"text": "A kettle."}\n{"text": "Red kettle."}\n', encoding="utf-8")
+    build_index(folder, "f", retriever="bm25")
+    tools = tools_over(assistant_over("f").retriever)
+    for where, documents in (("tea", 1), ("tea/", 1), ("tea.md", 1), ("tea-old", 1), ("te", 3), ("mail.jsonl", 2)):
+        found = tools.result(call("grep", words="kettle", where=where), 1500).found
+        assert f"of {documents} document{'s'[: documents > 1]} in {where} (of 5 in all)" in found
+    assert "> mail (mail.jsonl#2)" in tools.result(call("search", query="red"), 1500).text
+
+
+def test_a_document_is_found_however_its_accents_are_written(kitchen, tmp_path):
+    composed, apart = (unicodedata.normalize(form, "Übersicht") for form in ("NFC", "NFD"))
+    build_index(notes(tmp_path / "u", **{apart: "# Lamp\n\nLamps are green.\n"}), "u", retriever="bm25")
+    for name in (composed, apart):
+        read = tools_over(assistant_over("u").retriever).result(call("read", document=f"{name}.md"), 1500)
+        assert "Lamps are green." in read.text
+
+
+def test_words_in_a_list_are_words(manual):
+    result = tools_over(manual).result(call("grep", words=["the", "kettle"]), 1500)
+    assert "Count of “the kettle”: 1 time in 1 section of 1 of 3 documents" in result.text
 
 
 def test_counts_say_what_they_leave_out_and_are_cited(manual):

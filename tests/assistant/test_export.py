@@ -8,6 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.assistant.exchanges import citation, folded, reply, turned
+from tests.assistant.notes import over, scripted
 from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.session import Began, Conversation, Edited, SessionEvent, Swapped, Turned, TurnRated
 from turnmark.core.errors import RequestError
@@ -85,6 +86,30 @@ def test_targets_are_what_the_person_approved_and_names_cannot_break_a_table(tmp
     assert questions["text"] == "|user|: Who? Really?\n|user|: When?\n|user|: Where?"
     corpus = [json.loads(row)["_id"] for row in files[tmp_path / "corpora/passage_level/mynotesx.jsonl"].splitlines()]
     assert corpus == ["b", "c", "d"]
+
+
+def test_relevant_are_the_passages_of_a_section_that_was_read_and_none_of_a_count(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    text = "# Long\n\n" + "".join(f"Sentence {n} says that door {n} is painted blue.\n\n" for n in range(40))
+    read = scripted(tmp_path, "Door 7 is painted blue. [1]")
+    assistant = over(tmp_path / "n", read, long=text)
+    answer = assistant.reply([], "How is door 7 painted?")
+    (section,) = answer.citations
+    index = assistant.index
+    assert section.key not in index.store.rows_of([section.key]), "it joins several passages"
+    count = citation(2, "3 documents").model_copy(update={"id": "count:Count of “blue”: 3 times, 3 documents"})
+    answer = answer.model_copy(update={"answer": f"{answer.answer} [2]", "citations": (section, count)})
+    events = [Turned(turn=1, question="How is door 7 painted?", reply=answer), TurnRated(turn=1, rating="good")]
+    exchanges = folded(Began(index="n"), *events).exchanges
+    files, _ = mtrag_files(exchanges, "s", tmp_path, index)
+    rows = [json.loads(row)["_id"] for row in files[tmp_path / "corpora/passage_level/n.jsonl"].splitlines()]
+    labels = files[tmp_path / "mtrag-human/retrieval_tasks/n/qrels/dev.tsv"].splitlines()[1:]
+    relevant = [label.split("\t")[1] for label in labels]
+    assert len(relevant) > 1
+    assert set(relevant) <= set(rows)
+    files, _ = mtrag_files(exchanges, "s", tmp_path, None)
+    (row,) = files[tmp_path / "corpora/passage_level/n.jsonl"].splitlines()
+    assert json.loads(row)["_id"] == section.key
 
 
 REVISED = [

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.assistant.manual import SECOND, write_manual
 from tests.assistant.notes import notes
 from tests.conftest import DEMO, ROOT
 from tests.opened import assistant_over
@@ -488,6 +490,26 @@ def test_a_section_has_those_below_it(tmp_path, monkeypatch):
     assert care.sections == ("Care", "Care › Oil", "Care › Rust", "Use")
     for asked in ("Care › Oil", "Oil", "Guide › Care › Oil", "care › oil (continued)"):
         assert guide.read(ReadArguments(document=document, section=asked)).text.split() == ["###", "Oil", "Oil", "it."]
+
+
+def test_a_document_is_found_however_its_accents_are_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    composed, apart = (unicodedata.normalize(form, "Übersicht") for form in ("NFC", "NFD"))
+    build_index(notes(tmp_path / "n", **{apart: "# Lamp\n\nLamps are green.\n"}), "n", retriever="bm25")
+    served = ServedIndexes({"n": assistant_over("n")})
+    for name in (composed, apart):
+        assert "green" in served.read(ReadArguments(document=f"{name}.md")).text
+
+
+def test_the_page_is_the_one_on_which_the_text_starts(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    (tmp_path / "n").mkdir()
+    write_manual(tmp_path / "n" / "wheel.pdf")
+    build_index(tmp_path / "n", "n", retriever="bm25")
+    served = ServedIndexes({"n": assistant_over("n")})
+    second = served.text("n", "wheel.pdf").index(SECOND[:20])
+    for start, page in ((0, 1), (second - 20, 1), (second, 2), (second + 20, 2)):
+        assert served.read(ReadArguments(document="wheel.pdf", start=start)).page == page
 
 
 @given(words=st.lists(st.sampled_from("bees honey knife lighthouse bread rye the old sharpening".split()), min_size=1))

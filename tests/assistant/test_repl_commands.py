@@ -90,6 +90,11 @@ def test_an_edit_is_kept_next_to_the_original_and_compared_with_it(talk):
     assert "nothing was changed" in talk("/edit Feed the starter weekly [1].")
 
 
+def test_ctrl_c_while_an_index_is_opened_anew_does_not_end_the_chat(talk, monkeypatch):
+    monkeypatch.setattr("turnmark.assistant.repl.chat.up_to_date", lambda _: raise_signal(SIGINT))
+    assert "cancelled" in talk(STARTER)
+
+
 EDITOR = """\
 import os, stat, sys
 path = sys.argv[-1]

@@ -80,6 +80,7 @@ def test_models_and_health(server):
         (said(), {"Content-Type": "text/plain"}, 415, None),
         (said(), {"Host": "127.0.0.1.evil.org:80"}, 403, "host"),
         (said(), {"Origin": "https://evil.example.org"}, 403, "origin"),
+        (said(), {"Origin": "http://["}, 403, "origin"),
     ],
 )
 def test_what_is_refused(server, body, headers, status, code):

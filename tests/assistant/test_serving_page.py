@@ -172,7 +172,7 @@ def test_searches_of_a_model_are_seen_live_and_folded_afterwards(server, endpoin
     assert "Let me look" not in text(chromium, ".said.draft")
     live = text(chromium, ".calls p").split("|")
     assert [line.split(" → ")[0] for line in live] == ["search: draw the blade", "grep: stone <b>"]
-    assert live[1].endswith("in none of 1 documents [2]")
+    assert live[1].endswith("in none of 1 document [2]")
     chromium.press("Escape")
     done(chromium)
     assert count(chromium, ".calls p") == 2, "what was found stays"
@@ -200,3 +200,22 @@ def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
     chromium.run("document.querySelector('.again').click()")
     chromium.wait(lambda: count(chromium, ".foot"))
     assert count(chromium, ".turn") == 1
+
+
+def test_a_question_is_tried_again_once_the_next_one_is_answered(server, endpoint, chromium):
+    opened(chromium, server)
+    endpoint.replies = [Say("{}"), Say("Lay the stone in water. [1] And wait.", stall=20)]
+    typed(chromium, "How do I sharpen a knife?")
+    enter(chromium)
+    chromium.wait(lambda: "Lay" in text(chromium, ".said.draft"))
+    chromium.press("Escape")
+    done(chromium)
+    endpoint.replies = [Say("{}"), Say("Draw the blade. [1] And wait.", stall=20)]
+    typed(chromium, "And then?")
+    enter(chromium)
+    chromium.wait(lambda: "Draw" in text(chromium, ".said.draft"))
+    chromium.run("document.querySelector('.again').click()")
+    assert count(chromium, ".turn") == 2
+    assert text(chromium, ".turn .asked") == "How do I sharpen a knife?|And then?"
+    chromium.press("Escape")
+    done(chromium)

@@ -12,6 +12,7 @@ import turnmark as tm
 from tests.assistant.serving import serving
 from tests.retrieval.conftest import write
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.open import open_assistant
 from turnmark.assistant.serving.pictures import PictureRequest, cited_page_picture
 from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.session import cite, link
@@ -126,6 +127,19 @@ def test_links_and_pictures_are_of_the_right_index(two):
 
 def test_the_configuration_holds_the_names():
     assert AssistantConfig(index="home,work").shown()["index"] == "home,work"
+
+
+@pytest.mark.parametrize(("typed", "name"), [("home, work,", "home,work"), ("work,work", "work")])
+def test_a_list_is_the_same_however_it_is_written(two, typed, name):
+    assert open_assistant(AssistantConfig(index=typed)).config.index == name
+
+
+@pytest.mark.server
+def test_a_server_over_a_list_with_spaces_answers_under_the_name_that_it_says(two):
+    with serving(two / "state", indexes=("home, work",)) as server:
+        (model,) = server.get("/v1/models").json()["data"]
+        body = {"model": model["id"], "messages": [{"role": "user", "content": SERVER}]}
+        assert server.post(body).status_code == 200
 
 
 @pytest.mark.server

@@ -116,6 +116,17 @@ def test_sentences_occur_once_come_from_different_documents_and_follow_the_seed(
     assert drawn != draw_sentences(index, 30, seed=1)
 
 
+def test_a_sentence_that_its_passage_has_twice_is_not_left_out(here):
+    from turnmark.retrieval.build import build_index
+
+    sentence = "The kettle stands in the hall beside the stairs and is heated in the evening."
+    text = f"{sentence} {'Nobody has ever found out ' * 8}why. {sentence}\n"
+    (here / "notes").mkdir()
+    (here / "notes" / "kettle.md").write_text(text, "utf-8")
+    build_index(here / "notes", "twice-check", retriever="bm25")
+    assert draw_sentences(open_index("twice-check"), 5, seed=0) == []
+
+
 def test_retrieval_is_checked_without_a_model(turnmark, here):
     ran = turnmark("check", "demo", "--n", 8, "--out", "mine")
     assert ran.code == 0, ran.err
@@ -162,6 +173,18 @@ def test_a_model_that_says_anything_is_shown_among_the_worst(turnmark, here):
     assert len(result["worst"]) == 5
     assert result["worst"][0]["kind"] == "hidden"
     assert all("hardly supported" in " ".join(one["why"]) for one in result["worst"])
+
+
+def test_a_question_back_is_no_answer(turnmark, here):
+    class Asking(Reader):
+        def _unknown(self, parts: dict[str, list[str]], prompt: str) -> str:
+            reply = super()._unknown(parts, prompt)
+            return reply if reply.startswith("{") else "Which one do you mean?"
+
+    with ScriptedServer(Asking()) as asking:
+        ran = turnmark("check", "demo", "--n", 5, "--generator", spec(asking))
+    assert ran.code == 0, ran.err
+    assert "1, of which 0 recognised, 0 hedged, 1 asked back, 0 answered all the same." in " ".join(ran.out.split())
 
 
 def test_all_mistakes_are_named_at_once(turnmark, here):

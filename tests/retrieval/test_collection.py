@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -105,9 +106,51 @@ def test_a_title_a_part_of_a_word_and_a_section_in_two_passages(tmp_path):
     assert every.grep("茶").times == {}
 
 
-def test_languages_without_spaces(tmp_path):
-    every = collection(tmp_path / "p.db", {"a": [("", "红烧肉需要五花肉、酱油")]})
-    assert every.grep("五花肉").times == {"a": 1}
+@pytest.mark.parametrize(("text", "words"), [("红烧肉需要五花肉、酱油", "五花肉"), ("ฉันรักแมวมาก", "แมว")])
+def test_languages_without_spaces(tmp_path, text, words):
+    assert collection(tmp_path / "p.db", {"a": [("", text)]}).grep(words).times == {"a": 1}
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_an_accent_is_found_however_it_is_written(tmp_path, form):
+    every = collection(tmp_path / "p.db", {"a": [("", unicodedata.normalize(form, "Das Café ist zu"))]})
+    for words in ("café", unicodedata.normalize("NFD", "CAFÉ"), "/caf. ist/"):
+        assert every.grep(words).times == {"a": 1}
+    assert every.grep("cafe").times == {}
+
+
+def test_a_vowel_sign_is_a_part_of_its_word(tmp_path):
+    every = collection(tmp_path / "p.db", {"a": [("", "हमें कमी है")], "b": [("", "कम है")]})
+    assert every.grep("कम").times == {"b": 1}
+
+
+def test_the_line_is_the_one_with_the_match_where_folding_makes_text_longer(tmp_path):
+    every = collection(tmp_path / "p.db", {"a": [("", "ßßßßßßßßßß\n  Große kettle\nlast")]})
+    (line,) = every.grep("kettle").lines
+    assert (line.text, line.text[line.at :]) == ("Große kettle", "kettle")
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "times"),
+    [
+        ("Using conda", "# Using `conda`\n\nText.", 1), ("Using conda", "# Using **conda**", 1),
+        ("conda", "Secondary condas.", 1), ("Why conda?", "Text.", 1),
+    ],
+)  # fmt: skip
+def test_a_title_is_counted_once(tmp_path, title, text, times):
+    assert collection(tmp_path / "p.db", {"a": [("", text)]}, title).grep("conda").times == {"a": times}
+
+
+def test_a_title_is_in_no_section(tmp_path):
+    every = collection(tmp_path / "p.db", {"a": [("", "Boil water."), ("Pots", "A pot.")]}, "On tea")
+    assert every.grep("tea").times == {"a": 1}
+    assert every.grep("tea", {"section": "Pots"}).times == {}
+    assert every.grep("tea", {"document": "a"}).times == {"a": 1}
+
+
+def test_documents_hold_words_and_no_expressions(tmp_path):
+    every = collection(tmp_path / "p.db", {"a": [("", "fetch ssh")], "b": [("", "in /etc/ ssh")]})
+    assert [row.document for row, _ in every.holding("/etc/ ssh")] == ["b"]
 
 
 def test_what_is_hidden_is_not_counted(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import tempfile
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chromadb.api.shared_system_client import SharedSystemClient
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -97,6 +99,19 @@ def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypa
         assert (report.unchanged, report.embedded, open_index("n").manifest.exact) == (False, 0, flat)
     assert before.keys() == content("n").keys()
     assert all(np.allclose(before[i], vector, atol=1e-6) for i, vector in content("n").items())
+
+
+def test_an_index_that_is_let_go_is_closed(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
+    build_index(notes, "n", retriever="dense")
+    gc.collect()
+    before = set(SharedSystemClient._identifier_to_system)
+    retriever = open_retriever("dense", open_index("n"))
+    assert retriever.search([Query(text="tea")], 1)
+    assert len(set(SharedSystemClient._identifier_to_system) - before) == 1
+    del retriever
+    gc.collect()
+    assert set(SharedSystemClient._identifier_to_system) == before
 
 
 def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:

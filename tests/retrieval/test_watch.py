@@ -19,8 +19,8 @@ from tests.retrieval.watching import DEADLINE, watching
 from turnmark.core.errors import RequestError
 from turnmark.retrieval import watch as watch_module
 from turnmark.retrieval.build import BuildReport, build_index
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import open_index
+from turnmark.retrieval.components import remove_index, verify_index
+from turnmark.retrieval.index import list_indexes, open_index
 from turnmark.retrieval.watch import FolderWatch, check_watch, said
 
 NOTES = {"kettle": "# Kettle\n\nThe kettle is red.\n", "toaster": "# Toaster\n\nThe toaster is blue.\n"}
@@ -101,6 +101,48 @@ def test_a_failing_file_is_listed_once_and_tried_again_when_it_changes(folder):
         heard.wait_for("n: indexed 1 changed file in ")
     assert sum("skipped" in line for line in heard.all) == 1
     assert "good" in texts()["bad.md"]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="every name of a file is UTF-8 there")
+def test_a_name_that_is_not_utf8_does_not_end_the_watch(folder):
+    with watching("n") as heard:
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is pink.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")  # the watch has begun
+        Path(os.fsdecode(os.fsencode(folder) + b"/\xff.md")).write_text("Lamps are green.\n", encoding="utf-8")
+        heard.wait_for("the file's name is not valid UTF-8; rename it")
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert "green" in texts()["kettle.md"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open every folder")
+def test_a_folder_that_cannot_be_opened_does_not_end_the_watch(folder):
+    (folder / "locked").mkdir(mode=0)
+    with watching("n") as heard:
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert "green" in texts()["kettle.md"]
+
+
+def test_an_index_that_was_removed_stays_removed(folder):
+    with watching("n") as heard:
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is pink.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")  # the watch has begun
+        remove_index("n")
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
+        heard.wait_for("n: was removed, or built from another folder")
+    assert list_indexes() == []
+
+
+def test_the_settings_of_the_latest_build_hold(folder):
+    with watching("n") as heard:
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is pink.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")  # the watch has begun
+        build_index(folder, "n", retriever="bm25?k1=1.5", exclude=["toaster.md"])
+        (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
+        heard.wait_for("n: indexed 1 changed file in ")
+    assert set(texts()) == {"kettle.md"}
+    assert open_index("n").manifest.bm25.k1 == 1.5
 
 
 def test_a_failing_build_is_said_and_tried_again(folder):

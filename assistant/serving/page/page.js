@@ -239,7 +239,11 @@ class Turn {
     this.doing.remove();
     const button = el("button", "again", "Try again");
     button.type = "button";
-    button.addEventListener("click", () => { this.box.remove(); again(); });
+    button.addEventListener("click", () => {
+      if (running) return;
+      this.box.remove();
+      again();
+    });
     this.box.append(el("p", "failed", message), button);
     status(message);
   }
