@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.readers.html import render
+from turnmark.corpora.readers.html import POWER, render
 from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
@@ -313,7 +314,7 @@ _UNDEFINED = re.compile(
 def _written(children: Sequence[Token]) -> str:
     pieces: list[str] = []
     linked = 0
-    for token in children:
+    for token, following in zip_longest(children, children[1:]):
         if token.type == "text":
             pieces.append(_UNDEFINED.sub(r"\1", token.content))
         elif token.type == "text_special":
@@ -327,7 +328,9 @@ def _written(children: Sequence[Token]) -> str:
             alt = " ".join(_written(token.children or ()).split())
             pieces.append("" if linked or _FILE_NAME.fullmatch(alt) else alt)
         elif token.type == "html_inline":
-            pieces.append(_tag_words(token.content))
+            number = following is not None and POWER.fullmatch(following.content)
+            raised = number and token.content.lower() == "<sup>" and "".join(pieces[-1:])[-1:].isdigit()
+            pieces.append("^" if raised else _tag_words(token.content))
         elif token.type in ("link_open", "link_close"):
             linked += 1 if token.type == "link_open" else -1
         else:

@@ -27,7 +27,7 @@ from turnmark.corpora.readers.office.packed import (
     fits,
     read_metadata,
 )
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text, said_encoding
 from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Document
 
@@ -109,8 +109,10 @@ _MARKUP = {
 def read_markup(path: Path, relative: str, progress: Progress) -> Document:
     """Read a text in a markup language."""
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
-    text = decode(path.read_bytes())
-    if form in ("opml", "fb2", "docbook") and "<!ENTITY" in text[:100_000]:
+    data = path.read_bytes()
+    is_xml = form in ("opml", "fb2", "docbook")
+    text = decode(data, said_encoding(data) if is_xml else "")
+    if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
     return _markup(form, text, relative, progress)
 
