@@ -110,7 +110,9 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
     if subject:
         _add(parts, f"{'#' * level} {subject}")
     _add(parts, "\n".join(_head_lines(message)))
-    quotations, names, attached = [], [], []
+    quotations: list[str] = []
+    names: list[str] = []
+    attached: list[EmailMessage] = []
     for part in _shown(message):
         if part.get_content_type() == "message/rfc822":
             attached += [inner for inner in part.iter_parts() if isinstance(inner, EmailMessage)]

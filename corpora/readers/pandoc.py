@@ -27,6 +27,7 @@ from turnmark.corpora.readers.office.packed import (
     fits,
     read_metadata,
 )
+from turnmark.corpora.readers.office.rtf import with_letters
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text, said_encoding
 from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Document
@@ -67,11 +68,7 @@ def read_rtf(path: Path, relative: str, progress: Progress) -> Document:
     data = path.read_bytes()
     if not data.lstrip().startswith(b"{\\rtf"):
         raise Unreadable("not an RTF file, or a broken one; open it and save it again" if data.strip() else _EMPTY)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", "replace")
-    return _document("rtf", text, relative, progress, bold_headings=True)
+    return _document("rtf", with_letters(data), relative, progress, bold_headings=True)
 
 
 def read_notebook(path: Path, relative: str, progress: Progress) -> Document:

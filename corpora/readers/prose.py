@@ -78,7 +78,7 @@ def decode(data: bytes, said: str = "") -> str:
     meant = meant_encoding(said)
     if encoding == "utf-8" and meant and not meant.startswith("utf"):
         # What is written in ISO 2022 are bytes of ASCII, so it looks like UTF-8.
-        encoding = meant if meant.startswith("iso2022") or not _is_utf8(data) else encoding
+        encoding = meant if meant.startswith("iso2022") or not is_utf8(data) else encoding
     if encoding.startswith("utf-8") and b"\0" in data:
         raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
     try:
@@ -94,7 +94,8 @@ def decode(data: bytes, said: str = "") -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").replace(SOFT_HYPHEN, "")
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are text in UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

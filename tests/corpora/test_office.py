@@ -162,6 +162,29 @@ def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Pat
     assert document.text.strip() == "See the gates and `open`.\n\n**Note**\n\nShut them."
 
 
+@pytest.mark.parametrize(
+    ("rtf", "text"),
+    [
+        # a letter with the sign for programs that do not know it, as LibreOffice, Word and TextEdit write it
+        (
+            rb"don\u8217?t \u8220\'93see\u8221\'94 {\uc0 \u233 t\u233 } \uc2\u26085\'93\'fa\u-10179??\u-8704?? x",
+            "don’t “see” été 日😀 x",
+        ),
+        # bytes, by the character set of the font, else the code page of the file
+        (
+            rb"\f1\'cf\'f0\'e8\'e2\'e5\'f2, {\f2\'83A\'89\'ef} \'93q\'94 \plain\'93q\'94 \f0 caf\'e9\b\'e9",
+            "Привет, ア会 “q” “q” caféé",
+        ),
+        (rb"\f0 " + "Größe".encode("cp1252"), "Größe"),
+        ("Größe 😀".encode(), "Größe 😀"),
+    ],
+)
+def test_letters_of_rich_text(tmp_path: Path, rtf: bytes, text: str) -> None:
+    fonts = rb"{\fonttbl{\f0\fnil\fcharset0 A;}{\f1\fnil\fcharset204 B;}{\f2\fmodern\fprq1\fcharset128 C;}}"
+    write(tmp_path, {"a.rtf": rb"{\rtf1\ansi\ansicpg1251\deff0" + fonts + b" " + rtf + rb"\par}"})
+    assert read_one(tmp_path / "a.rtf").text == f"{text}\n"
+
+
 def test_notebooks(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "metadata": {}, "source": ["# The Mill\n", "\n", "How it grinds."]},
