@@ -9,9 +9,9 @@ local function begins_block(text)
 end
 
 -- Pandoc escapes every character that could be markup anywhere; what is quoted to a person should not be full of
--- backslashes. Only what the Markdown reader would take for HTML or code is escaped.
+-- backslashes. Only what the Markdown reader would take for HTML, code or an escape is escaped.
 local function lightly_escaped(text)
-  text = text:gsub('\\', '\\\\'):gsub('`', '\\`'):gsub('<([%a/!?])', '\\<%1')
+  text = text:gsub('\\(%p)', '\\\\%1'):gsub('`', '\\`'):gsub('<([%a/!?])', '\\<%1')
   return pandoc.RawInline('markdown', text)
 end
 
@@ -147,6 +147,9 @@ local looks = {
     if role:match('ref$') or role == 'doc' or role == 'term' or role == 'guilabel' or role == 'menuselection' then
       return spaced_words(role_words(code.text))
     end
+    if (role == 'pep' or role == 'rfc') and code.text:match('^%d+$') then
+      return spaced_words(role:upper() .. ' ' .. code.text)
+    end
     return pandoc.Code(role_words(code.text))
   end,
   Image = function(image)
@@ -220,8 +223,16 @@ end
 
 local dropped = {toctree = true, contents = true, index = true, highlight = true, TOC = true, toc = true}
 
+local versions = {
+  versionadded = 'New in version', versionchanged = 'Changed in version', deprecated = 'Deprecated since version'
+}
+
 local boxes = {
   Div = function(div)
+    local said = versions[div.classes[1]]
+    if said and div.content[1] and div.content[1].t == 'Para' then
+      div.content[1].content = spaced_words(said) .. {pandoc.Space()} .. div.content[1].content
+    end
     for _, class in ipairs(div.classes) do
       if dropped[class] then return {} end
     end
@@ -241,9 +252,36 @@ local boxes = {
   end,
 }
 
+local function rows_of(table)
+  local rows = pandoc.List()
+  rows:extend(table.head.rows)
+  for _, body in ipairs(table.bodies) do
+    rows:extend(body.head)
+    rows:extend(body.body)
+  end
+  rows:extend(table.foot.rows)
+  return rows
+end
+
+-- The paragraphs of blocks, of items and of tables within them.
+local function paragraphs_of(blocks, found)
+  for _, block in ipairs(blocks) do
+    if block.t == 'BulletList' or block.t == 'OrderedList' then
+      for _, item in ipairs(block.content) do paragraphs_of(item, found) end
+    elseif block.t == 'Table' then
+      for _, row in ipairs(rows_of(block)) do
+        for _, cell in ipairs(row.cells) do paragraphs_of(cell.contents, found) end
+      end
+    else
+      found:insert(block)
+    end
+  end
+  return found
+end
+
 -- A cell is one line.
 local function cell_words(cell)
-  local inlines = pandoc.utils.blocks_to_inlines(cell.contents, {pandoc.Space()})
+  local inlines = pandoc.utils.blocks_to_inlines(paragraphs_of(cell.contents, pandoc.List()), {pandoc.Space()})
   return without_strong(inlines):walk({
     LineBreak = function() return pandoc.Space() end,
     SoftBreak = function() return pandoc.Space() end,
@@ -281,14 +319,8 @@ local function grid(rows)
 end
 
 local function simple_table(table)
-  local rows = pandoc.List()
+  local rows = rows_of(table)
   local heads = #table.head.rows
-  rows:extend(table.head.rows)
-  for _, body in ipairs(table.bodies) do
-    rows:extend(body.head)
-    rows:extend(body.body)
-  end
-  rows:extend(table.foot.rows)
   local filled, width = grid(rows)
   local caption = pandoc.utils.blocks_to_inlines(table.caption.long)
   local result = pandoc.List()

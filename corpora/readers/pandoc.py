@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from turnmark.corpora.readers.markdown import parse_markdown
-from turnmark.corpora.readers.office.opendocument import mark_code
+from turnmark.corpora.readers.office.opendocument import with_all_words_and_code
 from turnmark.corpora.readers.office.packed import (
     EPUB,
     OPEN_DOCUMENT,
@@ -28,6 +28,7 @@ from turnmark.corpora.readers.office.packed import (
     read_metadata,
 )
 from turnmark.corpora.readers.office.rtf import with_letters
+from turnmark.corpora.readers.office.word import with_all_words
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text, said_encoding
 from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Document
@@ -45,15 +46,18 @@ _HEAP_EXHAUSTED = 251
 def read_word(path: Path, relative: str, progress: Progress) -> Document:
     """Read a Word file."""
     check_packed(path, WORD)
-    return _document("docx", path, relative, progress, read_metadata(path), bold_headings=True)
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "made.docx"
+        source = made if with_all_words(path, made) else path
+        return _document("docx", source, relative, progress, read_metadata(path), bold_headings=True)
 
 
 def read_odt(path: Path, relative: str, progress: Progress) -> Document:
     """Read an OpenDocument text."""
     check_packed(path, OPEN_DOCUMENT)
     with TemporaryDirectory() as folder:
-        marked = Path(folder) / "marked.odt"
-        source = marked if mark_code(path, marked) else path
+        made = Path(folder) / "made.odt"
+        source = made if with_all_words_and_code(path, made) else path
         return _document("odt", source, relative, progress, read_metadata(path), bold_headings=True)
 
 
@@ -103,12 +107,26 @@ _MARKUP = {
 }  # fmt: skip
 
 
+# Of Sphinx; pandoc knows no names of domains, takes `class` for the looks of what follows, and stars for emphasis.
+_SIGNATURE = re.compile(
+    r"^([ \t]*\.\. )(?:(?:py|c|cpp|js|rst):(?!module|currentmodule)[a-z]+|class(?=::[^\n]*[A-Z(.])|function|method"
+    r"|classmethod|staticmethod|decorator|exception|attribute|data)::[ \t]+(\S[^\n]*)$",
+    re.MULTILINE,
+)
+# Behind a list of definitions pandoc takes it for one of its terms.
+_CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)
+
+
 def read_markup(path: Path, relative: str, progress: Progress) -> Document:
     """Read a text in a markup language."""
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
     data = path.read_bytes()
     is_xml = form in ("opml", "fb2", "docbook")
     text = decode(data, said_encoding(data) if is_xml else "")
+    if form == "rst":
+        text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
+    elif form == "asciidoc":
+        text = _CONDITION.sub("", text)
     if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
     return _markup(form, text, relative, progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpora.made import BOMB, OLE, by_pandoc, read_one, refused, with_part
+from tests.corpora.made import BOMB, ODF, OLE, by_pandoc, open_document, read_one, refused, with_part
 from tests.corpora.reading import told, write
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import apart, pandoc, read_source
@@ -160,6 +160,66 @@ def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Pat
     document = read_one(write(tmp_path, {"mill.rst": text}) / "mill.rst")
     assert document.title == "The Mill"
     assert document.text.strip() == "See the gates and `open`.\n\n**Note**\n\nShut them."
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        (
+            "a.rst",
+            ".. py:function:: turn(*args)\n\n   Turn it.\n\n   .. versionadded:: 3.2\n      As in :pep:`8`.\n\n"
+            ".. class:: Mill(a)\n\n   A mill.\n\n   .. deprecated:: 3.4\n\n.. class:: wide\n\nC:\\\\mill *here*.\n",
+            "turn(*args)\n\nTurn it.\n\nNew in version 3.2 As in PEP 8.\n\nMill(a)\n\nA mill.\n\n"
+            "Deprecated since version 3.4\n\nC:\\mill here.\n",
+        ),
+        (
+            "a.adoc",
+            "Gate:: It shuts.\n\ninclude::b.adoc[]\n\nifdef::x[]\nSlowly.\nendif::[]\n",
+            "**Gate**\n\nIt shuts.\n\nSlowly.\n",
+        ),
+        (
+            "b.rst",
+            ".. list-table::\n   :header-rows: 1\n\n   * - Gate\n     - Keys\n   * - north\n     - * iron\n"
+            "       * brass\n   * - south\n     - +---+---+\n       | a | b |\n       +---+---+\n",
+            "| Gate | Keys |\n|---|---|\n| north | iron brass |\n| south | a b |\n",
+        ),
+    ],
+)
+def test_markup_as_its_own_programs_show_it(tmp_path: Path, name: str, text: str, read: str) -> None:
+    assert read_one(write(tmp_path, {name: text}) / name).text == read
+
+
+WORDML = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:m="m" xmlns:v="v"'
+
+
+def test_fields_readings_and_text_boxes_of_word_are_read(tmp_path: Path) -> None:
+    def run(words: str) -> str:
+        return f"<w:r><w:t>{words}</w:t></w:r>"
+
+    box = f"<w:txbxContent><w:p>{run('In a box.')}</w:p><w:p>{run('Below.')}</w:p></w:txbxContent>"
+    both = f"<m:AlternateContent><m:Choice>{box}</m:Choice><m:Fallback>{box}</m:Fallback></m:AlternateContent>"
+    ruby = f"<w:r><w:ruby><w:rt>{run('kai')}</w:rt><w:rubyBase>{run('会')}</w:rubyBase></w:ruby></w:r>"
+    body = (
+        f"<w:p>{run('Before.')}<w:r>{both}</w:r></w:p><w:p>{run('Table ')}<w:fldSimple>{run('7')}</w:fldSimple></w:p>"
+        f"<w:p>{ruby}<w:r><w:t>a</w:t><w:cr/><w:t>b</w:t></w:r></w:p>"
+    ).replace("<w:t>Table ", "<w:t xml:space='preserve'>Table ")
+    made = with_part(
+        by_pandoc(tmp_path / "a.docx"),
+        "word/document.xml",
+        f"<w:document {WORDML}><w:body>{body}</w:body></w:document>".encode(),
+    )
+    assert read_one(made).text == "Before.\n\nIn a box.\n\nBelow.\n\nTable 7\n\n会a\nb\n"
+
+
+def test_fields_frames_and_shapes_of_open_document_are_read(tmp_path: Path) -> None:
+    body = (
+        "<office:text><draw:frame><draw:text-box><text:p>On the page.</text:p></draw:text-box></draw:frame><text:p>On "
+        "<text:date>1 March</text:date> <draw:frame><draw:text-box><text:p>In a frame.</text:p></draw:text-box>"
+        "</draw:frame>it opens.<office:annotation><text:p>No.</text:p></office:annotation></text:p>"
+        "<text:p><draw:g><draw:rect><text:p>In a shape.</text:p></draw:rect></draw:g></text:p></office:text>"
+    )
+    made = with_part(open_document(tmp_path / "a.odt", body), "styles.xml", f"<office:document-styles {ODF}/>".encode())
+    assert read_one(made).text == "On the page.\n\nOn 1 March it opens.\n\nIn a frame.\n\nIn a shape.\n"
 
 
 @pytest.mark.parametrize(
