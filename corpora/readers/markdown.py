@@ -26,14 +26,17 @@ def read_markdown(path: Path, relative: str, _: Callable[[int, int], None] | Non
     return parse_markdown(decode(path.read_bytes()), relative)
 
 
-def parse_markdown(text: str, relative: str) -> Document:
+def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
     """Parse a Markdown file. The document's text has "\\n" for newlines.
 
     Front matter, site syntax, link targets, HTML and navigation are removed; offsets refer to the resulting text. The
     title is the front matter's, or else the heading of level 1.
+
+    Args:
+        of_site: False: it was made of a file of another type, in which the syntax of sites is words.
     """
     front, body = split_front_matter(text)
-    body = strip_inline(strip_site_syntax(body), render).strip("\n") + "\n"
+    body = strip_inline(strip_site_syntax(body, only_notes=not of_site), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
     main_headings: list[str] = []
     for block in parsed_blocks:

@@ -165,7 +165,7 @@ def _document(
     if isinstance(source, str) and not source.strip():
         raise Unreadable(_EMPTY)
     markdown = clean(_converted(form, source, progress, bold_headings))
-    document = parse_markdown(markdown, relative)
+    document = parse_markdown(markdown, relative, of_site=False)
     said = metadata or Metadata()
     title, changed = document.title, said.date or document.date
     if said.title and not _has_title(markdown) and (_has_no_heading(document) or fits(said.title, _opening(document))):

@@ -79,7 +79,7 @@ def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
             pieces += side.pieces()
     if not pieces:
         return ""
-    heading = [f"{'#' * level} {_line(sheet.name)}"] if sheet.name else []
+    heading = [f"{'#' * level} {without_tags(_line(sheet.name))}"] if sheet.name else []
     return "\n\n".join(heading + _title_pieces(pieces, level + 1)) + "\n"
 
 
@@ -254,8 +254,17 @@ def _lines_of(cells: Sequence[Cell]) -> list[str]:
 _BLOCK_START = re.compile(r"(?=[#>+*~`|=-]|\d{1,9}[.)](?:\s|$))")
 
 
+_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
+
+
+def without_tags(line: str) -> str:
+    """Keep words in angle brackets from being HTML."""
+    return _TAG_START.sub(r"\\<", line)
+
+
 def escaped(line: str) -> str:
-    """Keep a line from being a heading, an item or a rule."""
+    """Keep a line from being a heading, an item, a rule or HTML."""
+    line = without_tags(line)
     if _BLOCK_START.match(line):
         number = re.match(r"\d+", line)
         at = number.end() if number else 0
@@ -273,9 +282,5 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
-
-
 def _row(cells: Sequence[str]) -> str:
-    escaped = (_TAG_START.sub(r"\\<", _line(cell)).replace("|", r"\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(without_tags(_line(cell)).replace('|', chr(92) + '|') for cell in cells)} |"

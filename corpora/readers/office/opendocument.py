@@ -131,13 +131,19 @@ def _said(element: Any) -> str:
 
 
 def read_odp(path: Path, relative: str, _: Progress) -> Document:
-    """Read OpenDocument slides: a section a slide, with its notes."""
+    """Read OpenDocument slides: a section a slide, with its notes; hidden slides are left out."""
     check_packed(path, OPEN_DOCUMENT)
     with zipfile.ZipFile(path) as packed:
         tree = parse_part(packed, "content.xml")
     if tree is None:
         raise Unreadable("broken: its content.xml is missing; open it and save it again")
-    slides = [_slide(page) for page in tree.iter(f"{_DRAW}page")]
+    hidden = {
+        style.get(f"{_STYLE}name")
+        for style in tree.iter(f"{_STYLE}style")
+        if any(each.get(f"{_PRESENTATION}visibility") == "hidden" for each in style)
+    }
+    pages = [page for page in tree.iter(f"{_DRAW}page") if page.get(f"{_DRAW}style-name") not in hidden]
+    slides = [_slide(page) for page in pages]
     return deck(slides, relative, read_metadata(path))
 
 
@@ -145,12 +151,16 @@ def _slide(page: Any) -> Slide:
     slide = Slide()
     for frame in page:
         if frame.tag == f"{_PRESENTATION}notes":
-            slide.notes += _lines(frame)
+            slide.notes += [line for note in frame if not _is_margin(note) for line in _lines(note)]
         elif frame.get(f"{_PRESENTATION}class") in ("title",) and not slide.title:
             slide.title = " ".join(line.text for line in _lines(frame))
-        elif frame.get(f"{_PRESENTATION}class") not in ("header", "footer", "date-time", "page-number"):
+        elif not _is_margin(frame):
             _add_frame(slide, frame)
     return slide
+
+
+def _is_margin(frame: Any) -> bool:
+    return frame.get(f"{_PRESENTATION}class") in ("header", "footer", "date-time", "page-number")
 
 
 def _add_frame(slide: Slide, frame: Any) -> None:

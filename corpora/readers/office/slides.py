@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnmark.corpora.readers.markdown import parse_markdown
-from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown
+from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown, without_tags
 from turnmark.corpora.readers.office.packed import (
     SLIDES,
     Metadata,
@@ -26,6 +26,7 @@ from turnmark.corpora.types import Document
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
@@ -48,7 +49,7 @@ class Slide:
 
     def markdown(self, number: int) -> str:
         """The slide as a section."""
-        pieces = [f"## {self.title or f'Slide {number}'}"]
+        pieces = [f"## {without_tags(self.title) or f'Slide {number}'}"]
         pieces += _paragraphs(self.lines)
         for index, rows in enumerate(self.tables):
             merges = self.merges[index] if index < len(self.merges) else []
@@ -67,7 +68,7 @@ def _paragraphs(lines: list[Line]) -> list[str]:
         if line.depth is None:
             pieces.append(escaped(line.text))
         else:
-            item = f"{'  ' * min(line.depth, 8)}- {line.text}"
+            item = f"{'  ' * min(line.depth, 8)}- {without_tags(line.text)}"
             if in_list:
                 pieces[-1] += f"\n{item}"
             else:
@@ -83,7 +84,7 @@ def deck(slides: list[Slide], relative: str, said: Metadata) -> Document:
     text = "\n\n".join(filter(None, sections))
     if not any(slide.lines or slide.tables or slide.notes or slide.title for slide in slides):
         raise Unreadable("slides without text, so probably pictures; there is nothing to read")
-    document = parse_markdown(text + "\n", relative)
+    document = parse_markdown(text + "\n", relative, of_site=False)
     first = slides[0].title if slides else ""
     title = said.title if said.title and fits(said.title, text[:3000]) else first or said.title or stem(relative)
     return document.model_copy(update={"title": title, "date": said.date})
@@ -142,9 +143,15 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
     if tree is None or tree.get("show") == "0":
         return None
     slide = Slide()
+    related = _related(packed, part)
     for shape in _shapes(tree):
         if shape.tag == f"{_P}graphicFrame":
             _add_tables(slide, shape)
+            for diagram in shape.iter(f"{_DIAGRAM}relIds"):
+                _, place = related.get(str(diagram.get(f"{_R}dm")), ("", ""))
+                data = parse_part(packed, place)
+                texts = (_said(each) for each in data.iter(f"{_A}p")) if data is not None else ()
+                slide.lines += [Line(text, 0) for text in texts if text]
             continue
         kind = _placeholder(shape)
         lines = _lines(shape, listed=kind in ("body", "obj", ""))
@@ -152,7 +159,7 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
             slide.title = " ".join(line.text for line in lines)
         elif kind not in ("dt", "ftr", "sldNum", "hdr"):
             slide.lines += lines
-    for kind, place in _related(packed, part).values():
+    for kind, place in related.values():
         notes = parse_part(packed, place) if kind == "notesSlide" else None
         for shape in _shapes(notes) if notes is not None else ():
             if _placeholder(shape) in ("body", ""):

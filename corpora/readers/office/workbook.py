@@ -229,7 +229,7 @@ def documents(sheets: Sequence[Sheet], relative: str, said: Metadata) -> Iterato
     markdown = "\n".join(filter(None, map(sheet_markdown, sheets)))
     if not markdown.strip():
         raise Unreadable("empty: there is no value in it")
-    document = parse_markdown(markdown, relative)
+    document = parse_markdown(markdown, relative, of_site=False)
     yield document.model_copy(update={"title": said.title or stem(relative), "date": said.date})
     yield from _cut(sheets, relative)
 
