@@ -266,19 +266,25 @@ def test_json_lines(tmp_path: Path) -> None:
         {"messages": [{"role": "user", "content": "Is it shut?"}, {"role": "assistant", "content": "Yes."}]},
         b"[1]",
         {"empty": ""},
+        {"id": 7, "user": {"name": "Bob", "tags": ["a"]}, "keys": [{"of": "north"}, {"of": "south"}]},
+        {"conversations": [{"from": "human", "value": "Shut?"}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Shut?"}, {"type": "image", "url": "x"}]}]},
     )
     items = read_all(write(tmp_path, {"rows.jsonl": rows}) / "rows.jsonl")
     documents = [item for item in items if isinstance(item, Document)]
     assert [(item.id, item.title, item.date) for item in documents] == [
         ("rows.jsonl#1", "Gates", "2024-03-01"), ("rows.jsonl#2", "Ann", ""), ("rows.jsonl#3", "rows", ""),
+        *[(f"rows.jsonl#{line}", "rows", "") for line in (6, 7, 8)],
     ]  # fmt: skip
     assert documents[0].path == "rows.jsonl"
     assert documents[1].text == "- name: Ann\n- age: 40\n- tags: a, b\n"
     assert documents[2].text == "user: Is it shut?\n\nassistant: Yes.\n"
+    nested = "- id: 7\n- user.name: Bob\n- user.tags: a\n- keys.1.of: north\n- keys.2.of: south\n"
+    assert [document.text for document in documents[3:]] == [nested, "human: Shut?\n", "user: Shut?\n"]
     assert [str(item) for item in items if isinstance(item, Problem)] == ["rows.jsonl:4: not a JSON object"]
     assert "no JSON objects" in str(read_all(write(tmp_path, {"n.jsonl": b"1\n" * 50}) / "n.jsonl")[-1])
     # A single file without `_id` is no BEIR corpus.
-    assert ids(tmp_path / "rows.jsonl") == ["rows.jsonl#1", "rows.jsonl#2", "rows.jsonl#3"]
+    assert ids(tmp_path / "rows.jsonl") == [f"rows.jsonl#{line}" for line in (1, 2, 3, 6, 7, 8)]
 
 
 # --- source code -----------------------------------------------------------------------------------------------------
