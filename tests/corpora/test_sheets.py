@@ -147,6 +147,42 @@ def test_csv(tmp_path: Path, delimiter: str) -> None:
     assert tables(document) == [[["Gate", "Width", "Note"], ["north", "4.5", "wide, and; deep"], ["south", "3", "x"]]]
 
 
+def test_a_table_goes_on_below_a_blank_row(tmp_path: Path) -> None:
+    rows = [
+        ["Gate", "Width"],
+        ["north", 4.5],
+        [],
+        [None, 3],
+        [],
+        [],
+        ["Total", 7.5],
+        [],
+        ["Wheel", "Teeth"],
+        ["old", 30],
+    ]
+    assert tables(read_one(workbook(tmp_path / "a.xlsx", S=rows))) == [
+        [["Gate", "Width"], ["north", "4.5"], ["", "3"], ["Total", "7.5"]], [["Wheel", "Teeth"], ["old", "30"]],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("a.csv", "sep=;\nGate;Width\nnorth;4,5\n", [["Gate", "Width"], ["north", "4,5"]]),  # for Excel
+        ("b.csv", "Gate,Note\nnorth,a\u2028b\n", [["Gate", "Note"], ["north", "a b"]]),  # ends no row
+        ("e.csv", 'Gate, Note\nnorth, "a, b"\n', [["Gate", "Note"], ["north", "a, b"]]),
+        ("c.tsv", 'Gate\tNote\nnorth\t"open\nsouth\tx\n', [["Gate", "Note"], ["north", '"open'], ["south", "x"]]),
+        (
+            "d.tsv",
+            'Gate\tNote\nnorth\t"a ""b"""\nsouth\t"x\ny"\n',
+            [["Gate", "Note"], ["north", 'a "b"'], ["south", "x y"]],
+        ),
+    ],
+)
+def test_rows_of_values_as_programs_write_them(tmp_path: Path, name: str, text: str, rows: list[list[str]]) -> None:
+    assert tables(read_one(write(tmp_path, {name: text}) / name)) == [rows]
+
+
 def test_large_sheets_are_cut_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid, "MAX_ROWS", 10)
     path = workbook(tmp_path / "a.xlsx", Long=[["Gate", "Width"], *([f"g{n}", n] for n in range(30))], B=[["x", "y"]])

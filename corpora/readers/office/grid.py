@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
     _fill_down(sheet)
     spanned = _spanned(sheet)
     pieces: list[str] = []
-    for block in _blocks(sheet.rows, spanned):
+    for block in _tables(_blocks(sheet.rows, spanned)):
         for side in block.sides():
             pieces += side.pieces()
     if not pieces:
@@ -127,6 +127,22 @@ class _Block:
     rows: list[list[Cell]]
     spanned: dict[int, list[Merge]]
 
+    def names(self) -> dict[int, Cell]:
+        """The header by its columns; empty if there is no table."""
+        columns = self._columns()
+        grid = self._grid(columns)
+        return dict(zip(columns, grid[_header_row(grid)], strict=True)) if len(columns) > 1 else {}
+
+    def goes_on(self, names: dict[int, Cell]) -> bool:
+        """Return whether the first row is one of a table with these names: a number where that has a name."""
+        if not {*self._columns()} <= names.keys():
+            return False
+        cells = enumerate(self.rows[0][:MAX_COLUMNS])
+        return any(cell.text and not cell.is_words and names[column].is_words for column, cell in cells)
+
+    def _grid(self, columns: Sequence[int]) -> list[list[Cell]]:
+        return [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
+
     def sides(self) -> list[_Block]:
         """Tables side by side, with blank columns between them; they do not end in the same row."""
         groups: list[list[int]] = []
@@ -158,7 +174,7 @@ class _Block:
         columns = self._columns()
         if len(columns) == 1:
             return _lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY for row in self.rows])
-        grid = [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
+        grid = self._grid(columns)
         at = _header_row(grid)
         above = [row for row in grid[:at] if any(cell.text for cell in row)]
         header = [cell.text for cell in grid[at]]
@@ -168,7 +184,7 @@ class _Block:
             at -= 1
             if at == 0:
                 break
-        body = grid[_header_row(grid) + 1 :]
+        body = [row for row in grid[_header_row(grid) + 1 :] if any(cell.text for cell in row)]
         below: list[list[Cell]] = []
         while body and len(columns) > 2 and _filled(body[-1]) == 1 and body[-1][0].is_words and len(body) > 1:
             below.insert(0, body.pop())
@@ -209,6 +225,21 @@ def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iter
         elif begin is not None:
             yield _Block(begin, list(rows[begin:index]), spanned)
             begin = None
+
+
+def _tables(blocks: Iterable[_Block]) -> Iterator[_Block]:
+    """The blocks; one without names of columns goes on with the table above the blank row."""
+    last: _Block | None = None
+    names: dict[int, Cell] = {}
+    for block in blocks:
+        if last is not None and block.goes_on(names):
+            last.rows += [[] for _ in range(block.first - last.first - len(last.rows))] + block.rows
+            continue
+        if last is not None:
+            yield last
+        last, names = block, block.names()
+    if last is not None:
+        yield last
 
 
 def _filled(row: Sequence[Cell]) -> int:
