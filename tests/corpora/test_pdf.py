@@ -389,6 +389,65 @@ def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
     assert text_read == "The “unified” flood is defined. It offers sufficient room."
 
 
+def test_pages_that_are_read_from_right_to_left(tmp_path: Path) -> None:
+    """The capitals of the font are Hebrew letters; as in any such file, what is on the left is drawn first."""
+    said = str.maketrans({chr(65 + at): chr(0x5D0 + at) for at in range(26)})
+
+    def line(y: int, *words: str, right: int = 555) -> bytes:
+        seen = " ".join(word[::-1] if word.isupper() else word for word in reversed(words))
+        return b"BT /F 10 Tf %d %d Td (%s) Tj ET\n" % (right - 5 * len(seen), y, seen.encode())
+
+    first = [
+        "ABCD",
+        "EFG",
+        "HIJKL",
+        "MNOP",
+        "QRS",
+        "ABCDE",
+        "FGH",
+        "IJKLM",
+        "2024",
+        "NOP",
+        "QRST",
+        "ABC",
+        "DEFG",
+        "HIJK",
+    ]
+    second = ["LMN", "windows 11", "OPQR", "17:30", "STA"]
+    cells = [line(500, "GHI"), line(500, "NOP", right=455), line(480, "JKLM"), line(480, "4.5", right=455)]
+    rules = b"".join(b"%d %d 100 20 re S\n" % (x, y) for x in (360, 460) for y in (475, 495))
+    page = line(700, *first) + line(686, *second) + b"".join(cells) + rules
+    page += b"BT /F 10 Tf 60 300 Td (it says so there) Tj ET"
+    other = b"BT /F 10 Tf 60 300 Td (it says %s there, and no more than that) Tj ET" % b"FED CBA"
+    cmap = (
+        b"/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
+        b"3 beginbfrange <20> <40> <0020> <41> <5a> <05d0> <61> <7a> <0061> endbfrange endcmap end"
+    )
+    font = (
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 126 /Widths ["
+        + b"500 " * 95 + b"] /ToUnicode 6 0 R >>"
+    )  # fmt: skip
+    texts = []
+    for content in (page, other):
+        pdf = raw_pdf(
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R "
+            b"/Resources << /Font << /F 5 0 R >> >> >>",
+            b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+            font,
+            b"<< /Length %d >>\nstream\n%s\nendstream" % (len(cmap), cmap),
+        )
+        (tmp_path / "a.pdf").write_bytes(pdf)
+        texts.append(read_pdf(tmp_path / "a.pdf", "a.pdf").text)
+    prose = " ".join([*first, *second])
+    table = "| GHI | NOP |\n|---|---|\n| JKLM | 4.5 |"
+    assert texts == [
+        f"{prose}\n\n{table}\n\nit says so there".translate(said),
+        "it says ABC DEF there, and no more than that".translate(said),
+    ]
+
+
 def test_code_keeps_its_lines_and_indents(tmp_path: Path) -> None:
     platypus, styles = pytest.importorskip("reportlab.platypus"), pytest.importorskip("reportlab.lib.styles")
     code = "def gate(level):\n    if level > 3:\n        close()\n    return level"
