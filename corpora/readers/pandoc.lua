@@ -128,6 +128,30 @@ local function with_code(blocks)
   return result
 end
 
+-- How many links a list within the document is made of; nil if it says anything else.
+local function links_of(list)
+  local count = 0
+  for _, item in ipairs(list.content) do
+    for _, block in ipairs(item) do
+      if block.t == 'BulletList' or block.t == 'OrderedList' then
+        local inner = links_of(block)
+        if not inner then return nil end
+        count = count + inner
+      else
+        local link = (block.t == 'Plain' or block.t == 'Para') and #block.content == 1 and block.content[1]
+        if not link or link.t ~= 'Link' or link.target:sub(1, 1) ~= '#' then return nil end
+        count = count + 1
+      end
+    end
+  end
+  return count
+end
+
+-- A table of contents.
+local function without_contents(list)
+  if (links_of(list) or 0) > 1 then return {} end
+end
+
 local names_languages = true
 
 local blank = {LineBreak = true, SoftBreak = true, Space = true}
@@ -414,6 +438,7 @@ function Pandoc(doc)
   names_languages = not doc.meta['no-languages']
   doc = with_subtitle(doc, bold)
   doc.blocks = without_heading_lists(doc.blocks)
+  doc = doc:walk({traverse = 'topdown', BulletList = without_contents, OrderedList = without_contents})
   doc = doc:walk({Blocks = with_code})
   doc = doc:walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end

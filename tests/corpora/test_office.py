@@ -89,6 +89,12 @@ def test_the_look_of_code_in_a_book_is_no_language(tmp_path: Path) -> None:
         assert ("lua" in text) == is_language, text
 
 
+def test_the_contents_of_a_book_are_left_out(tmp_path: Path) -> None:
+    lists = "- [Gates](#gates)\n  - [Wheels](#wheels)\n\nBut:\n\n- [Gates](#gates) are shut\n- [Wheels](#wheels)\n"
+    text = read_one(by_pandoc(tmp_path / "a.epub", f"# T\n\n{lists}\n## Gates\n\nx\n\n## Wheels\n\ny\n")).text
+    assert text == "# T\n\nBut:\n\n- Gates are shut\n- Wheels\n\n## Gates\n\nx\n\n## Wheels\n\ny\n"
+
+
 def test_a_comment_of_a_setting_that_is_indented_is_no_heading(tmp_path: Path) -> None:
     path = by_pandoc(tmp_path / "a.odt", "# Settings\n\ninterval 3\n\nCOMMENT delay 5\n")
     with zipfile.ZipFile(path) as packed_file:
