@@ -389,6 +389,17 @@ def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
     assert text_read == "The “unified” flood is defined. It offers sufficient room."
 
 
+def test_what_is_typed_in_the_fields_of_a_form_is_read(tmp_path: Path) -> None:
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"))
+    canvas.drawString(40, 440, "The keeper of the gates is called")
+    canvas.acroForm.textfield(
+        name="keeper", value="Ann Smith", x=220, y=432, width=200, height=20, fontName="Helvetica"
+    )
+    canvas.save()
+    text = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
+    assert text == "The keeper of the gates is called Ann Smith"
+
+
 def test_pages_that_are_read_from_right_to_left(tmp_path: Path) -> None:
     """The capitals of the font are Hebrew letters; as in any such file, what is on the left is drawn first."""
     said = str.maketrans({chr(65 + at): chr(0x5D0 + at) for at in range(26)})
