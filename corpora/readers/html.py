@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _DROPPED = frozenset(
     {"script", "style", "nav", "footer", "noscript", "template", "head", "svg", "iframe", "object", "canvas"}
-    | {"audio", "video", "select", "dialog"}
+    | {"audio", "video", "select", "dialog", "rt", "rp"}  # the last two: how the word below is pronounced
 )
 _BREAKS = frozenset(
     {"p", "div", "section", "article", "main", "body", "html", "blockquote", "figure", "figcaption", "address", "dl"}
@@ -151,7 +151,7 @@ def _dropped(tag: Tag) -> bool:
 
 def _hidden(tag: Tag) -> bool:
     style = tag.attrs.get("style")
-    return (
+    return tag.attrs.get("role") != "tabpanel" and (
         "hidden" in tag.attrs
         or str(tag.attrs.get("aria-hidden", "")).lower() == "true"
         or bool(style and _HIDDEN.search(str(style)))

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -64,7 +65,26 @@ def read_odt(path: Path, relative: str, progress: Progress) -> Document:
 def read_epub(path: Path, relative: str, progress: Progress) -> Document:
     """Read a book."""
     check_packed(path, EPUB)
-    return _document("epub", path, relative, progress)
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "made.epub"
+        source = made if _without_readings(path, made) else path
+        return _document("epub", source, relative, progress)
+
+
+_READING = re.compile(rb"<(rt|rp)\b[^>]*>.*?</\1\s*>", re.DOTALL)
+_PAGES = (".xhtml", ".html", ".htm")
+
+
+def _without_readings(path: Path, made: Path) -> bool:
+    """Write a copy of a book in which no word is parted by how it is pronounced (ruby); return False if none is."""
+    with zipfile.ZipFile(path) as book:
+        pages = [name for name in book.namelist() if name.lower().endswith(_PAGES)]
+        changed = {name: _READING.sub(b"", content) for name in pages if b"<rt" in (content := book.read(name))}
+        if changed:
+            with zipfile.ZipFile(made, "w") as copy:
+                for name in book.namelist():
+                    copy.writestr(name, changed.get(name) or book.read(name))
+    return bool(changed)
 
 
 def read_rtf(path: Path, relative: str, progress: Progress) -> Document:

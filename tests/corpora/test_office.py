@@ -89,6 +89,16 @@ def test_the_look_of_code_in_a_book_is_no_language(tmp_path: Path) -> None:
         assert ("lua" in text) == is_language, text
 
 
+def test_words_of_a_book_are_not_parted_by_their_readings(tmp_path: Path) -> None:
+    page = "<h1>T</h1><p>The <ruby>会<rt>kai</rt>議<rt>gi</rt></ruby> is over.</p>"
+    book = by_pandoc(tmp_path / "a.epub", page, "--from=html", "--to=epub3")
+    with zipfile.ZipFile(book) as packed:
+        name = "EPUB/text/ch001.xhtml"
+        content = packed.read(name).replace("会kai議gi".encode(), "<ruby>会<rt>kai</rt>議<rt>gi</rt></ruby>".encode())
+    assert b"<rt>" in content
+    assert read_one(with_part(book, name, content)).text == "# T\n\nThe 会議 is over.\n"
+
+
 def test_the_contents_of_a_book_are_left_out(tmp_path: Path) -> None:
     lists = "- [Gates](#gates)\n  - [Wheels](#wheels)\n\nBut:\n\n- [Gates](#gates) are shut\n- [Wheels](#wheels)\n"
     text = read_one(by_pandoc(tmp_path / "a.epub", f"# T\n\n{lists}\n## Gates\n\nx\n\n## Wheels\n\ny\n")).text
