@@ -142,7 +142,7 @@ def read_markup(path: Path, relative: str, progress: Progress) -> Document:
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
     data = path.read_bytes()
     is_xml = form in ("opml", "fb2", "docbook")
-    text = decode(data, said_encoding(data) if is_xml else "")
+    text = decode(data, said_encoding(data) if is_xml or form == "latex" else "")
     if form == "rst":
         text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
     elif form == "asciidoc":

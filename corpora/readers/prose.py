@@ -56,15 +56,16 @@ def meant_encoding(name: str) -> str:
 
 
 _SAID_ENCODING = re.compile(
-    rb"<meta\b[^>]{0,200}\bcharset\s*=\s*[\"']?\s*([\w:.-]+)|<\?xml\b[^>]{0,200}\bencoding\s*=\s*[\"']([\w:.-]+)",
+    rb"<meta\b[^>]{0,200}\bcharset\s*=\s*[\"']?\s*([\w:.-]+)|<\?xml\b[^>]{0,200}\bencoding\s*=\s*[\"']([\w:.-]+)"
+    rb"|\\usepackage\[([\w-]+)\]\{inputenc\}|\A(?:[^\n]*\n)?[ \t]*#[^\n]*?coding[:=][ \t]*([\w.-]+)",
     re.IGNORECASE,
 )
 
 
 def said_encoding(data: bytes) -> str:
-    """Return the name of the encoding that a page, or an XML file, says it has; empty if it says none."""
+    """Return the name of the encoding that HTML, XML, LaTeX or a script says it has; empty if it says none."""
     said = _SAID_ENCODING.search(data, 0, 10_000)
-    return (said[1] or said[2]).decode("ascii", "ignore") if said else ""
+    return next(filter(None, said.groups())).decode("ascii", "ignore") if said else ""
 
 
 def decode(data: bytes, said: str = "") -> str:

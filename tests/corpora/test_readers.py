@@ -321,3 +321,17 @@ def test_a_page_is_read_in_the_encoding_that_it_says(tmp_path: Path, said: str, 
     (document,) = read_source(tmp_path)
     assert isinstance(document, Document)
     assert (document.title, document.text) == (words, words)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.tex", "\\documentclass{article}\\usepackage[latin1]{inputenc}\\begin{document}Größe\\end{document}"),
+        ("x.py", "#!/usr/bin/python\n# -*- coding: latin-1 -*-\nx = 'Größe'\n"),
+        ("x.dbk", "<?xml version='1.0' encoding='iso-8859-1'?><article><para>Größe</para></article>"),
+    ],
+)
+def test_sources_are_read_in_the_encoding_that_they_say(tmp_path: Path, name: str, text: str) -> None:
+    (document,) = read_source(write(tmp_path, {name: text.encode("latin-1")}))
+    assert isinstance(document, Document)
+    assert "Größe" in document.text
