@@ -193,8 +193,9 @@ def _before_raised(tag: Tag, before: str) -> str:
 
     A link is the mark of a note.
     """
-    is_number = POWER.fullmatch("".join(tag.strings).strip()) and before[-1:].isdigit()
-    if not is_number or tag.find("a") or tag.find_parent("a"):
+    words = tag.contents[0] if len(tag.contents) == 1 else None
+    is_number = isinstance(words, str) and POWER.fullmatch(words.strip()) and before[-1:].isdigit()
+    if not is_number or tag.find_parent("a"):
         return ""
     return " " if str(tag.next_sibling or "").startswith(("/", "⁄")) else "^"
 
