@@ -268,6 +268,31 @@ def test_the_words_of_diagrams_and_in_angle_brackets_are_read(tmp_path: Path) ->
     assert text == "## Use \\<b>\n\n- set \\<title>\n- shut\n- Look first\n"
 
 
+def test_the_numbers_of_a_chart_are_a_table(tmp_path: Path) -> None:
+    deck = by_pandoc(tmp_path / "a.pptx", "# Sales\n\nThey grow.\n")
+    slide, relations = "ppt/slides/slide1.xml", "ppt/slides/_rels/slide1.xml.rels"
+    spaces = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+    frame = f'<p:graphicFrame><c:chart {spaces} r:id="rId9"/></p:graphicFrame></p:spTree>'
+
+    def points(*values: object) -> str:
+        return "".join(f'<c:pt idx="{at}"><c:v>{value}</c:v></c:pt>' for at, value in enumerate(values))
+
+    data = (
+        f'<c:chartSpace {spaces} xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><c:chart><c:title>'
+        "<a:p><a:r><a:t>Millions</a:t></a:r></a:p></c:title><c:ser>"
+        f"<c:tx>{points('North')}</c:tx><c:cat>{points('2023', '2024')}</c:cat><c:val><c:numCache>"
+        f"<c:formatCode>0%</c:formatCode>{points(0.25, 0.5)}</c:numCache></c:val></c:ser></c:chart></c:chartSpace>"
+    )
+    with zipfile.ZipFile(deck) as packed:
+        parts = {name: packed.read(name).decode() for name in (slide, relations)}
+    with_part(deck, slide, parts[slide].replace("</p:spTree>", frame).encode())
+    relation = '<Relationship Id="rId9" Type="x/chart" Target="../charts/chart1.xml"/></Relationships>'
+    with_part(deck, relations, parts[relations].replace("</Relationships>", relation).encode())
+    document = read_one(with_part(deck, "ppt/charts/chart1.xml", data.encode()))
+    assert document.text.startswith("## Sales\n\nThey grow.\n\n|")
+    assert tables(document) == [[["Millions", "North"], ["2023", "25%"], ["2024", "50%"]]]
+
+
 _ODP = (
     "<office:presentation><draw:page>"
     "<draw:frame presentation:class='title'><draw:text-box><text:p>Gates</text:p></draw:text-box></draw:frame>"

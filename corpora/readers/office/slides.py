@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from turnmark.corpora.readers.markdown import parse_markdown
 from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown, without_tags
+from turnmark.corpora.readers.office.number_format import shown
 from turnmark.corpora.readers.office.packed import (
     SLIDES,
     Metadata,
@@ -27,6 +28,7 @@ from turnmark.corpora.types import Document
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
@@ -152,6 +154,9 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
                 data = parse_part(packed, place)
                 texts = (_said(each) for each in data.iter(f"{_A}p")) if data is not None else ()
                 slide.lines += [Line(text, 0) for text in texts if text]
+            for chart in shape.iter(f"{_CHART}chart"):
+                _, place = related.get(str(chart.get(f"{_R}id")), ("", ""))
+                _add_chart(slide, parse_part(packed, place))
             continue
         kind = _placeholder(shape)
         lines = _lines(shape, listed=kind in ("body", "obj", ""))
@@ -230,6 +235,42 @@ def _add_tables(slide: Slide, frame: Any) -> None:
             rows.append(cells)
         slide.tables.append(rows)
         slide.merges.append(merges)
+
+
+def _add_chart(slide: Slide, tree: Any) -> None:
+    """Add the numbers of a chart as a table: a row for each name below the bars, a column for each colour.
+
+    The title names the first column. Of a chart of one colour without a title, programs show the colour's name as one.
+    """
+    series = list(tree.iter(f"{_CHART}ser")) if tree is not None else []
+    names: dict[str, str] = {}
+    columns: list[dict[str, str]] = []
+    heads: list[str] = []
+    for each in series:
+        heads.append(" ".join(_points(each.find(f"{_CHART}tx")).values()))
+        columns.append(_points(each.find(f"{_CHART}val")))
+        names = _points(each.find(f"{_CHART}cat")) | names
+    if not any(columns):
+        return
+    title = " ".join(filter(None, map(_said, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
+    places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
+    rows = [[names.get(place, ""), *(column.get(place, "") for column in columns)] for place in places]
+    slide.tables.append([[cell_of_text(text) for text in row] for row in [[title or heads[0], *heads], *rows]])
+    slide.merges.append([])
+
+
+def _points(tree: Any) -> dict[str, str]:
+    """The values of a chart that a part of it keeps, by their numbers."""
+    found: dict[str, str] = {}
+    for point in tree.iter(f"{_CHART}pt") if tree is not None else ():
+        value = clean(str(point.findtext(f"{_CHART}v") or ""))
+        code = point.get("formatCode") or point.getparent().findtext(f"{_CHART}formatCode")
+        try:
+            value = shown(float(value), code or "General") if code else value
+        except ValueError:
+            pass
+        found[str(point.get("idx"))] = value
+    return found
 
 
 def _count(cell: Any, name: str) -> int:
