@@ -50,6 +50,7 @@ local function raised(inlines)
 end
 
 local function role_words(text)
+  text = text:gsub('\\(%p)', '%1')
   local shown = text:match('^(.-)%s*<[^<>]*>$')
   if shown and shown ~= '' then return shown end
   if text:sub(1, 1) == '~' then return text:match('([^.]+)$') or text end

@@ -133,6 +133,11 @@ _SIGNATURE = re.compile(
     r"|classmethod|staticmethod|decorator|exception|attribute|data)::[ \t]+(\S[^\n]*)$",
     re.MULTILINE,
 )
+# Code in which there are links; pandoc takes it for paragraphs.
+_PARSED = re.compile(r"^([ \t]*)\.\. parsed-literal::[ \t]*\n((?:[ \t]*\n|\1[ \t]+[^\n]*(?:\n|\Z))*)", re.MULTILINE)
+_MARKED = re.compile(
+    r"(?::[\w:+.-]+:)?`(?P<link>(?:\\.|[^`<>\n\\])+?)(?:[ ]?<[^`\n]*>)?`_{0,2}|(?<![\w*])\*{1,2}(?P<bold>[^*\s]+)\*{1,2}(?![\w*])"
+)
 # Behind a list of definitions pandoc takes it for one of its terms.
 _CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)
 
@@ -144,12 +149,18 @@ def read_markup(path: Path, relative: str, progress: Progress) -> Document:
     is_xml = form in ("opml", "fb2", "docbook")
     text = decode(data, said_encoding(data) if is_xml or form == "latex" else "")
     if form == "rst":
+        text = _PARSED.sub(_as_code, text)
         text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
     elif form == "asciidoc":
         text = _CONDITION.sub("", text)
     if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
     return _markup(form, text, relative, progress)
+
+
+def _as_code(literal: re.Match[str]) -> str:
+    words = _MARKED.sub(lambda marked: marked["link"] or marked["bold"], literal[2])
+    return f"{literal[1]}.. code::\n\n" + re.sub(r"\\(.)", r"\1", words)
 
 
 def _markup(form: str, text: str, relative: str, progress: Progress) -> Document:

@@ -194,6 +194,12 @@ def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Pat
             "**Gate**\n\nIt shuts.\n\nSlowly.\n",
         ),
         (
+            "c.rst",
+            ".. parsed-literal::\n\n  file(`READ`_ <name> [:cmake:`OUT <x>`])\n    *n* \\*\n\n"
+            "See :command:`a(\\<b\\>)`.\n",
+            "    file(READ <name> [OUT])\n      n *\n\nSee `a(<b>)`.\n",
+        ),
+        (
             "b.rst",
             ".. list-table::\n   :header-rows: 1\n\n   * - Gate\n     - Keys\n   * - north\n     - * iron\n"
             "       * brass\n   * - south\n     - +---+---+\n       | a | b |\n       +---+---+\n",
