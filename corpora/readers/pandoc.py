@@ -136,7 +136,8 @@ _SIGNATURE = re.compile(
 # Code in which there are links; pandoc takes it for paragraphs.
 _PARSED = re.compile(r"^([ \t]*)\.\. parsed-literal::[ \t]*\n((?:[ \t]*\n|\1[ \t]+[^\n]*(?:\n|\Z))*)", re.MULTILINE)
 _MARKED = re.compile(
-    r"(?::[\w:+.-]+:)?`(?P<link>(?:\\.|[^`<>\n\\])+?)(?:[ ]?<[^`\n]*>)?`_{0,2}|(?<![\w*])\*{1,2}(?P<bold>[^*\s]+)\*{1,2}(?![\w*])"
+    r"(?::[\w:+.-]+:)?`(?P<link>(?:\\.|[^`<>\n\\])+?)(?:[ ]?<[^`\n]*>)?`_{0,2}"
+    r"|(?<![\w*])\*{1,2}(?P<bold>[^*\s]+)\*{1,2}(?![\w*])"
 )
 # Behind a list of definitions pandoc takes it for one of its terms.
 _CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)

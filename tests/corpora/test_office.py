@@ -196,8 +196,8 @@ def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Pat
         (
             "c.rst",
             ".. parsed-literal::\n\n  file(`READ`_ <name> [:cmake:`OUT <x>`])\n    *n* \\*\n\n"
-            "See :command:`a(\\<b\\>)`.\n",
-            "    file(READ <name> [OUT])\n      n *\n\nSee `a(<b>)`.\n",
+            "See :command:`a(\\<b\\>)`.\n\n.. only:: html\n\n   Or here.\n",
+            "    file(READ <name> [OUT])\n      n *\n\nSee `a(<b>)`.\n\nOr here.\n",
         ),
         (
             "b.rst",
