@@ -41,13 +41,13 @@ _IN_CONTENT = frozenset({"main", "article", "section"})
 _NAVIGATION_ROLES = frozenset(
     """navigation search banner contentinfo complementary menu menubar doc-toc doc-backlink directory""".split()
 )
-_NAVIGATION_CLASSES = frozenset(
+_LINE_NUMBERS = frozenset("linenos linenodiv lineno linenumber gutter rouge-gutter hljs-ln-numbers blob-num".split())
+_NAVIGATION_CLASSES = _LINE_NUMBERS | frozenset(
     """navheader navfooter docnav toc headerlink related sphinxsidebar breadcrumb breadcrumbs rst-footer-buttons
     prev-next-area prev-next-bottom edit-this-page skip-link skip-to-content sidebar-nav navbar pagination pager
     table-of-contents contents-list wy-nav-side wy-nav-top language_switcher_placeholder permalink anchorjs-link
     fn-backref footnote-reference searchformwrapper site-header site-footer page-navigation""".split()
 )
-_LINE_NUMBERS = frozenset("linenos linenodiv lineno linenumber gutter rouge-gutter hljs-ln-numbers blob-num".split())
 _TITLE_CLASSES = frozenset({"title", "admonition-title", "topic-title", "sidebar-title", "rubric"})
 _NAVIGATION_IDS = frozenset({"banner", "navbar", "breadcrumbs", "site-header", "site-footer"})
 _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
@@ -61,7 +61,8 @@ _DIGIT = re.compile(r"\d")
 POWER = re.compile(r"[-−+]?\d+")
 _BEFORE_SECOND = {"msup": "^", "msub": "_", "mfrac": "/"}  # of MathML, between its two parts
 _ALT_WORDS = re.compile(r"\w\W+\w")  # a single word is mostly an icon's
-_FILE_NAME = re.compile(r"\S+\.\w{2,4}")
+_NO_ALT = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # the name of a file, an icon that says "[Note]" in words
+_FIGURES = frozenset({"figure", "wp-caption", "thumbinner"})
 _DEFINED_IN_SHORT = 300
 """Most characters of each definition of a list whose terms and definitions are items, "Term: definition"."""
 
@@ -133,7 +134,7 @@ def _leads_elsewhere(tag: Tag) -> bool:
     role, classes = str(tag.attrs.get("role", "")).lower(), tag.attrs.get("class") or ()
     if tag.attrs.get("id") in _NAVIGATION_IDS and "section" not in classes and tag.name != "section":
         return True
-    if role in _NAVIGATION_ROLES or not (_NAVIGATION_CLASSES | _LINE_NUMBERS).isdisjoint(classes):
+    if role in _NAVIGATION_ROLES or not _NAVIGATION_CLASSES.isdisjoint(classes):
         return True
     return tag.name == "a" and bool(_PERMALINK.fullmatch(str(tag.string or "")))
 
@@ -200,12 +201,16 @@ def _before_raised(tag: Tag, before: str) -> str:
     return " " if str(tag.next_sibling or "").startswith(("/", "⁄")) else "^"
 
 
+def _is_figure(tag: Tag) -> bool:
+    return tag.name == "figure" or not _FIGURES.isdisjoint(tag.attrs.get("class") or ())
+
+
 def _alternative(image: Tag) -> str:
     """Return what stands for a picture, unless it is only a link's or said in its caption."""
     words = " ".join(str(image.attrs.get("alt", "")).split())
-    if not _ALT_WORDS.search(words) or _FILE_NAME.fullmatch(words) or image.find_parent("a"):
+    if not _ALT_WORDS.search(words) or _NO_ALT.fullmatch(words) or image.find_parent("a"):
         return ""
-    figure = image.find_parent("figure")
+    figure = image.find_parent(_is_figure)
     return "" if figure and words in " ".join(figure.get_text().split()) else f" {words}"
 
 

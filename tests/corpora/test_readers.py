@@ -275,6 +275,8 @@ def test_html_is_rendered_as_it_is_read() -> None:
             "A red door x",
         ),
         ("<figure><img alt='A red door'><figcaption>A red door, shut.</figcaption></figure>", "A red door, shut."),
+        ("<div class=figure><img alt='A red door'><p>A red door, shut.</p></div>", "A red door, shut."),
+        ("<p><img alt='[A remark]'>x", "x"),
         # a form around the page is the page; a button in a heading is the heading
         (
             "<form><p>Gates open at nine, and shut at five.</p><button>Go</button></form>",
