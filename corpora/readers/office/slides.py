@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import zipfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -255,20 +256,24 @@ def _add_chart(slide: Slide, tree: Any) -> None:
     title = " ".join(filter(None, map(_said, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
     places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
     rows = [[names.get(place, ""), *(column.get(place, "") for column in columns)] for place in places]
-    slide.tables.append([[cell_of_text(text) for text in row] for row in [[title or heads[0], *heads], *rows]])
+    slide.tables.append(
+        [[cell_of_text(text) for text in row] for row in [[title or heads[0] * (len(heads) == 1), *heads], *rows]]
+    )
     slide.merges.append([])
 
 
 def _points(tree: Any) -> dict[str, str]:
     """The values of a chart that a part of it keeps, by their numbers."""
+    from openpyxl.styles.numbers import is_date_format
+    from openpyxl.utils.datetime import from_excel
+
     found: dict[str, str] = {}
     for point in tree.iter(f"{_CHART}pt") if tree is not None else ():
         value = clean(str(point.findtext(f"{_CHART}v") or ""))
         code = point.get("formatCode") or point.getparent().findtext(f"{_CHART}formatCode")
-        try:
-            value = shown(float(value), code or "General") if code else value
-        except ValueError:
-            pass
+        with suppress(ValueError, OverflowError):  # words, or no day of a calendar
+            if code:
+                value = shown(from_excel(float(value)) if is_date_format(code) else float(value), code)
         found[str(point.get("idx"))] = value
     return found
 
