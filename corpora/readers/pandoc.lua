@@ -258,6 +258,9 @@ local boxes = {
     if said and div.content[1] and div.content[1].t == 'Para' then
       div.content[1].content = spaced_words(said) .. {pandoc.Space()} .. div.content[1].content
     end
+    if div.classes[1] == 'output' then  -- of a notebook; what a widget or a drawing is made of is not seen
+      div.content = div.content:filter(function(block) return block.t ~= 'CodeBlock' or block.classes[1] ~= 'json' end)
+    end
     if div.classes[1] == 'only' then div.content:remove(1) end  -- for which kind of output
     for _, class in ipairs(div.classes) do
       if dropped[class] then return {} end

@@ -278,6 +278,18 @@ def test_notebooks(tmp_path: Path) -> None:
     assert [kind for kind, *_ in told(document)] == ["heading", "paragraph", "code"]
 
 
+def test_the_output_of_a_notebook_is_what_a_person_sees(tmp_path: Path) -> None:
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "9a"}, "text/plain": ["Slider(7)"]}
+    outputs = [
+        {"output_type": "display_data", "metadata": {}, "data": widget},
+        {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["\x1b[0;31mE\x1b[0m: {{ x }}"]},
+    ]
+    cells = [{"cell_type": "code", "metadata": {}, "source": ["a"], "outputs": outputs, "execution_count": 1}]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    document = read_one(write(tmp_path, {"a.ipynb": json.dumps(notebook)}) / "a.ipynb")
+    assert [text for kind, *_, text in told(document)] == ["``` python\na\n```", "Slider(7)\n\n    E: {{ x }}"]
+
+
 def test_markup_that_pandoc_does_not_understand_is_read_as_text(tmp_path: Path) -> None:
     document = read_one(write(tmp_path, {"a.tex": "\\begin{mill} The gates are shut.\n"}) / "a.tex")
     assert "The gates are shut." in document.text
