@@ -288,6 +288,23 @@ def ruled(words: Sequence[tuple[float, float, str]], rules: Sequence[Rule]) -> t
     return [table.rows for table in tables], [segment.text for segment in rest]
 
 
+def test_a_table_with_lines_only_around_its_header_and_between_groups_of_columns() -> None:
+    words = [(15, 92, "Gate"), (95, 92, "Width"), (135, 92, "Depth")]
+    rows = [
+        ("north. . . .", "4.5", "2"),
+        ("south", "3.2", "1"),
+        ("east", "-", "3"),
+        ("west", "6.1", "4"),
+        ("old", "2.0", "9"),
+    ]
+    for index, cells in enumerate(rows):
+        words += [(x, 78 - 12 * index, cell) for x, cell in zip((15, 95, 135), cells, strict=True)]
+    rules = [Rule(10, y, 170, y) for y in (105, 88, 20)] + [Rule(85, 20, 85, 105)]
+    tables, rest = ruled(words, rules)
+    rows[0] = ("north", "4.5", "2")
+    assert (tables, rest) == ([[["Gate", "Width", "Depth"], *map(list, rows)]], [])
+
+
 def test_lines_of_two_lengths_around_one_table() -> None:
     words = [(x, y, text) for y in (90, 70) for x, text in ((60, "gate"), (160, "keeper"), (300, "height"))]
     long = [Rule(50, y, 400, y) for y in (100, 80, 60)]
