@@ -145,6 +145,8 @@ def _dropped(tag: Tag) -> bool:
         return not any(parent.name in _IN_CONTENT for parent in tag.parents)
     if tag.name == "aside":
         return not _CALLOUT.search(" ".join(tag.attrs.get("class") or ())) and "footnote" not in str(tag.attrs)
+    if tag.name == "footer" and tag.parent is not None and tag.parent.name == "blockquote":
+        return False
     if tag.name == "button" and tag.find_parent(_UNFOLDING) is None:
         return True
     return tag.name in _DROPPED or _hidden(tag) or _leads_elsewhere(tag)
@@ -412,7 +414,8 @@ class _Page:
             self.flush()
             if not self.lists:
                 self.lists.append(_List(False, 0))
-            self.lists[-1].number += 1
+            value = str(tag.attrs.get("value", ""))
+            self.lists[-1].number = int(value) if re.fullmatch(r"\d{1,6}", value) else self.lists[-1].number + 1
             self.lists[-1].pending = True
         elif name in _BREAKS or _HEADING.fullmatch(name):
             self.flush()

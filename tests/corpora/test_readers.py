@@ -296,6 +296,8 @@ def test_html_is_rendered_as_it_is_read() -> None:
             "| Gate | Keys |\n|---|---|\n| north | iron brass |",
         ),
         ("<table><tr><td>menu<td><ul><li>iron<li>brass</ul></table>", "menu\n\n- iron\n- brass"),
+        ("<ol><li value=5>five<li>six</ol>", "5. five\n6. six"),
+        ("<blockquote><p>Shut it.</p><footer>Ann</footer></blockquote><footer>no</footer>", "Shut it.\n\nAnn"),
         # the pages of tabs can be opened, what a script hides for good is not seen
         ("<div role=tabpanel>apt</div><div role=tabpanel hidden>brew</div><div hidden>no</div>", "apt\n\nbrew"),
         ("<p><ruby>会<rt>kai</rt>議<rp>(</rp><rt>gi</rt><rp>)</rp></ruby>", "会議"),
