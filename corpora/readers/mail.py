@@ -59,8 +59,12 @@ def read_mbox(path: Path, relative: str, progress: Progress) -> Iterator[Documen
         key = f"{relative}#{number}"
         try:
             yield _document(data, key, relative)
-        except (Unreadable, RecursionError) as error:
-            yield Problem(file=key, what=str(error) or "nested too deeply")
+        except Unreadable as error:
+            yield Problem(file=key, what=str(error))
+        except RecursionError:
+            yield Problem(file=key, what="nested too deeply")
+        except Exception as error:  # of a broken header the parser raises whatever it stumbles over
+            yield Problem(file=key, what=f"a broken message ({type(error).__name__}: {error})")
     if not number:
         raise Unreadable("no mailbox: no line begins a message with 'From '")
 
@@ -116,7 +120,7 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
     for part in _shown(message):
         if part.get_content_type() == "message/rfc822":
             attached += [inner for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
-        elif not part.is_attachment():
+        elif not _is_attached(part):
             own, quoted = _body(part)
             parts += own
             quotations += [quoted] if quoted else []
@@ -244,6 +248,13 @@ def _without_quoted(text: str) -> tuple[str, str]:
     if not above.strip() or not any(line.strip() for line in quoted):
         return text.strip("\n"), ""
     return _WRITES.sub("", above).strip("\n"), "\n".join(quoted).strip("\n")
+
+
+def _is_attached(part: EmailMessage) -> bool:
+    try:
+        return part.is_attachment()
+    except Exception:  # of a broken header the parser raises whatever it stumbles over
+        return False
 
 
 def _names(message: EmailMessage) -> Iterator[str]:

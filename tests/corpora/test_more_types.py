@@ -236,6 +236,14 @@ def test_a_line_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
     )
 
 
+def test_one_broken_message_ends_no_mailbox(tmp_path: Path) -> None:
+    broken = "Content-Type: multipart/mixed; boundary*\n\nx\n\n"
+    box = "".join(f"From a Fri Mar 1\n{HEAD}{more}\nOpen.\n\n" for more in ("", broken, ""))
+    items = read_all(write(tmp_path, {"a.mbox": box}) / "a.mbox")
+    assert [isinstance(item, Document) for item in items] == [True, False, True]
+    assert "a.mbox#2: a broken message (IndexError" in str(items[1])
+
+
 @pytest.mark.parametrize(
     ("content", "reason"), [(b"", "empty"), (b"just words\n", "no mail"), (b"\x00\xff" * 50, "no mail")]
 )

@@ -163,6 +163,10 @@ def test_a_table_goes_on_below_a_blank_row(tmp_path: Path) -> None:
     assert tables(read_one(workbook(tmp_path / "a.xlsx", S=rows))) == [
         [["Gate", "Width"], ["north", "4.5"], ["", "3"], ["Total", "7.5"]], [["Wheel", "Teeth"], ["old", "30"]],
     ]  # fmt: skip
+    rows = [["Report", "Q1"], ["Version", 3], [], ["Gate", 2024], ["north", 5]]
+    assert tables(read_one(workbook(tmp_path / "b.xlsx", S=rows))) == [
+        [["Report", "Q1"], ["Version", "3"]], [["Gate", "2024"], ["north", "5"]],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ MAX_CELLS = 400_000  # filled cells of a file that are read
 MAX_COLUMNS = 1_000
 _HEADER_WITHIN = 25  # rows in which a header is looked for
 _MAX_HEADING = 100  # characters of a line that may be the title of a table
+_YEAR = re.compile(r"(?:19|20)\d\d")  # may be the name of a column
 _NUMBER = re.compile(r"[-+−(]?[^\w\s]?\s?\d[\d.,'’ \u00a0\u202f]*\)?\s?(?:%|[^\w\s]|[A-Z]{3})?")
 
 
@@ -127,18 +128,25 @@ class _Block:
     rows: list[list[Cell]]
     spanned: dict[int, list[Merge]]
 
-    def names(self) -> dict[int, Cell]:
-        """The header by its columns; empty if there is no table."""
+    def figures(self) -> dict[int, bool]:
+        """Of each column whether it has a name, and figures below it; empty if there is no table."""
         columns = self._columns()
         grid = self._grid(columns)
-        return dict(zip(columns, grid[_header_row(grid)], strict=True)) if len(columns) > 1 else {}
+        at = _header_row(grid)
+        found: dict[int, bool] = {}
+        for place, column in enumerate(columns):
+            below = any(row[place].text and not row[place].is_words for row in grid[at + 1 :])
+            found[column] = grid[at][place].is_words and below
+        return found if len(columns) > 1 else {}
 
-    def goes_on(self, names: dict[int, Cell]) -> bool:
-        """Return whether the first row is one of a table with these names: a number where that has a name."""
-        if not {*self._columns()} <= names.keys():
+    def goes_on(self, figures: dict[int, bool]) -> bool:
+        """Return whether the first row is one of the table above: it has a figure, no year, where that has some."""
+        if not {*self._columns()} <= figures.keys():
             return False
-        cells = enumerate(self.rows[0][:MAX_COLUMNS])
-        return any(cell.text and not cell.is_words and names[column].is_words for column, cell in cells)
+        for column, cell in enumerate(self.rows[0][:MAX_COLUMNS]):
+            if cell.text and not cell.is_words and figures[column] and not _YEAR.fullmatch(cell.text):
+                return True
+        return False
 
     def _grid(self, columns: Sequence[int]) -> list[list[Cell]]:
         return [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
@@ -230,14 +238,14 @@ def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iter
 def _tables(blocks: Iterable[_Block]) -> Iterator[_Block]:
     """The blocks; one without names of columns goes on with the table above the blank row."""
     last: _Block | None = None
-    names: dict[int, Cell] = {}
+    figures: dict[int, bool] = {}
     for block in blocks:
-        if last is not None and block.goes_on(names):
+        if last is not None and block.goes_on(figures):
             last.rows += [[] for _ in range(block.first - last.first - len(last.rows))] + block.rows
             continue
         if last is not None:
             yield last
-        last, names = block, block.names()
+        last, figures = block, block.figures()
     if last is not None:
         yield last
 
