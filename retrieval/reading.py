@@ -35,7 +35,9 @@ FILE = "files.json"
 SETTLED = 2_000_000_000
 """Nanoseconds since its last change after which a file counts as settled. One that is written again within the
 resolution of the file system's clock might keep size and time; it is read again by the next build."""
-_LIBRARIES = ("lxml", "markdown-it-py", "pypdfium2")
+_LIBRARIES = (
+    "beautifulsoup4", "lxml", "markdown-it-py", "openpyxl", "pypandoc_binary", "pypdfium2", "python-calamine",
+)  # fmt: skip
 
 
 class FileStamp(NamedTuple):
@@ -70,14 +72,21 @@ def readers_mark() -> str:
     """Return a fingerprint of the code that reads files and cuts passages."""
     digest = hashlib.sha256()
     folder = Path(chunking.__file__).parent
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.lua"))):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in _LIBRARIES]
+    versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
     for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
         versions.append(f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}")
     versions.append(f"rapidocr {ocr.is_installed()}")  # with it scans are read
     digest.update("\n".join(versions).encode())
     return digest.hexdigest()
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:  # pandoc, where there is no package of it
+        return ""
 
 
 def read_known(folder: Path, generation: int, made_by: str) -> dict[str, KnownFile]:

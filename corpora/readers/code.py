@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from turnmark.corpora.readers.markdown import blocks
 from turnmark.corpora.readers.office.packed import clean
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, said_encoding
 from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Document
 
@@ -36,7 +36,8 @@ def read_code(path: Path, relative: str, _: Progress) -> Document:
         NotOfItsType: it was made by a program, such as a minified script.
     """
     suffix = PurePosixPath(relative).suffix.lower()
-    text = clean(decode(path.read_bytes())).expandtabs(4)
+    data = path.read_bytes()
+    text = clean(decode(data, said_encoding(data))).expandtabs(4)
     lines = text.split("\n")
     if not text.strip():
         raise Unreadable("empty: there is no text in it")

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.readers.prose import Unreadable, day, decode, shorten_title, split_front_matter, stem
+from turnmark.corpora.readers.prose import (
+    SOFT_HYPHEN,
+    Unreadable,
+    day,
+    decode,
+    said_encoding,
+    shorten_title,
+    split_front_matter,
+    stem,
+)
 from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Block, BlockKind, Document
 
@@ -20,19 +29,21 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
 _DROPPED = frozenset(
-    {"script", "style", "nav", "footer", "form", "noscript", "template", "head", "svg", "iframe"}
-    | {"object", "canvas", "audio", "video", "button", "select", "dialog"}
+    {"script", "style", "nav", "footer", "noscript", "template", "head", "svg", "iframe", "object", "canvas"}
+    | {"audio", "video", "select", "dialog", "rt", "rp"}  # the last two: how the word below is pronounced
 )
 _BREAKS = frozenset(
     {"p", "div", "section", "article", "main", "body", "html", "blockquote", "figure", "figcaption", "address", "dl"}
     | {"dt", "dd", "ul", "ol", "details", "summary", "hr", "fieldset", "center", "caption", "table", "tr", "td", "th"}
 )
 _LAYOUT = frozenset({"table", "h1", "h2", "h3", "h4", "ul", "ol", "pre", "blockquote"})
+_LISTS = frozenset({"ul", "ol"})
 _IN_CONTENT = frozenset({"main", "article", "section"})
 _NAVIGATION_ROLES = frozenset(
     """navigation search banner contentinfo complementary menu menubar doc-toc doc-backlink directory""".split()
 )
-_NAVIGATION_CLASSES = frozenset(
+_LINE_NUMBERS = frozenset("linenos linenodiv lineno linenumber gutter rouge-gutter hljs-ln-numbers blob-num".split())
+_NAVIGATION_CLASSES = _LINE_NUMBERS | frozenset(
     """navheader navfooter docnav toc headerlink related sphinxsidebar breadcrumb breadcrumbs rst-footer-buttons
     prev-next-area prev-next-bottom edit-this-page skip-link skip-to-content sidebar-nav navbar pagination pager
     table-of-contents contents-list wy-nav-side wy-nav-top language_switcher_placeholder permalink anchorjs-link
@@ -45,14 +56,22 @@ _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
+_UNFOLDING = ["h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"]
+"""Where a button's words are the heading of what it unfolds."""
 _DIGIT = re.compile(r"\d")
+POWER = re.compile(r"[-−+]?\d+")
+_BEFORE_SECOND = {"msup": "^", "msub": "_", "mfrac": "/"}  # of MathML, between its two parts
+_ALT_WORDS = re.compile(r"\w\W+\w")  # a single word is mostly an icon's
+_NO_ALT = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # the name of a file, an icon that says "[Note]" in words
+_FIGURES = frozenset({"figure", "wp-caption", "thumbinner"})
 _DEFINED_IN_SHORT = 300
 """Most characters of each definition of a list whose terms and definitions are items, "Term: definition"."""
 
 
 def read_html(path: Path, relative: str, _: Progress) -> Document:
     """Read an HTML file."""
-    return parse_html(decode(path.read_bytes()), relative)
+    data = path.read_bytes()
+    return parse_html(decode(data, said_encoding(data)), relative)
 
 
 def parse_html(text: str, relative: str) -> Document:
@@ -127,16 +146,26 @@ def _dropped(tag: Tag) -> bool:
         return not any(parent.name in _IN_CONTENT for parent in tag.parents)
     if tag.name == "aside":
         return not _CALLOUT.search(" ".join(tag.attrs.get("class") or ())) and "footnote" not in str(tag.attrs)
+    if tag.name == "footer" and tag.parent is not None and tag.parent.name == "blockquote":
+        return False
+    if tag.name == "button" and tag.find_parent(_UNFOLDING) is None:
+        return True
     return tag.name in _DROPPED or _hidden(tag) or _leads_elsewhere(tag)
 
 
 def _hidden(tag: Tag) -> bool:
     style = tag.attrs.get("style")
-    return (
+    return tag.attrs.get("role") != "tabpanel" and (
         "hidden" in tag.attrs
         or str(tag.attrs.get("aria-hidden", "")).lower() == "true"
         or bool(style and _HIDDEN.search(str(style)))
     )
+
+
+def _whole_pages(soup: BeautifulSoup) -> set[int]:
+    """Return the id() of each form around most of the page, as some servers write them (ASP.NET, JSF)."""
+    most = len(soup.get_text()) / 2
+    return {id(form) for form in soup("form") if len(form.get_text()) > most}
 
 
 def _layout_tables(soup: BeautifulSoup) -> set[int]:
@@ -144,15 +173,48 @@ def _layout_tables(soup: BeautifulSoup) -> set[int]:
     from bs4.element import Tag
 
     tables: set[int] = set()
-    stack: list[tuple[Tag, int | None]] = [(soup, None)]
+    stack: list[tuple[Tag, Tag | None]] = [(soup, None)]
     while stack:
         node, table = stack.pop()
         for child in node.contents:
             if isinstance(child, Tag):
-                if table is not None and child.name in _LAYOUT:
-                    tables.add(table)
-                stack.append((child, id(child) if child.name == "table" else table))
+                lists = child.name in _LISTS
+                if table is not None and child.name in _LAYOUT and not (lists and _heads_columns(table)):
+                    tables.add(id(table))
+                stack.append((child, child if child.name == "table" else table))
     return tables
+
+
+def _heads_columns(table: Tag) -> bool:
+    """Return whether the first row of a table names its columns."""
+    row = table.find("tr")
+    cells = row(["td", "th"], recursive=False) if row else []
+    return len(cells) > 1 and all(cell.name == "th" for cell in cells)
+
+
+def _before_raised(tag: Tag, before: str) -> str:
+    """Return what parts a raised number from the one before it: 10 and 6 are 10^6, 1 and 1/2 are 1 1/2.
+
+    A link is the mark of a note.
+    """
+    words = tag.contents[0] if len(tag.contents) == 1 else None
+    is_number = isinstance(words, str) and POWER.fullmatch(words.strip()) and before[-1:].isdigit()
+    if not is_number or tag.find_parent("a"):
+        return ""
+    return " " if str(tag.next_sibling or "").startswith(("/", "⁄")) else "^"
+
+
+def _is_figure(tag: Tag) -> bool:
+    return tag.name == "figure" or not _FIGURES.isdisjoint(tag.attrs.get("class") or ())
+
+
+def _alternative(image: Tag) -> str:
+    """Return what stands for a picture, unless it is only a link's or said in its caption."""
+    words = " ".join(str(image.attrs.get("alt", "")).split())
+    if not _ALT_WORDS.search(words) or _NO_ALT.fullmatch(words) or image.find_parent("a"):
+        return ""
+    figure = image.find_parent(_is_figure)
+    return "" if figure and words in " ".join(figure.get_text().split()) else f" {words}"
 
 
 def _is_glossary(tag: Tag) -> bool:
@@ -308,22 +370,34 @@ class _Page:
         from bs4.element import NavigableString, Tag
 
         self.layout = _layout_tables(soup)
+        whole = _whole_pages(soup)
         stack: list[tuple[object, bool]] = [(soup, False)]
         while stack:
             node, leaving = stack.pop()
             if isinstance(node, Tag):
                 if leaving:
                     self.leave(node)
-                elif not _dropped(node) and self.enter(node):
+                elif (node.name == "form" and id(node) not in whole) or _dropped(node):
+                    continue
+                elif self.enter(node):
                     stack.append((node, True))
                     stack.extend((child, False) for child in reversed(node.contents))
             elif type(node) is NavigableString:  # its subclasses are comments, doctypes, scripts
-                self.buffer.append(re.sub(r"\s+", " ", node))
+                self.buffer.append(re.sub(r"\s+", " ", node.replace(SOFT_HYPHEN, "")))
         self.flush()
 
     def enter(self, tag: Tag) -> bool:
         """Handle a tag before its children; return False if the children are handled, too."""
         name = tag.name
+        if tag.parent is not None and tag.parent.name in _BEFORE_SECOND and tag.find_previous_sibling(True):
+            self.buffer.append(_BEFORE_SECOND[tag.parent.name])
+        if name == "sup":
+            self.buffer.append(_before_raised(tag, "".join(self.buffer[-1:])))
+        if name == "img":
+            self.buffer.append(_alternative(tag))
+            return False
+        if name in ("annotation", "annotation-xml"):  # the formula once more
+            return False
         if self.table is not None:
             return self._enter_table(tag, self.table)
         if name == "table" and id(tag) not in self.layout:
@@ -331,7 +405,9 @@ class _Page:
             self.table = _Table()
         elif name == "pre":
             self.flush()
-            code = "".join(tag.strings).strip("\n").rstrip()
+            for numbers in tag(class_=_LINE_NUMBERS.__contains__):
+                numbers.decompose()
+            code = "".join(tag.strings).replace(SOFT_HYPHEN, "").strip("\n").rstrip()
             self.emit("code", "\n".join("    " + line for line in code.split("\n")) if code else "")
             return False
         elif name == "br":
@@ -340,7 +416,8 @@ class _Page:
             self.flush()
             if not self.lists:
                 self.lists.append(_List(False, 0))
-            self.lists[-1].number += 1
+            value = str(tag.attrs.get("value", ""))
+            self.lists[-1].number = int(value) if re.fullmatch(r"\d{1,6}", value) else self.lists[-1].number + 1
             self.lists[-1].pending = True
         elif name in _BREAKS or _HEADING.fullmatch(name):
             self.flush()
@@ -364,7 +441,7 @@ class _Page:
             table.begin_cell(_span(tag, "colspan"), _span(tag, "rowspan"), _names_columns(tag))
         elif name == "caption":
             self._cell(table)
-        elif name in _BREAKS or name == "br":
+        elif name in _BREAKS or name in ("br", "li"):
             self.buffer.append(" ")
         return True
 

@@ -24,8 +24,8 @@ def read_json_lines(path: Path, relative: str, progress: Progress) -> Iterator[D
     """Read a document a line; its id is the file with "#" and the number of the line.
 
     The text is the first field with text of `text`, `content`, `body`, `page_content`, `markdown`, `passage`,
-    `document`, `abstract` and `description`; the messages of `messages` or `conversation`; else every field with its
-    name.
+    `document`, `abstract` and `description`; the messages of `messages`, `conversation` or `conversations`; else every
+    field with its name, those within another as `user.name`.
     """
     wrong = documents = 0
     try:
@@ -67,7 +67,7 @@ def _text(row: dict[str, Any]) -> str:
     text = _first(row, _TEXTS)
     if text:
         return text
-    for name in ("messages", "conversation"):
+    for name in ("messages", "conversation", "conversations"):
         messages = row.get(name)
         if isinstance(messages, list):
             return "\n\n".join(filter(None, map(_message, messages)))
@@ -77,14 +77,23 @@ def _text(row: dict[str, Any]) -> str:
 def _message(message: Any) -> str:
     if not isinstance(message, dict):
         return ""
-    text = _first(message, _TEXTS)
+    text = _first(message, [*_TEXTS, "value"])
+    parts = message.get("content")
+    if isinstance(parts, list):  # of a message with pictures or calls of tools
+        text = "\n\n".join(_first(part, _TEXTS) for part in parts if isinstance(part, dict)).strip()
     speaker = _first(message, ["role", "speaker", "from", "author"])
     return f"{speaker}: {text}" if speaker and text else text
 
 
-def _fields(row: dict[str, Any]) -> Iterator[str]:
-    for name, value in row.items():
-        if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value).strip():
+def _fields(row: dict[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in row.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            yield from _fields(value, f"{name}.")
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            for number, each in enumerate(value, 1):
+                yield from _fields(each, f"{name}.{number}.")
+        elif isinstance(value, str | int | float) and not isinstance(value, bool) and str(value).strip():
             yield f"- {name}: {' '.join(str(value).split())}"
         elif isinstance(value, list) and value and all(isinstance(each, str | int | float) for each in value):
             yield f"- {name}: {', '.join(str(each) for each in value)}"

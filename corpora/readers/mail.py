@@ -12,18 +12,35 @@ from pathlib import Path
 from turnmark.corpora.readers.html import parse_html
 from turnmark.corpora.readers.markdown import blocks
 from turnmark.corpora.readers.office.packed import clean
-from turnmark.corpora.readers.prose import Unreadable, shorten_title, stem
+from turnmark.corpora.readers.prose import (
+    Unreadable,
+    day,
+    decode,
+    meant_encoding,
+    said_encoding,
+    shorten_title,
+    stem,
+)
 from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Block, Document, Problem
 
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes
+_ATTACHED = 200  # messages that are attached to one, as in a digest, and are read
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path")
 _SHOWN = ("From", "To", "Cc", "Date")
-_WRITES = re.compile(r"(?:On|Am|Le|El|Op|Il|Em)\b[^\n]{5,200}(?::|\n[^\n]{0,100}:)\s*\Z")
+_WRITES = re.compile(
+    r"^[ \t]*(?:On|Am|Le|El|Op|Il|Em)\b(?=[^\n]*[\d@])[^\n]{5,200}(?::|\n[^\n]{0,100}:)\s*\Z", re.MULTILINE
+)
 _FORWARDED = re.compile(
-    r"^(?:-{2,}\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht|Message d'origine)\b[^\n]*|_{20,})$",
+    r"^(?:-{2,}\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht|Message d'origine)\b[^\n]*"
+    r"|_{20,}(?=\s*\n[ \t*]*(?:From|Von|De|Van|Da)\b[^\n]{0,3}:))$",  # a line alone stands above a list's footer, too
     re.MULTILINE | re.IGNORECASE,
 )
+_BEGINS = re.compile(rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|\d\d:\d\d)\b")
+"""The line above a message, with its date; "From my side" is a line of one."""
+_SIGNATURE = re.compile(r"(?<=\S)\n-- ?\n")
+"""The line above a signature; without a blank line before it, it would make a heading of the last paragraph."""
+_STUB = 300  # characters; of a text that is that short a page that says much more may be the message
 
 
 def read_eml(path: Path, relative: str, _: Progress) -> Document:
@@ -42,19 +59,23 @@ def read_mbox(path: Path, relative: str, progress: Progress) -> Iterator[Documen
         key = f"{relative}#{number}"
         try:
             yield _document(data, key, relative)
-        except (Unreadable, RecursionError) as error:
-            yield Problem(file=key, what=str(error) or "nested too deeply")
+        except Unreadable as error:
+            yield Problem(file=key, what=str(error))
+        except RecursionError:
+            yield Problem(file=key, what="nested too deeply")
+        except Exception as error:  # of a broken header the parser raises whatever it stumbles over
+            yield Problem(file=key, what=f"a broken message ({type(error).__name__}: {error})")
     if not number:
         raise Unreadable("no mailbox: no line begins a message with 'From '")
 
 
 def _messages(path: Path) -> Iterator[bytes]:
-    """The messages, one in memory at a time. One begins with "From " at the beginning or after a blank line."""
+    """The messages, one in memory at a time. Each has a line above it, at the beginning or after a blank line."""
     lines: list[bytes] | None = None
     size, blank = 0, True
     with path.open("rb") as file:
         while line := file.readline(1 << 20):
-            if blank and line.startswith(b"From "):
+            if blank and _BEGINS.match(line):
                 if lines is not None:
                     yield b"".join(lines)
                 lines, size = [], 0
@@ -71,35 +92,65 @@ def _document(data: bytes, key: str, path: str) -> Document:
     assert isinstance(message, EmailMessage)
     if not any(name in message for name in _KNOWN):
         raise Unreadable("no mail: it has neither sender nor subject nor date")
-    subject = _header(message, "Subject")
-    parts: list[tuple[str, tuple[Block, ...]]] = []
-    if subject:
-        _add(parts, f"# {subject}")
-    _add(parts, "\n".join(_head_lines(message)))
-    own, quoted = _body(message)
-    parts += own
-    attachments = _attachments(message)
-    if attachments:
-        _add(parts, f"Attachments: {', '.join(attachments)}")
-    if quoted:
-        _add(parts, f"## Quoted message\n\n{quoted}")
-    text, found = _joined(parts)
+    text, found = _joined(_parts(message))
     return Document(
         id=key,
-        title=shorten_title(subject) or stem(path),
+        title=shorten_title(_header(message, "Subject")) or stem(path),
         text=text,
         path=path,
         blocks=found,
-        date=_date(message)[:10],
+        date=day(_date(message)),
     )
 
 
-def _add(parts: list[tuple[str, tuple[Block, ...]]], text: str) -> None:
+_Parts = list[tuple[str, tuple[Block, ...]]]
+"""Texts with their blocks."""
+
+
+def _parts(message: EmailMessage, level: int = 1) -> _Parts:
+    """A message as a section, and those that are attached to it below."""
+    parts: _Parts = []
+    subject = _header(message, "Subject") or ("Attached message" if level > 1 else "")
+    if subject:
+        _add(parts, f"{'#' * level} {subject}")
+    _add(parts, "\n".join(_head_lines(message)))
+    quotations: list[str] = []
+    names: list[str] = []
+    attached: list[EmailMessage] = []
+    for part in _shown(message):
+        if part.get_content_type() == "message/rfc822":
+            attached += [inner for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
+        elif not _is_attached(part):
+            own, quoted = _body(part)
+            parts += own
+            quotations += [quoted] if quoted else []
+        names += _names(part)
+    if names:
+        _add(parts, f"Attachments: {', '.join(names[:100])}")
+    for quoted in quotations:
+        _add(parts, f"{'#' * (level + 1)} Quoted message\n\n{quoted}")
+    for inner in attached[:_ATTACHED]:
+        parts += _parts(inner, min(level + 1, 5))
+    return parts
+
+
+def _shown(message: EmailMessage) -> Iterator[EmailMessage]:
+    """The parts of a message in their order. Parts of which one is shown, or that make one page, are one."""
+    is_one = message.get_content_subtype() in ("alternative", "related")
+    if message.get_content_maintype() != "multipart" or is_one:
+        yield message
+        return
+    for part in message.iter_parts():
+        if isinstance(part, EmailMessage):
+            yield from _shown(part)
+
+
+def _add(parts: _Parts, text: str) -> None:
     if text.strip():
         parts.append((text, tuple(blocks(text))))
 
 
-def _joined(parts: list[tuple[str, tuple[Block, ...]]]) -> tuple[str, tuple[Block, ...]]:
+def _joined(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
     """One text of several, with their blocks in it."""
     text, found = "", []
     for part, part_blocks in parts:
@@ -145,17 +196,17 @@ def _date(message: EmailMessage) -> str:
 # --- the text --------------------------------------------------------------------------------------------------------
 
 
-def _body(message: EmailMessage) -> tuple[list[tuple[str, tuple[Block, ...]]], str]:
-    """The text of a message in pieces with their blocks, and the message that is quoted below it."""
-    plain, page = _content(message, "plain"), _content(message, "html")
-    own: list[tuple[str, tuple[Block, ...]]] = []
-    if len(plain.strip()) < 20 and page.strip():
+def _body(part: EmailMessage) -> tuple[_Parts, str]:
+    """The text of a part in pieces with their blocks, and the message that is quoted below it."""
+    plain, page = _content(part, "plain"), _content(part, "html")
+    own: _Parts = []
+    if len(plain.strip()) < _STUB and page.strip():
         document = parse_html(page, "mail")
-        if document.text.strip():
+        if len(document.text) > 3 * len(plain.strip()):
             own.append((document.text, document.blocks))
-        return own, ""
+            return own, ""
     text, quoted = _without_quoted(plain)
-    _add(own, text)
+    _add(own, _SIGNATURE.sub("\n\n-- \n", text))
     return own, quoted
 
 
@@ -166,18 +217,21 @@ def _content(message: EmailMessage, kind: str) -> str:
         part = None
     if part is None:
         return ""
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes):
+        return ""
+    said = part.get_content_charset("") or (said_encoding(data) if kind == "html" else "")
     try:
-        text = str(part.get_content())
-    except Exception:  # an unknown or a wrong encoding
-        data = part.get_payload(decode=True)
-        text = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
+        text = decode(data, said or "cp1252")
+    except Unreadable:  # a wrong encoding
+        text = data.decode(meant_encoding(said) or "utf-8", "replace")
     text = clean(text)
     return _flowed(text) if kind == "plain" and part.get_param("format") == "flowed" else text
 
 
 def _flowed(text: str) -> str:
-    """Join the lines that end with a space (RFC 3676)."""
-    return re.sub(r"(?<=\S) \n(?=[^\s>])", " ", text)
+    """Join the lines that end with a space (RFC 3676), but not what is above a signature."""
+    return re.sub(r"(?<=\S)(?<!\n--) \n(?=[^\s>])", " ", text)
 
 
 def _without_quoted(text: str) -> tuple[str, str]:
@@ -196,14 +250,20 @@ def _without_quoted(text: str) -> tuple[str, str]:
     return _WRITES.sub("", above).strip("\n"), "\n".join(quoted).strip("\n")
 
 
-def _attachments(message: EmailMessage) -> list[str]:
-    """The names of what is attached, which is not read."""
-    names: list[str] = []
-    for part in message.walk():
+def _is_attached(part: EmailMessage) -> bool:
+    try:
+        return part.is_attachment()
+    except Exception:  # of a broken header the parser raises whatever it stumbles over
+        return False
+
+
+def _names(message: EmailMessage) -> Iterator[str]:
+    """The names of the files in a part, which are not read."""
+    parts = [message] if message.get_content_type() == "message/rfc822" else message.walk()
+    for part in parts:
         try:
             name = part.get_filename()
         except Exception:
             name = None
         if name:
-            names.append(" ".join(clean(str(name)).split())[:200])
-    return names[:100]
+            yield " ".join(clean(str(name)).split())[:200]

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.readers.html import render
+from turnmark.corpora.readers.html import POWER, render
 from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.readers.table import Progress
@@ -26,14 +27,17 @@ def read_markdown(path: Path, relative: str, _: Progress) -> Document:
     return parse_markdown(decode(path.read_bytes()), relative)
 
 
-def parse_markdown(text: str, relative: str) -> Document:
+def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
     """Parse a Markdown file. The document's text has "\\n" for newlines.
 
     Front matter, site syntax, link targets, HTML and navigation are removed; offsets refer to the resulting text. The
     title is the front matter's, or else the heading of level 1.
+
+    Args:
+        of_site: False: it was made of a file of another type, in which the syntax of sites is words.
     """
     front, body = split_front_matter(text)
-    body = strip_inline(strip_site_syntax(body), render).strip("\n") + "\n"
+    body = strip_inline(strip_site_syntax(body, only_notes=not of_site), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
     main_headings: list[str] = []
     for block in parsed_blocks:
@@ -314,7 +318,7 @@ _UNDEFINED = re.compile(
 def _written(children: Sequence[Token]) -> str:
     pieces: list[str] = []
     linked = 0
-    for token in children:
+    for token, following in zip_longest(children, children[1:]):
         if token.type == "text":
             pieces.append(_UNDEFINED.sub(r"\1", token.content))
         elif token.type == "text_special":
@@ -328,7 +332,9 @@ def _written(children: Sequence[Token]) -> str:
             alt = " ".join(_written(token.children or ()).split())
             pieces.append("" if linked or _FILE_NAME.fullmatch(alt) else alt)
         elif token.type == "html_inline":
-            pieces.append(_tag_words(token.content))
+            number = following is not None and POWER.fullmatch(following.content)
+            raised = number and token.content.lower() == "<sup>" and "".join(pieces[-1:])[-1:].isdigit()
+            pieces.append("^" if raised else _tag_words(token.content))
         elif token.type in ("link_open", "link_close"):
             linked += 1 if token.type == "link_open" else -1
         else:

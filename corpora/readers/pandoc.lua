@@ -9,9 +9,9 @@ local function begins_block(text)
 end
 
 -- Pandoc escapes every character that could be markup anywhere; what is quoted to a person should not be full of
--- backslashes. Only what the Markdown reader would take for HTML or code is escaped.
+-- backslashes. Only what the Markdown reader would take for HTML, code or an escape is escaped.
 local function lightly_escaped(text)
-  text = text:gsub('\\', '\\\\'):gsub('`', '\\`'):gsub('<([%a/!?])', '\\<%1')
+  text = text:gsub('\\(%p)', '\\\\%1'):gsub('`', '\\`'):gsub('<([%a/!?])', '\\<%1')
   return pandoc.RawInline('markdown', text)
 end
 
@@ -50,6 +50,7 @@ local function raised(inlines)
 end
 
 local function role_words(text)
+  text = text:gsub('\\(%p)', '%1')
   local shown = text:match('^(.-)%s*<[^<>]*>$')
   if shown and shown ~= '' then return shown end
   if text:sub(1, 1) == '~' then return text:match('([^.]+)$') or text end
@@ -128,6 +129,30 @@ local function with_code(blocks)
   return result
 end
 
+-- How many links a list within the document is made of; nil if it says anything else.
+local function links_of(list)
+  local count = 0
+  for _, item in ipairs(list.content) do
+    for _, block in ipairs(item) do
+      if block.t == 'BulletList' or block.t == 'OrderedList' then
+        local inner = links_of(block)
+        if not inner then return nil end
+        count = count + inner
+      else
+        local link = (block.t == 'Plain' or block.t == 'Para') and #block.content == 1 and block.content[1]
+        if not link or link.t ~= 'Link' or link.target:sub(1, 1) ~= '#' then return nil end
+        count = count + 1
+      end
+    end
+  end
+  return count
+end
+
+-- A table of contents.
+local function without_contents(list)
+  if (links_of(list) or 0) > 1 then return {} end
+end
+
 local names_languages = true
 
 local blank = {LineBreak = true, SoftBreak = true, Space = true}
@@ -146,6 +171,9 @@ local looks = {
     local role = code.attributes.role or ''
     if role:match('ref$') or role == 'doc' or role == 'term' or role == 'guilabel' or role == 'menuselection' then
       return spaced_words(role_words(code.text))
+    end
+    if (role == 'pep' or role == 'rfc') and code.text:match('^%d+$') then
+      return spaced_words(role:upper() .. ' ' .. code.text)
     end
     return pandoc.Code(role_words(code.text))
   end,
@@ -220,8 +248,20 @@ end
 
 local dropped = {toctree = true, contents = true, index = true, highlight = true, TOC = true, toc = true}
 
+local versions = {
+  versionadded = 'New in version', versionchanged = 'Changed in version', deprecated = 'Deprecated since version'
+}
+
 local boxes = {
   Div = function(div)
+    local said = versions[div.classes[1]]
+    if said and div.content[1] and div.content[1].t == 'Para' then
+      div.content[1].content = spaced_words(said) .. {pandoc.Space()} .. div.content[1].content
+    end
+    if div.classes[1] == 'output' then  -- of a notebook; what a widget or a drawing is made of is not seen
+      div.content = div.content:filter(function(block) return block.t ~= 'CodeBlock' or block.classes[1] ~= 'json' end)
+    end
+    if div.classes[1] == 'only' then div.content:remove(1) end  -- for which kind of output
     for _, class in ipairs(div.classes) do
       if dropped[class] then return {} end
     end
@@ -241,9 +281,36 @@ local boxes = {
   end,
 }
 
+local function rows_of(table)
+  local rows = pandoc.List()
+  rows:extend(table.head.rows)
+  for _, body in ipairs(table.bodies) do
+    rows:extend(body.head)
+    rows:extend(body.body)
+  end
+  rows:extend(table.foot.rows)
+  return rows
+end
+
+-- The paragraphs of blocks, of items and of tables within them.
+local function paragraphs_of(blocks, found)
+  for _, block in ipairs(blocks) do
+    if block.t == 'BulletList' or block.t == 'OrderedList' then
+      for _, item in ipairs(block.content) do paragraphs_of(item, found) end
+    elseif block.t == 'Table' then
+      for _, row in ipairs(rows_of(block)) do
+        for _, cell in ipairs(row.cells) do paragraphs_of(cell.contents, found) end
+      end
+    else
+      found:insert(block)
+    end
+  end
+  return found
+end
+
 -- A cell is one line.
 local function cell_words(cell)
-  local inlines = pandoc.utils.blocks_to_inlines(cell.contents, {pandoc.Space()})
+  local inlines = pandoc.utils.blocks_to_inlines(paragraphs_of(cell.contents, pandoc.List()), {pandoc.Space()})
   return without_strong(inlines):walk({
     LineBreak = function() return pandoc.Space() end,
     SoftBreak = function() return pandoc.Space() end,
@@ -281,14 +348,8 @@ local function grid(rows)
 end
 
 local function simple_table(table)
-  local rows = pandoc.List()
+  local rows = rows_of(table)
   local heads = #table.head.rows
-  rows:extend(table.head.rows)
-  for _, body in ipairs(table.bodies) do
-    rows:extend(body.head)
-    rows:extend(body.body)
-  end
-  rows:extend(table.foot.rows)
   local filled, width = grid(rows)
   local caption = pandoc.utils.blocks_to_inlines(table.caption.long)
   local result = pandoc.List()
@@ -382,6 +443,7 @@ function Pandoc(doc)
   names_languages = not doc.meta['no-languages']
   doc = with_subtitle(doc, bold)
   doc.blocks = without_heading_lists(doc.blocks)
+  doc = doc:walk({traverse = 'topdown', BulletList = without_contents, OrderedList = without_contents})
   doc = doc:walk({Blocks = with_code})
   doc = doc:walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end

@@ -11,11 +11,12 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from turnmark.corpora.readers.markdown import parse_markdown
-from turnmark.corpora.readers.office.opendocument import mark_code
+from turnmark.corpora.readers.office.opendocument import with_all_words_and_code
 from turnmark.corpora.readers.office.packed import (
     EPUB,
     OPEN_DOCUMENT,
@@ -26,7 +27,9 @@ from turnmark.corpora.readers.office.packed import (
     fits,
     read_metadata,
 )
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text
+from turnmark.corpora.readers.office.rtf import with_letters
+from turnmark.corpora.readers.office.word import with_all_words
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text, said_encoding
 from turnmark.corpora.readers.table import Progress
 from turnmark.corpora.types import Document
 
@@ -43,22 +46,44 @@ _HEAP_EXHAUSTED = 251
 def read_word(path: Path, relative: str, progress: Progress) -> Document:
     """Read a Word file."""
     check_packed(path, WORD)
-    return _document("docx", path, relative, progress, read_metadata(path), bold_headings=True)
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "made.docx"
+        source = made if with_all_words(path, made) else path
+        return _document("docx", source, relative, progress, read_metadata(path), bold_headings=True)
 
 
 def read_odt(path: Path, relative: str, progress: Progress) -> Document:
     """Read an OpenDocument text."""
     check_packed(path, OPEN_DOCUMENT)
     with TemporaryDirectory() as folder:
-        marked = Path(folder) / "marked.odt"
-        source = marked if mark_code(path, marked) else path
+        made = Path(folder) / "made.odt"
+        source = made if with_all_words_and_code(path, made) else path
         return _document("odt", source, relative, progress, read_metadata(path), bold_headings=True)
 
 
 def read_epub(path: Path, relative: str, progress: Progress) -> Document:
     """Read a book."""
     check_packed(path, EPUB)
-    return _document("epub", path, relative, progress)
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "made.epub"
+        source = made if _without_readings(path, made) else path
+        return _document("epub", source, relative, progress)
+
+
+_READING = re.compile(rb"<(rt|rp)\b[^>]*>.*?</\1\s*>", re.DOTALL)
+_PAGES = (".xhtml", ".html", ".htm")
+
+
+def _without_readings(path: Path, made: Path) -> bool:
+    """Write a copy of a book in which no word is parted by how it is pronounced (ruby); return False if none is."""
+    with zipfile.ZipFile(path) as book:
+        pages = [name for name in book.namelist() if name.lower().endswith(_PAGES)]
+        changed = {name: _READING.sub(b"", content) for name in pages if b"<rt" in (content := book.read(name))}
+        if changed:
+            with zipfile.ZipFile(made, "w") as copy:
+                for name in book.namelist():
+                    copy.writestr(name, changed.get(name) or book.read(name))
+    return bool(changed)
 
 
 def read_rtf(path: Path, relative: str, progress: Progress) -> Document:
@@ -66,11 +91,7 @@ def read_rtf(path: Path, relative: str, progress: Progress) -> Document:
     data = path.read_bytes()
     if not data.lstrip().startswith(b"{\\rtf"):
         raise Unreadable("not an RTF file, or a broken one; open it and save it again" if data.strip() else _EMPTY)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", "replace")
-    return _document("rtf", text, relative, progress, bold_headings=True)
+    return _document("rtf", with_letters(data), relative, progress, bold_headings=True)
 
 
 def read_notebook(path: Path, relative: str, progress: Progress) -> Document:
@@ -105,13 +126,41 @@ _MARKUP = {
 }  # fmt: skip
 
 
+# Of Sphinx; pandoc knows no names of domains, takes `class` for the looks of what follows, and stars for emphasis.
+_SIGNATURE = re.compile(
+    r"^([ \t]*\.\. )(?:(?:py|c|cpp|js|rst):(?!module|currentmodule)[a-z]+|class(?=::[^\n]*[A-Z(.])|function|method"
+    r"|classmethod|staticmethod|decorator|exception|attribute|data)::[ \t]+(\S[^\n]*)$",
+    re.MULTILINE,
+)
+# Code in which there are links; pandoc takes it for paragraphs.
+_PARSED = re.compile(r"^([ \t]*)\.\. parsed-literal::[ \t]*\n((?:[ \t]*\n|\1[ \t]+[^\n]*(?:\n|\Z))*)", re.MULTILINE)
+_MARKED = re.compile(
+    r"(?::[\w:+.-]+:)?`(?P<link>(?:\\.|[^`<>\n\\])+?)(?:[ ]?<[^`\n]*>)?`_{0,2}"
+    r"|(?<![\w*])\*{1,2}(?P<bold>[^*\s]+)\*{1,2}(?![\w*])"
+)
+# Behind a list of definitions pandoc takes it for one of its terms.
+_CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)
+
+
 def read_markup(path: Path, relative: str, progress: Progress) -> Document:
     """Read a text in a markup language."""
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
-    text = decode(path.read_bytes())
-    if form in ("opml", "fb2", "docbook") and "<!ENTITY" in text[:100_000]:
+    data = path.read_bytes()
+    is_xml = form in ("opml", "fb2", "docbook")
+    text = decode(data, said_encoding(data) if is_xml or form == "latex" else "")
+    if form == "rst":
+        text = _PARSED.sub(_as_code, text)
+        text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
+    elif form == "asciidoc":
+        text = _CONDITION.sub("", text)
+    if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
     return _markup(form, text, relative, progress)
+
+
+def _as_code(literal: re.Match[str]) -> str:
+    words = _MARKED.sub(lambda marked: marked["link"] or marked["bold"], literal[2])
+    return f"{literal[1]}.. code::\n\n" + re.sub(r"\\(.)", r"\1", words)
 
 
 def _markup(form: str, text: str, relative: str, progress: Progress) -> Document:
@@ -147,7 +196,7 @@ def _document(
     if isinstance(source, str) and not source.strip():
         raise Unreadable(_EMPTY)
     markdown = clean(_converted(form, source, progress, bold_headings))
-    document = parse_markdown(markdown, relative)
+    document = parse_markdown(markdown, relative, of_site=False)
     said = metadata or Metadata()
     title, changed = document.title, said.date or document.date
     if said.title and not _has_title(markdown) and (_has_no_heading(document) or fits(said.title, _opening(document))):

@@ -14,6 +14,8 @@ from turnmark.corpora.types import Block, Document
 
 MAX_TITLE = 200  # characters; a longer title is cut at a word
 MAX_TITLE_LINE = 80  # characters of a first line that still counts as a title
+SOFT_HYPHEN = "\u00ad"
+"""Where a word may be divided; nobody sees it, and with it the word is not found."""
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
 
 
@@ -37,9 +39,48 @@ _BOMS = (
 )
 
 
-def decode(data: bytes) -> str:
-    """Decode the bytes of a text file, with "\\n" for newlines: UTF-8, or UTF-16 if a byte order mark says so."""
+_CODE_PAGES = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030",
+    "euc_kr": "cp949", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+}  # fmt: skip
+"""What is meant by the name of an encoding: programs write more than it has (https://encoding.spec.whatwg.org)."""
+
+
+def meant_encoding(name: str) -> str:
+    """Return Python's name of an encoding that a file says it has; empty if there is none of that name."""
+    try:
+        known = codecs.lookup(name.strip().lower().removeprefix("x-")).name
+        "".encode(known)  # some that are listed are none of text
+    except (LookupError, ValueError):
+        return ""
+    return _CODE_PAGES.get(known, known)
+
+
+_SAID_ENCODING = re.compile(
+    rb"<meta\b[^>]{0,200}\bcharset\s*=\s*[\"']?\s*([\w:.-]+)|<\?xml\b[^>]{0,200}\bencoding\s*=\s*[\"']([\w:.-]+)"
+    rb"|\\usepackage\[([\w-]+)\]\{inputenc\}|\A(?:[^\n]*\n)?[ \t]*#[^\n]*?coding[:=][ \t]*([\w.-]+)",
+    re.IGNORECASE,
+)
+
+
+def said_encoding(data: bytes) -> str:
+    """Return the name of the encoding that HTML, XML, LaTeX or a script says it has; empty if it says none."""
+    said = _SAID_ENCODING.search(data, 0, 10_000)
+    return next(filter(None, said.groups())).decode("ascii", "ignore") if said else ""
+
+
+def decode(data: bytes, said: str = "") -> str:
+    """Decode the bytes of a text file, with "\\n" for newlines: UTF-8, UTF-16 if a byte order mark says so, else what
+    the file itself says.
+
+    Args:
+        said: the name of an encoding that stands in the file; it counts if the file is not UTF-8.
+    """
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
+    meant = meant_encoding(said)
+    if encoding == "utf-8" and meant and not meant.startswith("utf"):
+        # What is written in ISO 2022 are bytes of ASCII, so it looks like UTF-8.
+        encoding = meant if meant.startswith("iso2022") or not is_utf8(data) else encoding
     if encoding.startswith("utf-8") and b"\0" in data:
         raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
     try:
@@ -52,7 +93,16 @@ def decode(data: bytes) -> str:
         ) from error
     if "\0" in text:
         raise Unreadable("holds NUL characters, so it is not text", binary=True)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace(SOFT_HYPHEN, "")
+
+
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are text in UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _line(data: bytes, offset: int) -> int:

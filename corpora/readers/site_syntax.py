@@ -64,12 +64,18 @@ _WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<words>[^\[\]
 _PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 
-def strip_site_syntax(text: str) -> str:
-    """Return `text` as plain Markdown. Takes time linear in its length."""
+def strip_site_syntax(text: str, only_notes: bool = False) -> str:
+    """Return `text` as plain Markdown. Takes time linear in its length.
+
+    Args:
+        only_notes: remove only the marks of footnotes.
+    """
     stretches = []
-    for is_code, group in groupby(_lines(_without_comments(text)), key=lambda line: line[1]):
+    without = _without_marks if only_notes else _without_tags
+    lines = _lines(text if only_notes else _without_comments(text), only_notes)
+    for is_code, group in groupby(lines, key=lambda line: line[1]):
         stretch = "\n".join(line for line, _ in group)
-        stretches.append(stretch if is_code else _without_tags(stretch))
+        stretches.append(stretch if is_code else without(stretch))
     return "\n".join(stretches)
 
 
@@ -92,7 +98,7 @@ def _without_comments(text: str) -> str:
     return "".join((*pieces, text[after:]))
 
 
-def _lines(text: str) -> Iterator[tuple[str, bool]]:
+def _lines(text: str, only_notes: bool) -> Iterator[tuple[str, bool]]:
     """Yield (line, whether it is code), with the bodies of admonitions moved to the left and the markers of blocks
     removed.
     """
@@ -114,14 +120,16 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         if mark := _FENCE.match(line):
             fence = mark["mark"]
             yield line, True
+        elif mark := _FOOTNOTE.match(stripped):
+            bodies.append(indent + 4)
+            yield from (("", False), (lead + stripped[mark.end() :], False))
+        elif only_notes:
+            yield line, False
         elif mark := _ADMONITION.match(stripped):
             bodies.append(indent + 4)
             yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
         elif mark := _COLONS.match(stripped):
             yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
-        elif mark := _FOOTNOTE.match(stripped):
-            bodies.append(indent + 4)
-            yield from (("", False), (lead + stripped[mark.end() :], False))
         elif mark := _ALERT.match(stripped):
             yield f"{lead}{mark['quote']}{mark['words']}".rstrip(), False
         else:
@@ -160,6 +168,14 @@ def _without_tags(text: str) -> str:
 
     text = _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text
     return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
+
+
+_MARKS = re.compile(r"(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)|\[\^[^\]\s]{1,60}\](?!:)")
+
+
+def _without_marks(text: str) -> str:
+    """Return a text without the marks of footnotes."""
+    return _MARKS.sub(lambda match: match["code"] or "", text)
 
 
 def _opens_paragraph(text: str, start: int) -> bool:

@@ -139,6 +139,7 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
         ("[![Build](a)](b) [![npm](c)](d)\n\nText.", "Text."),
         ("Line[^1].\n\n[^1]: A [note](x) here.", "Line.\n\nA note here."),
         ("a<br>b <b>c</b> <!-- d --> <your name> &lt;e&gt; \\*f\\*", "a b c <your name> &lt;e&gt; \\*f\\*"),
+        ("3 × 10<sup>8</sup> m/s on 4 m<sup>2</sup>", "3 × 10^8 m/s on 4 m2"),
         ("<details>\n<summary>More</summary>\n\nHidden.\n\n</details>", "More\n\nHidden."),
         ("| a | b |\n|---|---|\n| [x](y) | 1<br>2 \\| 3 |", "| a | b |\n|---|---|\n| x | 1 2 \\| 3 |"),
         (

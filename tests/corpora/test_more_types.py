@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from base64 import b64encode
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,92 @@ def test_a_mailbox_has_a_document_a_message(tmp_path: Path) -> None:
     assert [str(item).split(":")[0] for item in items if isinstance(item, Problem)] == ["box.mbox#3"]
 
 
+HEAD = "From: ann@example.org\nSubject: Gates\n"
+
+
+def mail_body(tmp_path: Path, content: str | bytes) -> str:
+    """What is read of a mail below its sender."""
+    return (
+        read_one(write(tmp_path, {"a.eml": content}) / "a.eml")
+        .text.split("(ann@example.org)")[-1]
+        .split("org\n\n", 1)[-1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "encoding"),
+    [
+        ("", "utf-8"),
+        ("", "cp1252"),
+        ("iso-8859-1", "cp1252"),
+        ("gb2312", "gbk"),
+        ("utf-16", "utf-16"),
+        ("none", "utf-8"),
+    ],
+)
+def test_mail_is_read_in_its_encoding_said_or_not(tmp_path: Path, said: str, encoding: str) -> None:
+    words = "開門九点" if encoding == "gbk" else "Die “Größe”"
+    head = (
+        f"{HEAD}Content-Type: text/plain; charset={said}\nContent-Transfer-Encoding: base64\n\n"
+        if said
+        else f"{HEAD}\n"
+    )
+    data = words.encode(encoding)
+    assert mail_body(tmp_path, head.encode() + (b64encode(data) if said else data)) == f"{words}\n"
+
+
+def test_all_texts_of_a_mail_are_read_and_the_messages_attached(tmp_path: Path) -> None:
+    inner = f"{HEAD.replace('Gates', 'Keys')}Date: Fri, 01 Mar 2024 10:22:00 +0100\n\nUnder the mat."
+    parts = [
+        "Content-Type: text/plain\n\nSee the plan:", "Content-Type: application/pdf; name=plan.pdf\n\nx",
+        "Content-Type: text/plain\n\nIt costs 400 pounds.",
+        "Content-Type: text/plain\nContent-Disposition: attachment; filename=log.txt\n\nno",
+        f"Content-Type: message/rfc822\n\n{inner}",
+    ]  # fmt: skip
+    mixed = "".join(f"--b\n{part}\n" for part in parts) + "--b--\n"
+    assert mail_body(tmp_path, f"{HEAD}Content-Type: multipart/mixed; boundary=b\n\n{mixed}") == (
+        "See the plan:\n\nIt costs 400 pounds.\n\nAttachments: plan.pdf, log.txt\n\n"
+        "## Keys\n\nFrom: ann@example.org\nDate: 2024-03-01 10:22\n\nUnder the mat.\n"
+    )
+    digest = f"--b\n\n{inner}\n--b--\n"
+    assert "## Keys" in mail_body(tmp_path, f"{HEAD}Content-Type: multipart/digest; boundary=b\n\n{digest}")
+
+
+def test_a_page_that_says_much_more_than_the_text_beside_it_is_read(tmp_path: Path) -> None:
+    page = "<p>The gates open at nine from Monday on, and the mill is shut until autumn.</p>" * 2
+    text = read_one(write(tmp_path, {"a.eml": mail("x", "View this in a browser.", page=page)}) / "a.eml").text
+    assert "until autumn" in text
+    assert "browser" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Open.\n____________________\nGates mailing list", "Open.\n____________________\nGates mailing list"),
+        ("Open.\n____________________\nFrom: Bob\nShut.", "Open.\n\n## Quoted message\n\nFrom: Bob\nShut."),
+        ("In general: On the whole it is good:\n> a", "In general: On the whole it is good:\n\n## Quoted message\n\na"),
+        ("Open.\n-- \nAnn", "Open.\n\n-- \nAnn"),
+    ],
+)
+def test_what_only_looks_like_a_quoted_message_or_a_heading(tmp_path: Path, text: str, read: str) -> None:
+    assert mail_body(tmp_path, f"{HEAD}\n{text}\n") == f"{read}\n"
+
+
+def test_a_line_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
+    box = f"From a Fri Mar 1 10:00:00 2024\n{HEAD}\nOpen.\n\nFrom my side there is no more.\n"
+    assert read_one(write(tmp_path, {"a.mbox": box}) / "a.mbox").text.endswith(
+        "Open.\n\nFrom my side there is no more.\n"
+    )
+
+
+def test_one_broken_message_ends_no_mailbox(tmp_path: Path) -> None:
+    broken = "Content-Type: multipart/mixed; boundary*\n\nx\n\n"
+    box = "".join(f"From a Fri Mar 1\n{HEAD}{more}\nOpen.\n\n" for more in ("", broken, ""))
+    items = read_all(write(tmp_path, {"a.mbox": box}) / "a.mbox")
+    assert [isinstance(item, Document) for item in items] == [True, False, True]
+    assert "a.mbox#2: a broken message (IndexError" in str(items[1])
+
+
 @pytest.mark.parametrize(
     ("content", "reason"), [(b"", "empty"), (b"just words\n", "no mail"), (b"\x00\xff" * 50, "no mail")]
 )
@@ -187,19 +274,25 @@ def test_json_lines(tmp_path: Path) -> None:
         {"messages": [{"role": "user", "content": "Is it shut?"}, {"role": "assistant", "content": "Yes."}]},
         b"[1]",
         {"empty": ""},
+        {"id": 7, "user": {"name": "Bob", "tags": ["a"]}, "keys": [{"of": "north"}, {"of": "south"}]},
+        {"conversations": [{"from": "human", "value": "Shut?"}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Shut?"}, {"type": "image", "url": "x"}]}]},
     )
     items = read_all(write(tmp_path, {"rows.jsonl": rows}) / "rows.jsonl")
     documents = [item for item in items if isinstance(item, Document)]
     assert [(item.id, item.title, item.date) for item in documents] == [
         ("rows.jsonl#1", "Gates", "2024-03-01"), ("rows.jsonl#2", "Ann", ""), ("rows.jsonl#3", "rows", ""),
+        *[(f"rows.jsonl#{line}", "rows", "") for line in (6, 7, 8)],
     ]  # fmt: skip
     assert documents[0].path == "rows.jsonl"
     assert documents[1].text == "- name: Ann\n- age: 40\n- tags: a, b\n"
     assert documents[2].text == "user: Is it shut?\n\nassistant: Yes.\n"
+    nested = "- id: 7\n- user.name: Bob\n- user.tags: a\n- keys.1.of: north\n- keys.2.of: south\n"
+    assert [document.text for document in documents[3:]] == [nested, "human: Shut?\n", "user: Shut?\n"]
     assert [str(item) for item in items if isinstance(item, Problem)] == ["rows.jsonl:4: not a JSON object"]
     assert "no JSON objects" in str(read_all(write(tmp_path, {"n.jsonl": b"1\n" * 50}) / "n.jsonl")[-1])
     # A single file without `_id` is no BEIR corpus.
-    assert ids(tmp_path / "rows.jsonl") == ["rows.jsonl#1", "rows.jsonl#2", "rows.jsonl#3"]
+    assert ids(tmp_path / "rows.jsonl") == [f"rows.jsonl#{line}" for line in (1, 2, 3, 6, 7, 8)]
 
 
 # --- source code -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpora.made import BOMB, OLE, by_pandoc, read_one, refused, with_part
+from tests.corpora.made import BOMB, ODF, OLE, by_pandoc, open_document, read_one, refused, with_part
 from tests.corpora.reading import told, write
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import apart, pandoc, read_source
@@ -89,6 +89,22 @@ def test_the_look_of_code_in_a_book_is_no_language(tmp_path: Path) -> None:
         assert ("lua" in text) == is_language, text
 
 
+def test_words_of_a_book_are_not_parted_by_their_readings(tmp_path: Path) -> None:
+    page = "<h1>T</h1><p>The <ruby>会<rt>kai</rt>議<rt>gi</rt></ruby> is over.</p>"
+    book = by_pandoc(tmp_path / "a.epub", page, "--from=html", "--to=epub3")
+    with zipfile.ZipFile(book) as packed:
+        name = "EPUB/text/ch001.xhtml"
+        content = packed.read(name).replace("会kai議gi".encode(), "<ruby>会<rt>kai</rt>議<rt>gi</rt></ruby>".encode())
+    assert b"<rt>" in content
+    assert read_one(with_part(book, name, content)).text == "# T\n\nThe 会議 is over.\n"
+
+
+def test_the_contents_of_a_book_are_left_out(tmp_path: Path) -> None:
+    lists = "- [Gates](#gates)\n  - [Wheels](#wheels)\n\nBut:\n\n- [Gates](#gates) are shut\n- [Wheels](#wheels)\n"
+    text = read_one(by_pandoc(tmp_path / "a.epub", f"# T\n\n{lists}\n## Gates\n\nx\n\n## Wheels\n\ny\n")).text
+    assert text == "# T\n\nBut:\n\n- Gates are shut\n- Wheels\n\n## Gates\n\nx\n\n## Wheels\n\ny\n"
+
+
 def test_a_comment_of_a_setting_that_is_indented_is_no_heading(tmp_path: Path) -> None:
     path = by_pandoc(tmp_path / "a.odt", "# Settings\n\ninterval 3\n\nCOMMENT delay 5\n")
     with zipfile.ZipFile(path) as packed_file:
@@ -162,6 +178,95 @@ def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Pat
     assert document.text.strip() == "See the gates and `open`.\n\n**Note**\n\nShut them."
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        (
+            "a.rst",
+            ".. py:function:: turn(*args)\n\n   Turn it.\n\n   .. versionadded:: 3.2\n      As in :pep:`8`.\n\n"
+            ".. class:: Mill(a)\n\n   A mill.\n\n   .. deprecated:: 3.4\n\n.. class:: wide\n\nC:\\\\mill *here*.\n",
+            "turn(*args)\n\nTurn it.\n\nNew in version 3.2 As in PEP 8.\n\nMill(a)\n\nA mill.\n\n"
+            "Deprecated since version 3.4\n\nC:\\mill here.\n",
+        ),
+        (
+            "a.adoc",
+            "Gate:: It shuts.\n\ninclude::b.adoc[]\n\nifdef::x[]\nSlowly.\nendif::[]\n",
+            "**Gate**\n\nIt shuts.\n\nSlowly.\n",
+        ),
+        (
+            "c.rst",
+            ".. parsed-literal::\n\n  file(`READ`_ <name> [:cmake:`OUT <x>`])\n    *n* \\*\n\n"
+            "See :command:`a(\\<b\\>)`.\n\n.. only:: html\n\n   Or here.\n",
+            "    file(READ <name> [OUT])\n      n *\n\nSee `a(<b>)`.\n\nOr here.\n",
+        ),
+        (
+            "b.rst",
+            ".. list-table::\n   :header-rows: 1\n\n   * - Gate\n     - Keys\n   * - north\n     - * iron\n"
+            "       * brass\n   * - south\n     - +---+---+\n       | a | b |\n       +---+---+\n",
+            "| Gate | Keys |\n|---|---|\n| north | iron brass |\n| south | a b |\n",
+        ),
+    ],
+)
+def test_markup_as_its_own_programs_show_it(tmp_path: Path, name: str, text: str, read: str) -> None:
+    assert read_one(write(tmp_path, {name: text}) / name).text == read
+
+
+WORDML = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:m="m" xmlns:v="v"'
+
+
+def test_fields_readings_and_text_boxes_of_word_are_read(tmp_path: Path) -> None:
+    def run(words: str) -> str:
+        return f"<w:r><w:t>{words}</w:t></w:r>"
+
+    box = f"<w:txbxContent><w:p>{run('In a box.')}</w:p><w:p>{run('Below.')}</w:p></w:txbxContent>"
+    both = f"<m:AlternateContent><m:Choice>{box}</m:Choice><m:Fallback>{box}</m:Fallback></m:AlternateContent>"
+    ruby = f"<w:r><w:ruby><w:rt>{run('kai')}</w:rt><w:rubyBase>{run('会')}</w:rubyBase></w:ruby></w:r>"
+    body = (
+        f"<w:p>{run('Before.')}<w:r>{both}</w:r></w:p><w:p>{run('Table ')}<w:fldSimple>{run('7')}</w:fldSimple></w:p>"
+        f"<w:p>{ruby}<w:r><w:t>a</w:t><w:cr/><w:t>b</w:t></w:r></w:p>"
+    ).replace("<w:t>Table ", "<w:t xml:space='preserve'>Table ")
+    made = with_part(
+        by_pandoc(tmp_path / "a.docx"),
+        "word/document.xml",
+        f"<w:document {WORDML}><w:body>{body}</w:body></w:document>".encode(),
+    )
+    assert read_one(made).text == "Before.\n\nIn a box.\n\nBelow.\n\nTable 7\n\n会a\nb\n"
+
+
+def test_fields_frames_and_shapes_of_open_document_are_read(tmp_path: Path) -> None:
+    body = (
+        "<office:text><draw:frame><draw:text-box><text:p>On the page.</text:p></draw:text-box></draw:frame><text:p>On "
+        "<text:date>1 March</text:date> <draw:frame><draw:text-box><text:p>In a frame.</text:p></draw:text-box>"
+        "</draw:frame>it opens.<office:annotation><text:p>No.</text:p></office:annotation></text:p>"
+        "<text:p><draw:g><draw:rect><text:p>In a shape.</text:p></draw:rect></draw:g></text:p></office:text>"
+    )
+    made = with_part(open_document(tmp_path / "a.odt", body), "styles.xml", f"<office:document-styles {ODF}/>".encode())
+    assert read_one(made).text == "On the page.\n\nOn 1 March it opens.\n\nIn a frame.\n\nIn a shape.\n"
+
+
+@pytest.mark.parametrize(
+    ("rtf", "text"),
+    [
+        # a letter with the sign for programs that do not know it, as LibreOffice, Word and TextEdit write it
+        (
+            rb"don\u8217?t \u8220\'93see\u8221\'94 {\uc0 \u233 t\u233 } \uc2\u26085\'93\'fa\u-10179??\u-8704?? x",
+            "don’t “see” été 日😀 x",
+        ),
+        # bytes, by the character set of the font, else the code page of the file
+        (
+            rb"\f1\'cf\'f0\'e8\'e2\'e5\'f2, {\f2\'83A\'89\'ef} \'93q\'94 \plain\'93q\'94 \f0 caf\'e9\b\'e9",
+            "Привет, ア会 “q” “q” caféé",
+        ),
+        (rb"\f0 " + "Größe".encode("cp1252"), "Größe"),
+        ("Größe 😀".encode(), "Größe 😀"),
+    ],
+)
+def test_letters_of_rich_text(tmp_path: Path, rtf: bytes, text: str) -> None:
+    fonts = rb"{\fonttbl{\f0\fnil\fcharset0 A;}{\f1\fnil\fcharset204 B;}{\f2\fmodern\fprq1\fcharset128 C;}}"
+    write(tmp_path, {"a.rtf": rb"{\rtf1\ansi\ansicpg1251\deff0" + fonts + b" " + rtf + rb"\par}"})
+    assert read_one(tmp_path / "a.rtf").text == f"{text}\n"
+
+
 def test_notebooks(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "metadata": {}, "source": ["# The Mill\n", "\n", "How it grinds."]},
@@ -171,6 +276,18 @@ def test_notebooks(tmp_path: Path) -> None:
     document = read_one(write(tmp_path, {"a.ipynb": json.dumps(notebook)}) / "a.ipynb")
     assert document.title == "The Mill"
     assert [kind for kind, *_ in told(document)] == ["heading", "paragraph", "code"]
+
+
+def test_the_output_of_a_notebook_is_what_a_person_sees(tmp_path: Path) -> None:
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "9a"}, "text/plain": ["Slider(7)"]}
+    outputs = [
+        {"output_type": "display_data", "metadata": {}, "data": widget},
+        {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["\x1b[0;31mE\x1b[0m: {{ x }}"]},
+    ]
+    cells = [{"cell_type": "code", "metadata": {}, "source": ["a"], "outputs": outputs, "execution_count": 1}]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    document = read_one(write(tmp_path, {"a.ipynb": json.dumps(notebook)}) / "a.ipynb")
+    assert [text for kind, *_, text in told(document)] == ["``` python\na\n```", "Slider(7)\n\n    E: {{ x }}"]
 
 
 def test_markup_that_pandoc_does_not_understand_is_read_as_text(tmp_path: Path) -> None:

@@ -288,6 +288,23 @@ def ruled(words: Sequence[tuple[float, float, str]], rules: Sequence[Rule]) -> t
     return [table.rows for table in tables], [segment.text for segment in rest]
 
 
+def test_a_table_with_lines_only_around_its_header_and_between_groups_of_columns() -> None:
+    words = [(15, 92, "Gate"), (95, 92, "Width"), (135, 92, "Depth")]
+    rows = [
+        ("north. . . .", "4.5", "2"),
+        ("south", "3.2", "1"),
+        ("east", "-", "3"),
+        ("west", "6.1", "4"),
+        ("old", "2.0", "9"),
+    ]
+    for index, cells in enumerate(rows):
+        words += [(x, 78 - 12 * index, cell) for x, cell in zip((15, 95, 135), cells, strict=True)]
+    rules = [Rule(10, y, 170, y) for y in (105, 88, 20)] + [Rule(85, 20, 85, 105)]
+    tables, rest = ruled(words, rules)
+    rows[0] = ("north", "4.5", "2")
+    assert (tables, rest) == ([[["Gate", "Width", "Depth"], *map(list, rows)]], [])
+
+
 def test_lines_of_two_lengths_around_one_table() -> None:
     words = [(x, y, text) for y in (90, 70) for x, text in ((60, "gate"), (160, "keeper"), (300, "height"))]
     long = [Rule(50, y, 400, y) for y in (100, 80, 60)]
@@ -387,6 +404,76 @@ def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf)
     text_read = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
     assert text_read == "The “unified” flood is defined. It offers sufficient room."
+
+
+def test_what_is_typed_in_the_fields_of_a_form_is_read(tmp_path: Path) -> None:
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"))
+    canvas.drawString(40, 440, "The keeper of the gates is called")
+    canvas.acroForm.textfield(
+        name="keeper", value="Ann Smith", x=220, y=432, width=200, height=20, fontName="Helvetica"
+    )
+    canvas.save()
+    text = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
+    assert text == "The keeper of the gates is called Ann Smith"
+
+
+def test_pages_that_are_read_from_right_to_left(tmp_path: Path) -> None:
+    """The capitals of the font are Hebrew letters; as in any such file, what is on the left is drawn first."""
+    said = str.maketrans({chr(65 + at): chr(0x5D0 + at) for at in range(26)})
+
+    def line(y: int, *words: str, right: int = 555) -> bytes:
+        seen = " ".join(word[::-1] if word.isupper() else word for word in reversed(words))
+        return b"BT /F 10 Tf %d %d Td (%s) Tj ET\n" % (right - 5 * len(seen), y, seen.encode())
+
+    first = [
+        "ABCD",
+        "EFG",
+        "HIJKL",
+        "MNOP",
+        "QRS",
+        "ABCDE",
+        "FGH",
+        "IJKLM",
+        "2024",
+        "NOP",
+        "QRST",
+        "ABC",
+        "DEFG",
+        "HIJK",
+    ]
+    second = ["LMN", "windows 11", "OPQR", "17:30", "STA"]
+    cells = [line(500, "GHI"), line(500, "NOP", right=455), line(480, "JKLM"), line(480, "4.5", right=455)]
+    rules = b"".join(b"%d %d 100 20 re S\n" % (x, y) for x in (360, 460) for y in (475, 495))
+    page = line(700, *first) + line(686, *second) + b"".join(cells) + rules
+    page += b"BT /F 10 Tf 60 300 Td (it says so there) Tj ET"
+    other = b"BT /F 10 Tf 60 300 Td (it says %s there, and no more than that) Tj ET" % b"FED CBA"
+    cmap = (
+        b"/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
+        b"3 beginbfrange <20> <40> <0020> <41> <5a> <05d0> <61> <7a> <0061> endbfrange endcmap end"
+    )
+    font = (
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 126 /Widths ["
+        + b"500 " * 95 + b"] /ToUnicode 6 0 R >>"
+    )  # fmt: skip
+    texts = []
+    for content in (page, other):
+        pdf = raw_pdf(
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R "
+            b"/Resources << /Font << /F 5 0 R >> >> >>",
+            b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+            font,
+            b"<< /Length %d >>\nstream\n%s\nendstream" % (len(cmap), cmap),
+        )
+        (tmp_path / "a.pdf").write_bytes(pdf)
+        texts.append(read_pdf(tmp_path / "a.pdf", "a.pdf").text)
+    prose = " ".join([*first, *second])
+    table = "| GHI | NOP |\n|---|---|\n| JKLM | 4.5 |"
+    assert texts == [
+        f"{prose}\n\n{table}\n\nit says so there".translate(said),
+        "it says ABC DEF there, and no more than that".translate(said),
+    ]
 
 
 def test_code_keeps_its_lines_and_indents(tmp_path: Path) -> None:

@@ -252,3 +252,90 @@ def test_html_is_rendered_as_it_is_read() -> None:
     assert document.text[document.blocks[2].start : document.blocks[2].end] == "2. first"
     for tag in ("div", "ul><li", "table><tr><td"):
         assert "bottom" in html.parse_html(f"<{tag}>" * 5000 + "bottom <p>after", "deep.html").text
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        # a number that is raised stays a number of its own; the mark of a note is none
+        ("<p>3 × 10<sup>8</sup> m/s, 10<sup> −3</sup>, 4 m<sup>2</sup>", "3 × 10^8 m/s, 10^ −3, 4 m2"),
+        ("<p>1<sup>1</sup>⁄<sub>2</sub> cups since 1990<sup><a href=#n>3</a></sup>", "1 1⁄2 cups since 19903"),
+        ("<table><tr><th>a<th>b<tr><td>10<sup>6</sup><td>c", "| a | b |\n|---|---|\n| 10^6 | c |"),
+        ("<math><msup><mn>10</mn><mn>6</mn></msup><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "10^61/2"),
+        # a formula is said once
+        (
+            "It is <span class=katex><math><mi>E</mi><annotation encoding=application/x-tex>E</annotation></math>"
+            "<span aria-hidden=true>E</span></span>.",
+            "It is E.",
+        ),
+        ("<p>So <span style='display:none'><math><mi>E</mi></math></span><img alt='E=mc^2'>.", "So E=mc^2."),
+        # pictures: what they show, but no icon, no link, and nothing that the caption says
+        (
+            "<p><img alt=Note><a href=x><img alt='Our logo'></a><img alt='A red door'> <img alt=a-b.png>x",
+            "A red door x",
+        ),
+        ("<figure><img alt='A red door'><figcaption>A red door, shut.</figcaption></figure>", "A red door, shut."),
+        ("<div class=figure><img alt='A red door'><p>A red door, shut.</p></div>", "A red door, shut."),
+        ("<p><img alt='[A remark]'>x", "x"),
+        # a form around the page is the page; a button in a heading is the heading
+        (
+            "<form><p>Gates open at nine, and shut at five.</p><button>Go</button></form>",
+            "Gates open at nine, and shut at five.",
+        ),
+        ("<p>Gates open at nine.</p><form>Search</form>", "Gates open at nine."),
+        ("<h2><button>How?</button></h2><p>By key. <button>Copy</button>", "## How?\n\nBy key."),
+        # numbers of lines are no code
+        (
+            "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre><td class=code><pre>a\nb</pre></table>",
+            "    a\n    b",
+        ),
+        ("<pre><span class=linenos>1</span>a\n<span class=linenos>2</span>b</pre>", "    a\n    b"),
+        # lists in the cells of a table with named columns
+        (
+            "<table><tr><th>Gate<th>Keys<tr><td>north<td><ul><li>iron<li>brass</ul></table>",
+            "| Gate | Keys |\n|---|---|\n| north | iron brass |",
+        ),
+        ("<table><tr><td>menu<td><ul><li>iron<li>brass</ul></table>", "menu\n\n- iron\n- brass"),
+        ("<ol><li value=5>five<li>six</ol>", "5. five\n6. six"),
+        ("<blockquote><p>Shut it.</p><footer>Ann</footer></blockquote><footer>no</footer>", "Shut it.\n\nAnn"),
+        # the pages of tabs can be opened, what a script hides for good is not seen
+        ("<div role=tabpanel>apt</div><div role=tabpanel hidden>brew</div><div hidden>no</div>", "apt\n\nbrew"),
+        ("<p><ruby>会<rt>kai</rt>議<rp>(</rp><rt>gi</rt><rp>)</rp></ruby>", "会議"),
+        ("<p>docu&shy;men\u00adtation<pre>a&shy;b</pre>", "documentation\n\n    ab"),
+    ],
+)
+def test_what_a_browser_shows_is_read(page: str, text: str) -> None:
+    assert html.render(page) == text
+
+
+@pytest.mark.parametrize(
+    ("said", "encoding"),
+    [
+        ("<meta charset=iso-8859-1>", "cp1252"),  # as browsers take it
+        ("<meta http-equiv=Content-Type content='text/html; charset=windows-1251'>", "cp1251"),
+        ("<meta charset='x-sjis'>", "cp932"),
+        ("<meta charset=iso-2022-jp>", "iso2022_jp"),
+        ("<?xml version='1.0' encoding='koi8-r'?>", "koi8_r"),
+        ("<meta charset=iso-8859-1>", "utf-8"),  # and is not
+    ],
+)
+def test_a_page_is_read_in_the_encoding_that_it_says(tmp_path: Path, said: str, encoding: str) -> None:
+    words = {"cp1252": "“Größe”", "cp1251": "Ворота", "koi8_r": "Ворота", "utf-8": "Größe"}.get(encoding, "会議")
+    write(tmp_path, {"x.html": f"{said}<title>{words}</title><p>{words}".encode(encoding)})
+    (document,) = read_source(tmp_path)
+    assert isinstance(document, Document)
+    assert (document.title, document.text) == (words, words)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.tex", "\\documentclass{article}\\usepackage[latin1]{inputenc}\\begin{document}Größe\\end{document}"),
+        ("x.py", "#!/usr/bin/python\n# -*- coding: latin-1 -*-\nx = 'Größe'\n"),
+        ("x.dbk", "<?xml version='1.0' encoding='iso-8859-1'?><article><para>Größe</para></article>"),
+    ],
+)
+def test_sources_are_read_in_the_encoding_that_they_say(tmp_path: Path, name: str, text: str) -> None:
+    (document,) = read_source(write(tmp_path, {name: text.encode("latin-1")}))
+    assert isinstance(document, Document)
+    assert "Größe" in document.text

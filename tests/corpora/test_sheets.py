@@ -31,7 +31,9 @@ def tables(document: Document) -> list[list[list[str]]]:
     ("value", "code", "text"),
     [
         (12.344, "0.00", "12.34"), (12.3, "000.00", "012.30"), (1234.5, "#,##0.00", "1,234.50"),
-        (0.125, "0.0%", "12.5%"), (-3, "0.0", "-3.0"), (1234.5, '"£"#,##0', "£1,234"),
+        (0.125, "0.0%", "12.5%"), (-3, "0.0", "-3.0"), (1234.5, '"£"#,##0', "£1,235"),
+        (2.5, "0", "3"), (-0.5, "0", "-1"), (2.675, "0.00", "2.68"), (0.125, "0%", "13%"),
+        (1e300, "0.0", f"{1e300:.1f}"),
         (12.3, "[$€-407] 0.00", "€ 12.30"), (5, '0 "km"', "5 km"),
         (-5, "0;(0)", "-5"), (1234567, "General", "1234567"), (0.1 + 0.2, "General", "0.3"),
         (1e20, "0.00E+00", "1e+20"),
@@ -103,6 +105,9 @@ def test_cells_that_look_like_markup_stay_cells(tmp_path: Path) -> None:
     document = read_one(workbook(tmp_path / "a.xlsx", S=rows))
     (table,) = [text for kind, *_, text in told(document) if kind == "table"]
     assert table.split("\n")[2:] == ["| a\\|b | first second |", "| \\<b> | # no heading |", "| - x | 1. y |"]
+    words = ["Dear {{ name }},", "{% if %} !!! [[key]]", "Use <b>"]
+    document = read_one(workbook(tmp_path / "b.xlsx", **{"S <1>": [[each] for each in words]}))
+    assert document.text == "## S <1>\n\n- Dear {{ name }},\n- {% if %} !!! [[key]]\n- Use \\<b>\n"
 
 
 _ODS = (
@@ -140,6 +145,46 @@ def test_csv(tmp_path: Path, delimiter: str) -> None:
     document = read_one(write(tmp_path, {"the_gates.csv": text}) / "the_gates.csv")
     assert document.title == "the gates"
     assert tables(document) == [[["Gate", "Width", "Note"], ["north", "4.5", "wide, and; deep"], ["south", "3", "x"]]]
+
+
+def test_a_table_goes_on_below_a_blank_row(tmp_path: Path) -> None:
+    rows = [
+        ["Gate", "Width"],
+        ["north", 4.5],
+        [],
+        [None, 3],
+        [],
+        [],
+        ["Total", 7.5],
+        [],
+        ["Wheel", "Teeth"],
+        ["old", 30],
+    ]
+    assert tables(read_one(workbook(tmp_path / "a.xlsx", S=rows))) == [
+        [["Gate", "Width"], ["north", "4.5"], ["", "3"], ["Total", "7.5"]], [["Wheel", "Teeth"], ["old", "30"]],
+    ]  # fmt: skip
+    rows = [["Report", "Q1"], ["Version", 3], [], ["Gate", 2024], ["north", 5]]
+    assert tables(read_one(workbook(tmp_path / "b.xlsx", S=rows))) == [
+        [["Report", "Q1"], ["Version", "3"]], [["Gate", "2024"], ["north", "5"]],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("a.csv", "sep=;\nGate;Width\nnorth;4,5\n", [["Gate", "Width"], ["north", "4,5"]]),  # for Excel
+        ("b.csv", "Gate,Note\nnorth,a\u2028b\n", [["Gate", "Note"], ["north", "a b"]]),  # ends no row
+        ("e.csv", 'Gate, Note\nnorth, "a, b"\n', [["Gate", "Note"], ["north", "a, b"]]),
+        ("c.tsv", 'Gate\tNote\nnorth\t"open\nsouth\tx\n', [["Gate", "Note"], ["north", '"open'], ["south", "x"]]),
+        (
+            "d.tsv",
+            'Gate\tNote\nnorth\t"a ""b"""\nsouth\t"x\ny"\n',
+            [["Gate", "Note"], ["north", 'a "b"'], ["south", "x y"]],
+        ),
+    ],
+)
+def test_rows_of_values_as_programs_write_them(tmp_path: Path, name: str, text: str, rows: list[list[str]]) -> None:
+    assert tables(read_one(write(tmp_path, {name: text}) / name)) == [rows]
 
 
 def test_large_sheets_are_cut_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +256,47 @@ def test_a_slide_is_a_section_with_its_notes(tmp_path: Path) -> None:
     assert tables(document) == [[["Gate", "Width"], ["north", "4.5 m"]]]
 
 
+def test_the_words_of_diagrams_and_in_angle_brackets_are_read(tmp_path: Path) -> None:
+    deck = by_pandoc(tmp_path / "a.pptx", "# Use `<b>`\n\n- set `<title>`\n- shut\n")
+    slide, relations = "ppt/slides/slide1.xml", "ppt/slides/_rels/slide1.xml.rels"
+    spaces = 'xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram"'
+    frame = f'<p:graphicFrame><dgm:relIds {spaces} r:dm="rId9"/></p:graphicFrame></p:spTree>'
+    a = "http://schemas.openxmlformats.org/drawingml/2006/main"
+    data = f'<dgm:dataModel {spaces} xmlns:a="{a}"><a:p><a:r><a:t>Look first</a:t></a:r></a:p></dgm:dataModel>'
+    with zipfile.ZipFile(deck) as packed:
+        parts = {name: packed.read(name).decode() for name in (slide, relations)}
+    with_part(deck, slide, parts[slide].replace("</p:spTree>", frame).encode())
+    relation = '<Relationship Id="rId9" Type="x/diagramData" Target="../diagrams/data1.xml"/></Relationships>'
+    with_part(deck, relations, parts[relations].replace("</Relationships>", relation).encode())
+    text = read_one(with_part(deck, "ppt/diagrams/data1.xml", data.encode())).text
+    assert text == "## Use \\<b>\n\n- set \\<title>\n- shut\n- Look first\n"
+
+
+def test_the_numbers_of_a_chart_are_a_table(tmp_path: Path) -> None:
+    deck = by_pandoc(tmp_path / "a.pptx", "# Sales\n\nThey grow.\n")
+    slide, relations = "ppt/slides/slide1.xml", "ppt/slides/_rels/slide1.xml.rels"
+    spaces = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+    frame = f'<p:graphicFrame><c:chart {spaces} r:id="rId9"/></p:graphicFrame></p:spTree>'
+
+    def points(*values: object) -> str:
+        return "".join(f'<c:pt idx="{at}"><c:v>{value}</c:v></c:pt>' for at, value in enumerate(values))
+
+    data = (
+        f'<c:chartSpace {spaces} xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><c:chart><c:title>'
+        "<a:p><a:r><a:t>Millions</a:t></a:r></a:p></c:title><c:ser>"
+        f"<c:tx>{points('North')}</c:tx><c:cat>{points('2023', '2024')}</c:cat><c:val><c:numCache>"
+        f"<c:formatCode>0%</c:formatCode>{points(0.25, 0.5)}</c:numCache></c:val></c:ser></c:chart></c:chartSpace>"
+    )
+    with zipfile.ZipFile(deck) as packed:
+        parts = {name: packed.read(name).decode() for name in (slide, relations)}
+    with_part(deck, slide, parts[slide].replace("</p:spTree>", frame).encode())
+    relation = '<Relationship Id="rId9" Type="x/chart" Target="../charts/chart1.xml"/></Relationships>'
+    with_part(deck, relations, parts[relations].replace("</Relationships>", relation).encode())
+    document = read_one(with_part(deck, "ppt/charts/chart1.xml", data.encode()))
+    assert document.text.startswith("## Sales\n\nThey grow.\n\n|")
+    assert tables(document) == [[["Millions", "North"], ["2023", "25%"], ["2024", "50%"]]]
+
+
 _ODP = (
     "<office:presentation><draw:page>"
     "<draw:frame presentation:class='title'><draw:text-box><text:p>Gates</text:p></draw:text-box></draw:frame>"
@@ -218,12 +304,20 @@ _ODP = (
     "<text:list><text:list-item><text:p>in winter</text:p></text:list-item></text:list></text:list-item></text:list>"
     "</draw:text-box></draw:frame>"
     "<presentation:notes><draw:frame><draw:text-box><text:p>Show the key.</text:p></draw:text-box></draw:frame>"
-    "</presentation:notes></draw:page></office:presentation>"
+    "<draw:frame presentation:class='header'><draw:text-box><text:p>Draft</text:p></draw:text-box></draw:frame>"
+    "</presentation:notes></draw:page><draw:page draw:style-name='away'><draw:frame><draw:text-box>"
+    "<text:p>Hidden</text:p></draw:text-box></draw:frame></draw:page></office:presentation>"
+)
+
+
+_AWAY = (
+    "<style:style style:name='away' style:family='drawing-page'>"
+    "<style:drawing-page-properties presentation:visibility='hidden'/></style:style>"
 )
 
 
 def test_open_document_slides(tmp_path: Path) -> None:
-    document = read_one(open_document(tmp_path / "a.odp", _ODP, title="Template 7"))
+    document = read_one(open_document(tmp_path / "a.odp", _ODP, title="Template 7", styles=_AWAY))
     assert document.title == "Gates"
     assert document.text == "## Gates\n\n- shut at night\n  - in winter\n\n**Notes**\n\nShow the key.\n"
 

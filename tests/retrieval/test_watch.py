@@ -380,3 +380,17 @@ def test_a_list_of_files_that_is_out_of_date_is_not_used(folder, monkeypatch, sp
         listed.write_text(json.dumps(content), encoding="utf-8")
     assert build_index(folder, "n", retriever="bm25", exclude=["drafts/**"]).changed == 1
     assert "wet" in texts()["kettle.md"]
+
+
+@pytest.mark.parametrize("name", ["chunking.py", "readers/pandoc.lua"])
+def test_files_are_read_again_after_any_change_of_the_readers(tmp_path, monkeypatch, name):
+    from turnmark.corpora import chunking
+    from turnmark.retrieval import reading
+
+    here = Path(chunking.__file__).parent
+    copied = shutil.copytree(here, tmp_path / "corpora", ignore=shutil.ignore_patterns("demo", "__pycache__"))
+    monkeypatch.setattr(chunking, "__file__", str(copied / "chunking.py"))
+    before = reading.readers_mark.__wrapped__()
+    assert reading.readers_mark.__wrapped__() == before
+    (copied / name).write_text((copied / name).read_text("utf-8") + "\n", encoding="utf-8")
+    assert reading.readers_mark.__wrapped__() != before

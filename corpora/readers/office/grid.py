@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ MAX_CELLS = 400_000  # filled cells of a file that are read
 MAX_COLUMNS = 1_000
 _HEADER_WITHIN = 25  # rows in which a header is looked for
 _MAX_HEADING = 100  # characters of a line that may be the title of a table
+_YEAR = re.compile(r"(?:19|20)\d\d")  # may be the name of a column
 _NUMBER = re.compile(r"[-+−(]?[^\w\s]?\s?\d[\d.,'’ \u00a0\u202f]*\)?\s?(?:%|[^\w\s]|[A-Z]{3})?")
 
 
@@ -74,12 +75,12 @@ def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
     _fill_down(sheet)
     spanned = _spanned(sheet)
     pieces: list[str] = []
-    for block in _blocks(sheet.rows, spanned):
+    for block in _tables(_blocks(sheet.rows, spanned)):
         for side in block.sides():
             pieces += side.pieces()
     if not pieces:
         return ""
-    heading = [f"{'#' * level} {_line(sheet.name)}"] if sheet.name else []
+    heading = [f"{'#' * level} {without_tags(_line(sheet.name))}"] if sheet.name else []
     return "\n\n".join(heading + _title_pieces(pieces, level + 1)) + "\n"
 
 
@@ -127,6 +128,29 @@ class _Block:
     rows: list[list[Cell]]
     spanned: dict[int, list[Merge]]
 
+    def figures(self) -> dict[int, bool]:
+        """Of each column whether it has a name, and figures below it; empty if there is no table."""
+        columns = self._columns()
+        grid = self._grid(columns)
+        at = _header_row(grid)
+        found: dict[int, bool] = {}
+        for place, column in enumerate(columns):
+            below = any(row[place].text and not row[place].is_words for row in grid[at + 1 :])
+            found[column] = grid[at][place].is_words and below
+        return found if len(columns) > 1 else {}
+
+    def goes_on(self, figures: dict[int, bool]) -> bool:
+        """Return whether the first row is one of the table above: it has a figure, no year, where that has some."""
+        if not {*self._columns()} <= figures.keys():
+            return False
+        for column, cell in enumerate(self.rows[0][:MAX_COLUMNS]):
+            if cell.text and not cell.is_words and figures[column] and not _YEAR.fullmatch(cell.text):
+                return True
+        return False
+
+    def _grid(self, columns: Sequence[int]) -> list[list[Cell]]:
+        return [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
+
     def sides(self) -> list[_Block]:
         """Tables side by side, with blank columns between them; they do not end in the same row."""
         groups: list[list[int]] = []
@@ -158,7 +182,7 @@ class _Block:
         columns = self._columns()
         if len(columns) == 1:
             return _lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY for row in self.rows])
-        grid = [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
+        grid = self._grid(columns)
         at = _header_row(grid)
         above = [row for row in grid[:at] if any(cell.text for cell in row)]
         header = [cell.text for cell in grid[at]]
@@ -168,7 +192,7 @@ class _Block:
             at -= 1
             if at == 0:
                 break
-        body = grid[_header_row(grid) + 1 :]
+        body = [row for row in grid[_header_row(grid) + 1 :] if any(cell.text for cell in row)]
         below: list[list[Cell]] = []
         while body and len(columns) > 2 and _filled(body[-1]) == 1 and body[-1][0].is_words and len(body) > 1:
             below.insert(0, body.pop())
@@ -209,6 +233,21 @@ def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iter
         elif begin is not None:
             yield _Block(begin, list(rows[begin:index]), spanned)
             begin = None
+
+
+def _tables(blocks: Iterable[_Block]) -> Iterator[_Block]:
+    """The blocks; one without names of columns goes on with the table above the blank row."""
+    last: _Block | None = None
+    figures: dict[int, bool] = {}
+    for block in blocks:
+        if last is not None and block.goes_on(figures):
+            last.rows += [[] for _ in range(block.first - last.first - len(last.rows))] + block.rows
+            continue
+        if last is not None:
+            yield last
+        last, figures = block, block.figures()
+    if last is not None:
+        yield last
 
 
 def _filled(row: Sequence[Cell]) -> int:
@@ -254,8 +293,17 @@ def _lines_of(cells: Sequence[Cell]) -> list[str]:
 _BLOCK_START = re.compile(r"(?=[#>+*~`|=-]|\d{1,9}[.)](?:\s|$))")
 
 
+_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
+
+
+def without_tags(line: str) -> str:
+    """Keep words in angle brackets from being HTML."""
+    return _TAG_START.sub(r"\\<", line)
+
+
 def escaped(line: str) -> str:
-    """Keep a line from being a heading, an item or a rule."""
+    """Keep a line from being a heading, an item, a rule or HTML."""
+    line = without_tags(line)
     if _BLOCK_START.match(line):
         number = re.match(r"\d+", line)
         at = number.end() if number else 0
@@ -273,9 +321,5 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
-
-
 def _row(cells: Sequence[str]) -> str:
-    escaped = (_TAG_START.sub(r"\\<", _line(cell)).replace("|", r"\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(without_tags(_line(cell)).replace('|', chr(92) + '|') for cell in cells)} |"

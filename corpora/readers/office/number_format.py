@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal
 
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)|_.|\*.|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[[^\]]*\]')
 _DIGITS = re.compile(r"[0#?][0#?,]*(?:\.[0#?]*)?(?:,+)?")
@@ -56,7 +57,7 @@ def _number(value: float, code: str) -> str:
         return _general(value)
     percent = "%" in section
     _, point, fraction = digits.group().partition(".")
-    number = abs(value) * (100 if percent else 1)
+    number = _rounded(abs(value), len(fraction) + 2 * percent) * (100 if percent else 1)
     least = len(re.sub("[^0]", "", digits.group().split(".")[0]))
     text = f"{number:{',' if ',' in digits.group() else ''}.{len(fraction)}f}"
     if point and "#" in fraction:
@@ -69,6 +70,13 @@ def _number(value: float, code: str) -> str:
     before, after = _around(section, digits)
     sign = "-" if value < 0 and re.search("[1-9]", text) else ""
     return f"{sign}{before}{text}{'%' if percent else ''}{after}".strip()
+
+
+def _rounded(number: float, places: int) -> Decimal | float:
+    """A number as Excel rounds it: from 15 digits, halves up, where Python makes 2 of 2.5 and 2.67 of 2.675."""
+    if not number < 1e15:
+        return number
+    return Decimal(f"{number:.15g}").quantize(Decimal(1).scaleb(-min(places, 12)), ROUND_HALF_UP)
 
 
 def _section(value: float, code: str) -> str:

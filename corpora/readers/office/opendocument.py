@@ -1,5 +1,5 @@
-"""Reads OpenDocument sheets (.ods) and slides (.odp), part by part, with the values as they are shown; finds code in
-texts (.odt), which pandoc reads.
+"""Reads OpenDocument sheets (.ods) and slides (.odp), part by part, with the values as they are shown; puts the
+words of texts (.odt) where pandoc finds them.
 """
 
 from __future__ import annotations
@@ -131,13 +131,19 @@ def _said(element: Any) -> str:
 
 
 def read_odp(path: Path, relative: str, _: Progress) -> Document:
-    """Read OpenDocument slides: a section a slide, with its notes."""
+    """Read OpenDocument slides: a section a slide, with its notes; hidden slides are left out."""
     check_packed(path, OPEN_DOCUMENT)
     with zipfile.ZipFile(path) as packed:
         tree = parse_part(packed, "content.xml")
     if tree is None:
         raise Unreadable("broken: its content.xml is missing; open it and save it again")
-    slides = [_slide(page) for page in tree.iter(f"{_DRAW}page")]
+    hidden = {
+        style.get(f"{_STYLE}name")
+        for style in tree.iter(f"{_STYLE}style")
+        if any(each.get(f"{_PRESENTATION}visibility") == "hidden" for each in style)
+    }
+    pages = [page for page in tree.iter(f"{_DRAW}page") if page.get(f"{_DRAW}style-name") not in hidden]
+    slides = [_slide(page) for page in pages]
     return deck(slides, relative, read_metadata(path))
 
 
@@ -145,12 +151,16 @@ def _slide(page: Any) -> Slide:
     slide = Slide()
     for frame in page:
         if frame.tag == f"{_PRESENTATION}notes":
-            slide.notes += _lines(frame)
+            slide.notes += [line for note in frame if not _is_margin(note) for line in _lines(note)]
         elif frame.get(f"{_PRESENTATION}class") in ("title",) and not slide.title:
             slide.title = " ".join(line.text for line in _lines(frame))
-        elif frame.get(f"{_PRESENTATION}class") not in ("header", "footer", "date-time", "page-number"):
+        elif not _is_margin(frame):
             _add_frame(slide, frame)
     return slide
+
+
+def _is_margin(frame: Any) -> bool:
+    return frame.get(f"{_PRESENTATION}class") in ("header", "footer", "date-time", "page-number")
 
 
 def _add_frame(slide: Slide, frame: Any) -> None:
@@ -181,44 +191,79 @@ def _lines(element: Any) -> list[Line]:
     return found
 
 
-# --- texts: paragraphs of code ---------------------------------------------------------------------------------------
+# --- texts -----------------------------------------------------------------------------------------------------------
 
 CODE = "\uf8f0"
-"""What `mark_code` puts before a paragraph of code; `pandoc.lua` looks for it."""
+"""What stands before a paragraph of code; `pandoc.lua` looks for it."""
 _CODE_STYLE = re.compile(r"preformatted|verbatim|\b(?:code|console|terminal)\b", re.IGNORECASE)
 _TYPEWRITTEN = 0.7  # of the paragraphs; in a text with more of a fixed width, these are no code
 _FIXED_WIDTH = re.compile(r"mono|courier|consol|typewriter|menlo|inconsolata", re.IGNORECASE)
+_FIELDS = tuple(
+    f"{_TEXT}{name}"
+    for name in """date time creation-date modification-date author-name author-initials initial-creator creator title
+    subject keywords description user-defined user-field-get user-field-input variable-set variable-get variable-input
+    text-input expression database-display conditional-text drop-down placeholder file-name chapter meta meta-field
+    page-count bibliography-mark measure""".split()
+)
+_SHAPES = tuple(f"{_DRAW}{name}" for name in "text-box custom-shape rect ellipse circle polygon path".split())
 
 
-def mark_code(path: Path, marked: Path) -> bool:
-    """Write a copy of a text in which the paragraphs that are set as code begin with `CODE`; pandoc reads no styles.
+def with_all_words_and_code(path: Path, made: Path) -> bool:
+    """Write a copy of a text that pandoc reads wholly, with `CODE` before each paragraph of code.
 
-    A paragraph is code if its style, or one that it is based on, is named so or has a font of fixed width.
+    Pandoc reads neither fields, nor frames and shapes with text, nor styles. A paragraph is code if its style, or one
+    that it is based on, is named so or has a font of fixed width.
 
     Returns:
-        False, and no copy is written, if there are none.
+        False, and no copy is written, if there is nothing of it.
     """
     with zipfile.ZipFile(path) as packed:
         content = parse_part(packed, _CONTENT)
         named = parse_part(packed, "styles.xml")
-        styles = {
-            each.get(f"{_STYLE}name"): each
-            for tree in (named, content)
-            if tree is not None
-            for each in tree.iter(f"{_STYLE}style")
-            if each.get(f"{_STYLE}family") == "paragraph"
-        }
-        texts = list(content.iter(f"{_TEXT}p"))
-        paragraphs = [each for each in texts if _is_code(each.get(f"{_TEXT}style-name"), styles)]
-        if len(paragraphs) > _TYPEWRITTEN * len(texts):
-            return False
-        for paragraph in paragraphs:
-            paragraph.text = CODE + (paragraph.text or "")
-        if paragraphs:
-            with zipfile.ZipFile(marked, "w", zipfile.ZIP_DEFLATED) as copy:
+        fields = list(content.iter(_FIELDS))
+        for field in fields:
+            field.tag = f"{_TEXT}span"
+        taken_out = _take_out_frames(content)
+        coded = _mark_code(content, named)
+        if fields or taken_out or coded:
+            with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
                 for name in packed.namelist():
                     if name.endswith(".xml"):
                         copy.writestr(name, etree.tostring(content) if name == _CONTENT else packed.read(name))
+            return True
+    return False
+
+
+def _take_out_frames(content: Any) -> bool:
+    """Put the paragraphs of frames and shapes behind the one in which they are anchored."""
+    shapes: list[tuple[Any, Any]] = []
+    for shape in content.iter(_SHAPES):
+        blocks = [each for each in shape if str(each.tag).startswith((_TEXT, _TABLE))]
+        anchors = [each for each in shape.iterancestors() if each.tag in (f"{_TEXT}p", f"{_TEXT}h")]
+        frames = [each for each in (shape, *shape.iterancestors()) if str(each.tag).startswith(_DRAW)]
+        shapes += [(block, (anchors or frames)[-1]) for block in blocks]
+    ends: dict[Any, Any] = {}
+    for block, anchor in shapes:
+        block.tail = None
+        ends.get(anchor, anchor).addnext(block)
+        ends[anchor] = block
+    return bool(shapes)
+
+
+def _mark_code(content: Any, named: Any) -> bool:
+    styles = {
+        each.get(f"{_STYLE}name"): each
+        for tree in (named, content)
+        if tree is not None
+        for each in tree.iter(f"{_STYLE}style")
+        if each.get(f"{_STYLE}family") == "paragraph"
+    }
+    texts = list(content.iter(f"{_TEXT}p"))
+    paragraphs = [each for each in texts if _is_code(each.get(f"{_TEXT}style-name"), styles)]
+    if len(paragraphs) > _TYPEWRITTEN * len(texts):
+        return False
+    for paragraph in paragraphs:
+        paragraph.text = CODE + (paragraph.text or "")
     return bool(paragraphs)
 
 

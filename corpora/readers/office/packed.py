@@ -186,9 +186,9 @@ def fits(title: str, opening: str) -> bool:
     return bool(said) and sum(word in opening_words for word in said) >= 0.7 * len(said)
 
 
-_UNSAFE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+_UNSAFE = re.compile("\x1b\\[[\\d;]*[A-Za-z]|[\0-\x08\x0b\x0c\x0e-\x1f\xad\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Remove control characters and lone surrogates, which no index can store, and unify newlines."""
+    """Remove control characters, a terminal's codes of colours, soft hyphens and lone surrogates; unify newlines."""
     return _UNSAFE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

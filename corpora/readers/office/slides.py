@@ -5,12 +5,14 @@ from __future__ import annotations
 import posixpath
 import zipfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnmark.corpora.readers.markdown import parse_markdown
-from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown
+from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown, without_tags
+from turnmark.corpora.readers.office.number_format import shown
 from turnmark.corpora.readers.office.packed import (
     SLIDES,
     Metadata,
@@ -26,6 +28,8 @@ from turnmark.corpora.types import Document
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
@@ -48,7 +52,7 @@ class Slide:
 
     def markdown(self, number: int) -> str:
         """The slide as a section."""
-        pieces = [f"## {self.title or f'Slide {number}'}"]
+        pieces = [f"## {without_tags(self.title) or f'Slide {number}'}"]
         pieces += _paragraphs(self.lines)
         for index, rows in enumerate(self.tables):
             merges = self.merges[index] if index < len(self.merges) else []
@@ -67,7 +71,7 @@ def _paragraphs(lines: list[Line]) -> list[str]:
         if line.depth is None:
             pieces.append(escaped(line.text))
         else:
-            item = f"{'  ' * min(line.depth, 8)}- {line.text}"
+            item = f"{'  ' * min(line.depth, 8)}- {without_tags(line.text)}"
             if in_list:
                 pieces[-1] += f"\n{item}"
             else:
@@ -83,7 +87,7 @@ def deck(slides: list[Slide], relative: str, said: Metadata) -> Document:
     text = "\n\n".join(filter(None, sections))
     if not any(slide.lines or slide.tables or slide.notes or slide.title for slide in slides):
         raise Unreadable("slides without text, so probably pictures; there is nothing to read")
-    document = parse_markdown(text + "\n", relative)
+    document = parse_markdown(text + "\n", relative, of_site=False)
     first = slides[0].title if slides else ""
     title = said.title if said.title and fits(said.title, text[:3000]) else first or said.title or stem(relative)
     return document.model_copy(update={"title": title, "date": said.date})
@@ -142,9 +146,18 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
     if tree is None or tree.get("show") == "0":
         return None
     slide = Slide()
+    related = _related(packed, part)
     for shape in _shapes(tree):
         if shape.tag == f"{_P}graphicFrame":
             _add_tables(slide, shape)
+            for diagram in shape.iter(f"{_DIAGRAM}relIds"):
+                _, place = related.get(str(diagram.get(f"{_R}dm")), ("", ""))
+                data = parse_part(packed, place)
+                texts = (_said(each) for each in data.iter(f"{_A}p")) if data is not None else ()
+                slide.lines += [Line(text, 0) for text in texts if text]
+            for chart in shape.iter(f"{_CHART}chart"):
+                _, place = related.get(str(chart.get(f"{_R}id")), ("", ""))
+                _add_chart(slide, parse_part(packed, place))
             continue
         kind = _placeholder(shape)
         lines = _lines(shape, listed=kind in ("body", "obj", ""))
@@ -152,7 +165,7 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
             slide.title = " ".join(line.text for line in lines)
         elif kind not in ("dt", "ftr", "sldNum", "hdr"):
             slide.lines += lines
-    for kind, place in _related(packed, part).values():
+    for kind, place in related.values():
         notes = parse_part(packed, place) if kind == "notesSlide" else None
         for shape in _shapes(notes) if notes is not None else ():
             if _placeholder(shape) in ("body", ""):
@@ -223,6 +236,46 @@ def _add_tables(slide: Slide, frame: Any) -> None:
             rows.append(cells)
         slide.tables.append(rows)
         slide.merges.append(merges)
+
+
+def _add_chart(slide: Slide, tree: Any) -> None:
+    """Add the numbers of a chart as a table: a row for each name below the bars, a column for each colour.
+
+    The title names the first column. Of a chart of one colour without a title, programs show the colour's name as one.
+    """
+    series = list(tree.iter(f"{_CHART}ser")) if tree is not None else []
+    names: dict[str, str] = {}
+    columns: list[dict[str, str]] = []
+    heads: list[str] = []
+    for each in series:
+        heads.append(" ".join(_points(each.find(f"{_CHART}tx")).values()))
+        columns.append(_points(each.find(f"{_CHART}val")))
+        names = _points(each.find(f"{_CHART}cat")) | names
+    if not any(columns):
+        return
+    title = " ".join(filter(None, map(_said, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
+    places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
+    rows = [[names.get(place, ""), *(column.get(place, "") for column in columns)] for place in places]
+    slide.tables.append(
+        [[cell_of_text(text) for text in row] for row in [[title or heads[0] * (len(heads) == 1), *heads], *rows]]
+    )
+    slide.merges.append([])
+
+
+def _points(tree: Any) -> dict[str, str]:
+    """The values of a chart that a part of it keeps, by their numbers."""
+    from openpyxl.styles.numbers import is_date_format
+    from openpyxl.utils.datetime import from_excel
+
+    found: dict[str, str] = {}
+    for point in tree.iter(f"{_CHART}pt") if tree is not None else ():
+        value = clean(str(point.findtext(f"{_CHART}v") or ""))
+        code = point.get("formatCode") or point.getparent().findtext(f"{_CHART}formatCode")
+        with suppress(ValueError, OverflowError):  # words, or no day of a calendar
+            if code:
+                value = shown(from_excel(float(value)) if is_date_format(code) else float(value), code)
+        found[str(point.get("idx"))] = value
+    return found
 
 
 def _count(cell: Any, name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -188,6 +189,7 @@ def _calamine_sheets(book: Any, progress: Progress) -> Iterator[Sheet]:
 # --- CSV and TSV -----------------------------------------------------------------------------------------------------
 
 _DELIMITERS = ",;\t|"
+_OPENS, _CLOSES = re.compile(r'^"|\t"', re.MULTILINE), re.compile(r'"\t|"$', re.MULTILINE)
 
 
 def read_csv(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
@@ -195,9 +197,18 @@ def read_csv(path: Path, relative: str, progress: Progress) -> Iterator[Document
     text = clean(decode(path.read_bytes()))
     csv.field_size_limit(10_000_000)
     delimiter = "\t" if PurePosixPath(relative).suffix.lower() == ".tsv" else _delimiter(text)
+    if said := re.match(r"sep=(.)\n", text):  # for Excel
+        delimiter, text = said[1], text[said.end() :]
+    # Between tabs a quotation mark may be one; taken for the beginning of a cell it would swallow the next rows.
+    quotes = delimiter != "\t" or len(_OPENS.findall(text)) == len(_CLOSES.findall(text))
     sheet, budget = Sheet(""), Budget()
     try:
-        for row in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+        for row in csv.reader(
+            io.StringIO(text, newline=""),
+            delimiter=delimiter,
+            quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+            skipinitialspace=True,
+        ):
             cells = _trimmed([cell_of_text(value) for value in row[:MAX_COLUMNS]])
             if not budget.takes(cells):
                 sheet.cut = True
@@ -229,7 +240,7 @@ def documents(sheets: Sequence[Sheet], relative: str, said: Metadata) -> Iterato
     markdown = "\n".join(filter(None, map(sheet_markdown, sheets)))
     if not markdown.strip():
         raise Unreadable("empty: there is no value in it")
-    document = parse_markdown(markdown, relative)
+    document = parse_markdown(markdown, relative, of_site=False)
     yield document.model_copy(update={"title": said.title or stem(relative), "date": said.date})
     yield from _cut(sheets, relative)
 

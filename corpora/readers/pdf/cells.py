@@ -12,6 +12,7 @@ from turnmark.corpora.readers.pdf.boxes import Line, Segment, Table
 from turnmark.corpora.readers.pdf.page import Word
 
 GAP = 4.0  # points between two columns
+_LEADERS = re.compile(r"\s*\.(?:\s?\.){3,}$")  # dots that lead the eye from a name to its figures
 
 
 def cells_of(lines: Sequence[Line], breaks: Sequence[float] = ()) -> list[list[str]] | None:
@@ -45,6 +46,7 @@ def cells_of(lines: Sequence[Line], breaks: Sequence[float] = ()) -> list[list[s
 def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1: float) -> Table | None:
     """A table without its empty rows and columns; None if no two columns and two rows are left."""
     rows = [row for row in rows if any(row)]
+    rows = [[_LEADERS.sub("", cell) for cell in row] for row in rows]
     kept = [index for index, column in enumerate(zip(*rows, strict=True)) if any(column)]
     if len(kept) < 2 or len(rows) < 2:
         return None

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pypdfium2
+import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf import ocr
+from turnmark.corpora.readers.pdf.drawings import has_fields
 from turnmark.corpora.readers.pdf.flow import drafts_of
 from turnmark.corpora.readers.pdf.glyphs import read_page
 from turnmark.corpora.readers.pdf.layout import laid_out
@@ -100,6 +102,9 @@ def _page(file: pypdfium2.PdfDocument, index: int) -> Page:
     try:
         page = file[index]
         try:
+            if has_fields(page) and pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS:
+                page.close()
+                page = file[index]
             return read_page(page)
         finally:
             page.close()

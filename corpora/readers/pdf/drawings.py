@@ -13,6 +13,7 @@ import pypdfium2.raw as pdfium
 from turnmark.corpora.readers.pdf.page import Rule
 
 MAX_OBJECTS = 20_000  # of one page in which ruled lines are looked for; a map has more, and no tables
+MAX_ANNOTATIONS = 2_000  # of one page in which fields are looked for
 MAX_NESTING = 4  # forms within forms
 _THIN = 2.5  # points: a box at most this thick is a line
 _WIDE, _HIGH = 8, 4  # points: a line that is shorter is a dash
@@ -54,6 +55,17 @@ def _is_stroked_box(path: Any) -> bool:
     mode, stroke = ctypes.c_int(), ctypes.c_int()
     drawn = pdfium.FPDFPath_GetDrawMode(path, ctypes.byref(mode), ctypes.byref(stroke))
     return bool(drawn and stroke.value)
+
+
+def has_fields(page: pypdfium2.PdfPage) -> bool:
+    """Return whether a page has fields of a form, or remarks typed on it, which are no part of its text."""
+    for index in range(min(pdfium.FPDFPage_GetAnnotCount(page), MAX_ANNOTATIONS)):
+        note = pdfium.FPDFPage_GetAnnot(page, index)
+        kind = pdfium.FPDFAnnot_GetSubtype(note)
+        pdfium.FPDFPage_CloseAnnot(note)
+        if kind in (pdfium.FPDF_ANNOT_WIDGET, pdfium.FPDF_ANNOT_FREETEXT):
+            return True
+    return False
 
 
 def pictured(page: pypdfium2.PdfPage) -> float:

@@ -11,6 +11,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf import raw
+from turnmark.corpora.readers.pdf.directions import in_direction, is_leftward
 from turnmark.corpora.readers.pdf.drawings import pictured, rules_of
 from turnmark.corpora.readers.pdf.fonts import Font, font_at
 from turnmark.corpora.readers.pdf.letters import is_private, is_unmapped, letter_of, mended, named_by_cork
@@ -48,6 +49,7 @@ def read_page(page: pypdfium2.PdfPage) -> Page:
     if angle in (90, 270):
         left, bottom, right, top = page.get_mediabox()
         width, height = max(abs(top - bottom), 1.0), max(abs(right - left), 1.0)
+    words, rules = in_direction(words, rules, width)
     scanned = reader.visible < _HARDLY and pictured(page) >= _PICTURE
     return Page(width, height, words, rules, reader.visible, reader.unmapped, scanned=scanned)
 
@@ -68,11 +70,13 @@ class _TextReader:
         self._address = raw.address_of(text.raw)
         self._fonts: dict[int, Font] = {}
         self._box = pdfium.FS_RECTF()  # of a character
-        # The word so far: its letters, the index of the first, their box, and whether a space is before it.
+        # The word so far: its letters, the index of the first, their box, whether a space is before it, and whether
+        # each letter is on the left of the one before.
         self._letters: list[str] = []
         self._first = 0
         self._left = self._right = self._bottom = self._top = 0.0
         self._spaced = True
+        self._leftward = False
 
     @property
     def angle(self) -> int:
@@ -106,18 +110,22 @@ class _TextReader:
         box = self._box
         pdfium.FPDFText_GetLooseCharBox(self._text, index, ctypes.byref(box))
         left, right, bottom, top = box.left, box.right, box.bottom, box.top
+        leftward = is_leftward(letter) or (bool(self._letters) and self._leftward and not letter.isalnum())
         if self._letters:
             height = self._top - self._bottom
             level = abs(bottom - self._bottom) <= _LEVEL * height and abs(top - self._top) <= _LEVEL * height
-            gap = left - self._right
-            if not level or gap > _SPLIT * height or gap < -max(height, right - left):
+            gap = self._left - right if leftward else left - self._right
+            turns = leftward != self._leftward
+            if turns or not level or gap > _SPLIT * height or gap < -max(height, right - left):
                 self._close()
-                self._spaced = gap > _SPLIT * min(height, top - bottom) or gap < -height
+                self._spaced = not turns and (gap > _SPLIT * min(height, top - bottom) or gap < -height)
         if self._letters:
             self._right = max(self._right, right)
+            self._left = min(self._left, left) if leftward else self._left
         else:
             self._first, self._left, self._right, self._bottom, self._top = index, left, right, bottom, top
         self._letters.append(letter)
+        self._leftward = leftward
 
     def _close(self) -> None:
         """The word so far is complete. One that is slanted, such as a watermark, is no word."""

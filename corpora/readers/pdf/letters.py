@@ -14,6 +14,8 @@ _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "
 _SOFT_HYPHEN, _HYPHEN = "\u00ad", "\u2010"
 # TeX's older fonts draw an accent and then its letter.
 _ACCENTS = {"´": "\u0301", "`": "\u0300", "¨": "\u0308", "ˆ": "\u0302", "˜": "\u0303", "¸": "\u0327", "ˇ": "\u030c"}
+_PRESENTED = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]+")
+"""Letters of Hebrew and Arabic in the form that they have at the beginning or the end of a word."""
 _ACCENTED = re.compile(f"([{''.join(_ACCENTS)}])([A-Za-zı])")
 # TeX's bitmap fonts do not name their characters: codes of the Cork encoding (T1), and TS1's bullet.
 _CORK = {
@@ -70,6 +72,7 @@ def mended(text: str) -> str:
     if text.isascii():
         return text
     text = text.translate(_LIGATURES)
+    text = _PRESENTED.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
     text = _ACCENTED.sub(_accented, text)
     if text.endswith((_SOFT_HYPHEN, _HYPHEN)):
         text = text[:-1] + "-"

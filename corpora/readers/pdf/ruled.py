@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -15,6 +16,8 @@ _MAX_PAIRS = 400_000  # of a line across and a line down
 _MAX_CELLS = 5_000
 _NEAR = 3.0  # points: lines that end this near to each other meet
 _SHORT = 60  # points: no line between rows
+_MANY = 5  # lines; a cell with as many figures is a column of a table
+_FIGURE = re.compile(r"[^\w\s]?\s?\d|[-–—.(]|X\b|n/?a\b", re.IGNORECASE)
 _ALIKE = 4  # points: how far the ends of the lines of one table may differ
 
 _Grid = tuple[list[Rule], list[Rule]]  # lines across and lines down
@@ -117,6 +120,9 @@ def _grid_table(grid: _Grid, segments: list[Segment]) -> _Found:
     if sum(bool(cell) for row in rows for cell in row) < max(3, 0.3 * count):
         return None, segments
     texts = _split_rows(rows) if len(rows) <= 3 else None
+    figures = [cell for cell in rows[-1] if _is_of_figures(cell)]
+    if texts and figures and (len(texts) == len(rows) or any(map(_has_columns, figures))):
+        texts = _by_words(inside, heights[1]) or texts  # the lines part neither rows nor columns
     table = table_of(texts or [[joined_lines(_lines(cell)) for cell in row] for row in rows], *box)
     return (table, outside) if table else (None, segments)
 
@@ -161,6 +167,28 @@ def _split_rows(rows: Sequence[Sequence[_Cell]]) -> list[list[str]] | None:
         (count,) = counts
         split += [[lines[index] if lines else "" for lines in cells] for index in range(count)]
     return split
+
+
+def _by_words(segments: Sequence[Segment], edge: float) -> list[list[str]] | None:
+    """The rows and columns that words form below a line; what is above it names the columns."""
+    lines = _rows_of(segments)
+    above = sum(line.base > edge for line in lines)
+    rows, body = cells_of(lines), cells_of(lines[above:])
+    if rows is None or body is None or len(rows) != above + len(body):
+        return rows
+    return [[joined_lines(list(filter(None, names))) for names in zip(*rows[:above], strict=True)], *rows[above:]]
+
+
+def _has_columns(cell: _Cell) -> bool:
+    """Return whether most lines of a cell are parted by wide gaps."""
+    return len(cell) >= 1.6 * len(_lines(cell))
+
+
+def _is_of_figures(cell: _Cell) -> bool:
+    """Return whether a cell holds many lines, and most begin with a figure or a mark of none."""
+    lines = _lines(cell)
+    figures = sum(bool(_FIGURE.match(line)) for line in lines)
+    return len(lines) >= _MANY and figures > 0.8 * len(lines)
 
 
 def _lines(cell: _Cell) -> list[str]:

@@ -1,0 +1,74 @@
+r"""Writes the letters of Rich Text as they are: pandoc takes bytes of any code page for Western ones, and loses what
+follows a letter with the usual sign for older programs behind it (`don\u8217?t`).
+
+Rich Text Format specification 1.9.1: "Character set", "Font table", "Unicode RTF".
+"""
+
+from __future__ import annotations
+
+import re
+
+from turnmark.corpora.readers.prose import is_utf8, meant_encoding
+
+_CODE_PAGES = {
+    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "cp950", 161: "cp1253",
+    162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874",
+    238: "cp1250",
+}  # fmt: skip
+"""The code pages of the character sets that a font may have."""
+_EAST_ASIAN = frozenset({"cp932", "cp949", "gb18030", "cp950"})
+_FONT = re.compile(r"\\f(\d{1,6})(?:\\(?!fcharset)[a-z]+-?\d*|\s)*\\fcharset(\d{1,3})")
+_PAGE = re.compile(r"\\ansicpg(\d{1,5})")
+_ESCAPED = re.compile(r"\\'([0-9a-fA-F]{2})")
+_SIGN = re.compile(r"\\'[0-9a-fA-F]{2}|[^\\{}\r\n]")
+_BYTE = r"(?:\\'[0-9a-fA-F]{2}|[\x80-\xff])"
+_TOKEN = re.compile(
+    rf"[{{}}]|\\(?P<word>[a-z]+)(?P<number>-?\d{{1,9}})? ?|\\[^a-z']|(?P<run>(?:{_BYTE}+[@-\[\]-z|~]?)+)"
+)
+"""A run is of bytes; the second byte of a letter of two may be an ASCII letter."""
+
+
+def with_letters(data: bytes) -> str:
+    r"""Return Rich Text with the letters that `\'e9`, by the code page of its font, and `\u233?` stand for."""
+    text = data.decode("latin-1")
+    if not data.isascii() and is_utf8(data):
+        text = re.sub(r"[^\0-\x7f]", lambda letter: f"{{\\uc0\\u{ord(letter.group())} }}", data.decode())
+    said = _PAGE.search(text, 0, 10_000)
+    usual = meant_encoding(f"cp{said[1]}" if said else "") or "cp1252"
+    fonts = {font: _CODE_PAGES.get(int(charset), usual) for font, charset in _FONT.findall(text)}
+    pieces: list[str] = []
+    stack: list[tuple[str, int]] = []
+    page, signs, at = usual, 1, 0  # `signs`: how many stand behind `\uN` for programs that do not know it
+    while token := _TOKEN.search(text, at):
+        pieces.append(text[at : token.start()])
+        at = token.end()
+        word, number = token["word"], int(token["number"] or 0)
+        if token["run"]:
+            pieces.append(_letters(token["run"], page))
+        elif word == "u":
+            pieces.append(chr(number + 0x10000 if number < 0 else number) if -0x8000 <= number < 0x110000 else "")
+            for _ in range(signs):
+                sign = _SIGN.match(text, at)
+                at = sign.end() if sign else at
+        elif word == "fmodern" and page in _EAST_ASIAN:  # of a fixed width like any other there, so no sign of code
+            continue
+        else:
+            # A space ends the word, which a letter behind it would go on.
+            pieces.append(token.group().rstrip() + " " if word else token.group())
+        if token.group() == "{":
+            stack.append((page, signs))
+        elif token.group() == "}" and stack:
+            page, signs = stack.pop()
+        elif word == "f":
+            page = fonts.get(token["number"] or "", usual)
+        elif word == "plain":
+            page = usual
+        elif word == "uc":
+            signs = min(number, 9)
+    pieces.append(text[at:])
+    return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _letters(run: str, page: str) -> str:
+    data = _ESCAPED.sub(lambda byte: chr(int(byte[1], 16)), run).encode("latin-1")
+    return re.sub(r"[\\{}\0-\x1f]", lambda sign: f"\\'{ord(sign.group()):02x}", data.decode(page, "replace"))

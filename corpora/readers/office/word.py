@@ -1,0 +1,77 @@
+"""Puts the words of a Word file where pandoc finds them: it reads no simple fields (the number of a caption), no text
+below a reading (ruby), and of a paragraph that a text box is anchored in only the box.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from turnmark.corpora.readers.office.packed import parse_part
+
+_TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
+_MOVED = re.compile(rb"<\w+:(?:fldSimple|ruby|txbxContent|cr)\b")
+
+
+def with_all_words(path: Path, made: Path) -> bool:
+    """Write a copy of a Word file that pandoc reads wholly.
+
+    Returns:
+        False, and no copy is written, if it reads the file itself wholly.
+    """
+    with zipfile.ZipFile(path) as packed:
+        changed: dict[str, bytes] = {}
+        for name in packed.namelist():
+            if _TEXTS.fullmatch(name) and _MOVED.search(packed.read(name)):
+                tree = parse_part(packed, name)
+                _unwrap(tree)
+                _take_out_boxes(tree)
+                changed[name] = etree.tostring(tree)
+        if changed:
+            with zipfile.ZipFile(made, "w") as copy:
+                for name in packed.namelist():
+                    how = zipfile.ZIP_DEFLATED if name.endswith((".xml", ".rels")) else zipfile.ZIP_STORED
+                    copy.writestr(name, changed.get(name) or packed.read(name), how)
+    return bool(changed)
+
+
+def _unwrap(tree: Any) -> None:
+    for field in list(tree.iter("{*}fldSimple")):
+        _replace(field, list(field))
+    for ruby in list(tree.iter("{*}ruby")):
+        _replace(ruby.getparent(), ruby.findall("{*}rubyBase/{*}r"))
+    for line_break in list(tree.iter("{*}cr")):
+        line_break.tag = line_break.tag.removesuffix("cr") + "br"
+
+
+def _replace(element: Any, others: list[Any]) -> None:
+    for other in others:
+        element.addprevious(other)
+    element.getparent().remove(element)
+
+
+def _take_out_boxes(tree: Any) -> None:
+    """Put the paragraphs of text boxes behind the one in which they are anchored."""
+    boxes: list[tuple[Any, Any]] = []
+    drawings: list[Any] = []
+    for box in tree.iter("{*}txbxContent"):
+        above = list(box.iterancestors())
+        names = [etree.QName(each).localname for each in above]
+        if "Fallback" in names or "p" not in names:
+            continue
+        outermost = len(names) - 1 - names[::-1].index("p")
+        boxes.append((box, above[outermost]))
+        run = outermost - 1 - names[:outermost][::-1].index("r") if "r" in names[:outermost] else 0
+        drawings.append(above[run - 1] if run else box)
+    ends: dict[Any, Any] = {}
+    for box, paragraph in boxes:
+        for block in list(box):
+            ends.get(paragraph, paragraph).addnext(block)
+            ends[paragraph] = block
+    for drawing in drawings:
+        if drawing.getparent() is not None:
+            drawing.getparent().remove(drawing)
