@@ -113,7 +113,7 @@ def _title(soup: BeautifulSoup) -> str:
     texts: list[str] = []
     for tag in (soup.find("title"), soup.find("h1")):
         text = "" if tag is None else "".join(tag.strings)
-        texts.append(" ".join(text.replace("¶", " ").split()))
+        texts.append(" ".join(text.replace("¶", " ").replace(SOFT_HYPHEN, "").split()))
     title, heading = texts
     return heading if heading and (not title or heading in title) else title
 

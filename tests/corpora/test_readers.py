@@ -231,6 +231,10 @@ def test_a_table_of_too_many_cells_is_refused() -> None:
         html.parse_html(f"<table>{rows * 250}</table>", "p.html")
 
 
+def test_a_title_has_no_soft_hyphens() -> None:
+    assert html.parse_html("<h1>Daten&shy;schutz</h1>", "p.html").title == "Datenschutz"
+
+
 def test_html_is_rendered_as_it_is_read() -> None:
     page = """<!doctype html><html><head><title> The
     page </title><style>x{}</style></head><body><header>logo</header><nav>menu</nav><!-- no -->
