@@ -221,14 +221,18 @@ class DocumentTools:
         if not times:
             line = f"in none of {over}"
         rows = [f"{_named(name, occurrences.titles[name])}: {count:,}" for name, count in occurrences.times.items()]
-        shown = occurrences.lines[:MOST_LINES]
-        left = occurrences.line_count - len(shown)
-        others = held - len({text.document for text in shown})
-        quoted = [f"Lines, {len(shown)} of {occurrences.line_count:,}:" if left else "Lines:"] if rows else []
-        quoted += [f"- {_quoted(text)}" for text in shown]
-        if left:
-            elsewhere = f", in {_count(others, 'further document')}" if others else ""
-            quoted.append(f"… and {_count(left, 'line')} more{elsewhere}")
+
+        def quoted(most: int) -> list[str]:
+            shown = occurrences.lines[:most]
+            left = occurrences.line_count - len(shown)
+            others = held - len({text.document for text in shown})
+            lines = [f"Lines, {len(shown)} of {occurrences.line_count:,}:" if left else "Lines:"] if rows else []
+            lines += [f"- {_quoted(text)}" for text in shown]
+            if left:
+                elsewhere = f", in {_count(others, 'further document')}" if others else ""
+                lines.append(f"… and {_count(left, 'line')} more{elsewhere}")
+            return lines
+
         # The brackets of an expression would be taken for a citation, but for those of code.
         title = f"Count of {f'`{wanted}`' if wanted.startswith('/') and '`' not in wanted else f'“{wanted}”'}: {line}"
         return self._counted(title, over, rows, MOST_DOCUMENTS, "documents", tokens, line, quoted)
@@ -344,17 +348,33 @@ class DocumentTools:
 
     def _counted(
         self, title: str, over: str, rows: Sequence[str], most: int, what: str, tokens: int, found: str,
-        below: Sequence[str] = (),
+        below: Callable[[int], list[str]] = lambda _: [],
     ) -> Result:  # fmt: skip
-        """Return a list as a numbered source, so that the answer can cite it."""
-        lines = [f"- {row}" for row in rows[:most]]
-        lines += [f"… and {len(rows) - most:,} more {what}"] if len(rows) > most else []
-        text = shorten("\n".join([*lines, *below]) or "(none)", tokens)
+        """Return a list as a numbered source, so that the answer can cite it.
+
+        Args:
+            below: returns what stands below the list, with at most so many lines quoted.
+        """
+
+        def listed(most: int) -> list[str]:
+            lines = [f"- {row}" for row in rows[:most]]
+            return lines + ([f"… and {len(rows) - most:,} more {what}"] if len(rows) > most else [])
+
+        lines = _fitting(listed, most, tokens - count_tokens("\n".join(below(0))))
+        lines += _fitting(below, MOST_LINES, tokens - count_tokens("\n".join(lines)))
+        text = shorten("\n".join(lines) or "(none)", tokens)
         passage = Passage(
             id=f"{COUNT_ID}{title}, {over}", document=over, title=title, text=text, start=0, end=len(text)
         )
         [number] = self.turn.number([Hit(passage=passage, score=0.0)])
         return Result(show_section(number, passage), f"{found} [{number}]")
+
+
+def _fitting(made: Callable[[int], list[str]], most: int, tokens: int) -> list[str]:
+    """Return the lines that are made for the largest number of entries that has room."""
+    while most and count_tokens("\n".join(made(most))) > tokens:
+        most -= max(1, most // 10)
+    return made(most)
 
 
 def _folded(name: str) -> str:

@@ -402,6 +402,20 @@ def test_counts_say_what_they_leave_out_and_are_cited(manual):
     assert tools.turn.hits[0].passage.document == "3 documents"
 
 
+@pytest.mark.parametrize("room", [80, 150])
+def test_what_has_no_room_is_said_too(kitchen, tmp_path, room):
+    folder = notes(tmp_path / "w", **{f"pot{n:02}": f"# Pot {n}\n\nPot {n} is red.\n" for n in range(40)})
+    build_index(folder, "w", retriever="bm25")
+    tools = tools_over(assistant_over("w").retriever)
+    for name, arguments in (("documents", {}), ("grep", {"words": "red"})):
+        text = tools.result(call(name, **arguments), room).text
+        rows = len(re.findall(r"^> - pot\d\d\.md \(", text, re.MULTILINE))
+        lines = len(re.findall(r"^> - pot\d\d\.md: Pot", text, re.MULTILINE))
+        assert 0 < rows < 40
+        assert f"> … and {40 - rows} more documents" in text
+        assert name == "documents" or f"> … and {40 - lines} lines more" in text
+
+
 def test_a_long_line_is_shown_around_its_first_match(tmp_path):
     text = "The leaders were " + ", ".join(f"Name{number} Surname{number}" for number in range(60)) + "."
     tools = tools_over(over(tmp_path, leaders=text).retriever)
