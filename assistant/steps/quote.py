@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.marks import ITEM, TextLine, escape_marks, lines_of, without_item_mark
@@ -22,8 +23,9 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever, neighbours_of, section_of
 
-WORDS, PART_WORDS = 150, 100
-"""Approximate words of a stretch: for a message with one part, and with several. A list or table is kept complete."""
+WORDS, PART_WORDS, STEPS_WORDS = 150, 100, 300
+"""Approximate words of a stretch: for a message with one part, with several, and with one that asks for steps. A list
+or table is kept complete."""
 MOST_PARTS = 2
 """Most parts that a message may have for each of them to get a second stretch."""
 LONGEST_BLOCK = 160
@@ -191,6 +193,7 @@ def stretches(
     words: int,
     earlier: Sequence[Stretch] = (),
     retriever: Retriever | None = None,
+    onward: bool = False,
 ) -> list[Stretch]:
     """Return up to `count` stretches around the best lines, from different sections or far apart in one.
 
@@ -200,6 +203,7 @@ def stretches(
         retriever: knows the neighbours of a passage; None: a stretch ends where its passage does.
         earlier: stretches that other parts quote already. One that contains a good line for this part is returned
             as it is, and the line joins its best lines.
+        onward: see `_around`.
     """
     chosen: list[Stretch] = []
     good = [row for row in ranked if row is ranked[0] or row.score >= SECOND * ranked[0].score]
@@ -215,7 +219,7 @@ def stretches(
             chosen.append(shared)
             continue
         quoted = [*earlier, *chosen]
-        stretch = _stretch(row, hit, words, quoted, retriever)
+        stretch = _stretch(row, hit, words, quoted, retriever, onward)
         quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
         stretch_stems = {stem for line in stretch.lines for stem in stems(line.text)}
         if not chosen or len(stretch_stems - quoted_stems) > len(stretch_stems) / 3:
@@ -223,11 +227,13 @@ def stretches(
     return chosen
 
 
-def _stretch(row: RatedLine, hit: Hit, words: int, quoted: Sequence[Stretch], retriever: Retriever | None) -> Stretch:
+def _stretch(
+    row: RatedLine, hit: Hit, words: int, quoted: Sequence[Stretch], retriever: Retriever | None, onward: bool
+) -> Stretch:
     """Return the stretch around a line of a hit; it may go on in the passages of its section beside the hit's.
 
     Args:
-        words: see `_around`.
+        words, onward: see `_around`.
         quoted: stretches that are quoted already and are left out.
     """
     section = [hit.passage]
@@ -238,7 +244,7 @@ def _stretch(row: RatedLine, hit: Hit, words: int, quoted: Sequence[Stretch], re
     passage = join_passages(section)
     best = _line_at(passage, hit.passage.start + row.line.start)
     found = hit.passage.start - passage.start, hit.passage.end - passage.start
-    lines = _around(best, lines_of(passage), words, found, [other.span_in(passage) for other in quoted])
+    lines = _around(best, lines_of(passage), words, found, [other.span_in(passage) for other in quoted], onward)
     start, end = passage.start + lines[0].start, passage.start + lines[-1].end
     passage = join_passages([part for part in section if part.start < end and start < part.end])
     lines = tuple(line for line in lines_of(passage) if start <= passage.start + line.start < end)
@@ -259,6 +265,7 @@ def _around(
     words: int,
     found: tuple[int, int],
     quoted_spans: Sequence[tuple[int, int]],
+    onward: bool,
 ) -> tuple[TextLine, ...]:
     """Return the lines around a line: its list or table, then lines after and before it, within its section.
 
@@ -266,6 +273,7 @@ def _around(
         words: lines are added up to this length.
         found: characters of the passage that the search found; lines in them are added first.
         quoted_spans: characters of the passage that are quoted already and are left out.
+        onward: lines after it are added first, as far as they go, since one step follows another.
     """
     best = lines.index(best_line)
 
@@ -294,11 +302,13 @@ def _around(
                 last += is_row(last + 1) and free(last + 1) and size(first, last + 1) <= words
                 first -= is_row(first - 1) and free(first - 1) and size(first - 1, last) <= words
             return tuple(lines[first : last + 1])
-    for begin, end in (found, (0, lines[-1].end)):
+    sides = (("after",), ("before",)) if onward else (("after", "before"),)
+    for directions, (begin, end) in product(sides, (found, (0, lines[-1].end))):
         growing = True
         while growing:
             growing = False
-            for position in (last + 1, first - 1):
+            for direction in directions:
+                position = last + 1 if direction == "after" else first - 1
                 if 0 <= position < len(lines) and begin <= lines[position].start < end and free(position):
                     low, high = min(first, position), max(last, position)
                     if size(low, high) <= words:
@@ -440,8 +450,12 @@ def quotations(turn: Turn) -> Draft | None:
     new_by_part = []  # the stretches that each part adds
     count = 2 if len(turn.parts) <= MOST_PARTS else 1
     words = WORDS if len(turn.parts) == 1 else PART_WORDS
+    # A small model reads the quotations: for it they stay short.
+    onward = turn.understanding.wants_procedure and len(turn.parts) == 1 and turn.generator is None
+    if onward:
+        words = STEPS_WORDS
     for part in turn.parts:
-        stretches_of_part = _for_part(turn, part, count, words, shown)
+        stretches_of_part = _for_part(turn, part, count, words, shown, onward)
         new_by_part.append([stretch for stretch in stretches_of_part if stretch not in shown])
         shown += new_by_part[-1]
         answers.append(" ".join(line.text for stretch in stretches_of_part for line in stretch.lines))
@@ -459,12 +473,14 @@ def quotations(turn: Turn) -> Draft | None:
     return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
 
 
-def _for_part(turn: Turn, part: Part, count: int, words: int, earlier: Sequence[Stretch]) -> list[Stretch]:
+def _for_part(
+    turn: Turn, part: Part, count: int, words: int, earlier: Sequence[Stretch], onward: bool
+) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
     retriever = turn.retriever if turn.evidence is None else None  # evidence that is handed in is never added to
     ranked = rate_lines(part, turn.embed)
-    return stretches(ranked, [*part.hits, *part.tables], count, words, earlier, retriever)
+    return stretches(ranked, [*part.hits, *part.tables], count, words, earlier, retriever, onward)
 
 
 def nothing(parts: Sequence[Part]) -> Draft:

@@ -25,10 +25,11 @@ MAX_TOPIC_TERMS, LONGEST_NAME = 6, 3
 """Most terms of a topic, and of a topic that may replace a pronoun."""
 
 _PROCEDURE = re.compile(
-    r"\bhow (do|can|should|would|could|might) (i|we|you|one|they|people|somebody|someone)\b|\bhow to\b"
+    r"\bhow (do|can|should|would|could|might) (i|we|you|one|he|she|it|they|people|somebody|someone)\b|\bhow to\b"
     r"|\bhow (is|are) .{3,60} (made|done|prepared|built|cooked|installed|set up)\b"
     r"|\b(steps?|instructions?|procedure|walk me through|guide me|recipe|show me how)\b"
-    r"|\bwhat (do|should|must) (i|we|you) (need to )?do\b|\bwhat('s| is) the (best |right |proper )?way to\b",
+    r"|\bwhat (do|should|must) (i|we|you) do\b|\bwhat (do|does) (i|we|you|one|he|she|they) (have|need) to\b"
+    r"|\bwhat('s| is) the (best |right |proper )?way to\b",
     re.IGNORECASE,
 )
 _SURELY_PROCEDURE = re.compile(

@@ -13,6 +13,7 @@ from tests.assistant.notes import turn_of
 from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks, lines_of
 from turnmark.assistant.steps.quote import LEFT_OUT, Quote, quotations
+from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import Draft, Judgement
 from turnmark.corpora.types import CONTINUED, Passage
@@ -162,6 +163,21 @@ def test_a_list_over_several_passages_is_quoted_complete_and_cites_them_as_one(f
 def test_a_quotation_of_what_was_handed_in_ends_where_that_ends():
     _, draft = quoted_from(2, "How do I glue the hole?", given=True)
     assert draft.text == "Tank  \n3. **Glue the hole.**\n4. Wait a day. [1]"
+
+
+@pytest.mark.parametrize(("message", "goes_on"), [("How do I glue the hole?", True), ("Who glues the hole?", False)])
+def test_where_steps_are_asked_for_a_quotation_goes_on_with_what_follows(message, goes_on):
+    before = " ".join(f"Tanks of kind {n} leak rather seldom and only in winter." for n in range(30))
+    after = " ".join(f"Then wait for {n} hours and look at it again." for n in range(1, 21))
+    turn = turn_of(message)
+    turn.understood(understand([], message), "rules")
+    turn.parts = [part(message, hit(f"{before} Glue the hole. {after}"))]
+    draft = quotations(turn)
+    assert draft
+    assert "**Glue the hole.** Then wait for 1 hours" in draft.text
+    assert ("wait for 20 hours" in draft.text) is goes_on
+    assert "Tanks of kind 29" in draft.text
+    assert "Tanks of kind 15" not in draft.text
 
 
 @given(st.lists(st.text(alphabet="ab .\n#-|`1)>*[2]=:\t", min_size=1, max_size=60), min_size=1, max_size=4), st.data())

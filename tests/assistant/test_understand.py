@@ -128,6 +128,10 @@ def test_the_better_found_wins():
         ("What needs to be done before winter?", True),
         ("Tell me how I clean the tank.", True),
         ("How does the engine work?", False),
+        ("What do I have to go through to get a key?", True),
+        ("What does she need to bring?", True),
+        ("How can it find out by itself how deep the water is?", True),
+        ("What do they mean?", False),
     ],
 )
 def test_procedures_are_wanted_when_the_question_asks_how(message, wants_steps):
