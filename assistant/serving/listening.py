@@ -65,6 +65,7 @@ def run_server(app: Any, end_turns: Callable[[], None], listening: socket.socket
     )  # fmt: skip
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)  # uvicorn raises the signal again once it has ended
+    listening.listen(CONNECTIONS)  # before the app says that it is ready: whoever connects at once is not refused
     try:
         _Server(config, end_turns).run(sockets=[listening])
     finally:

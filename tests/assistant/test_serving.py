@@ -257,6 +257,21 @@ def test_sigterm_ends_a_turn_that_goes_on_and_its_client_hears_of_it(plain_home,
     assert responses[0].status_code == (200 if stream else 503)
 
 
+def test_whoever_connects_once_the_address_is_said_is_not_refused(plain_home):
+    """A client in the server's own process, which connects in the middle of the message."""
+    connecting = """
+import socket, typer
+say = typer.echo
+def echo(text, **more):
+    host, _, port = text.split("endpoint http://")[1].split("/v1")[0].partition(":")
+    socket.create_connection((host, int(port)), timeout=5).close()
+    say(text, **more)
+typer.echo = echo
+"""
+    with serving(plain_home, first=connecting) as running:
+        assert running.get("/v1/models").status_code == 200
+
+
 def test_the_official_client_talks_to_it(server):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     assert [listed_model.id for listed_model in client.models.list()] == ["demo"]
