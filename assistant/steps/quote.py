@@ -143,7 +143,7 @@ def _shares(part: Part, texts: Sequence[str], headings: Sequence[str]) -> list[f
     typed = stems(part.text)
     carried = stems(part.question) - stems(" ".join((part.text, *part.phrases)))
     weights: dict[str, float] = {}
-    for word in stems(" ".join(_wordings(part))):
+    for word in sorted(stems(" ".join(_wordings(part)))):  # in one order, so that sums are the same in each process
         weight = 1 / (1 + sum(word in bag for bag in bags)) ** 0.5
         if word in carried:
             weight *= CARRIED
@@ -151,7 +151,7 @@ def _shares(part: Part, texts: Sequence[str], headings: Sequence[str]) -> list[f
             weight *= NUMBERS
         weights[word] = weight
     total = sum(weights.values()) or 1.0
-    return [sum(weights[word] for word in weights.keys() & bag) / total for bag in bags]
+    return [sum(weight for word, weight in weights.items() if word in bag) / total for bag in bags]
 
 
 @dataclass

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import turn_of
+from tests.conftest import ROOT
 from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks, lines_of
 from turnmark.assistant.steps.quote import LEFT_OUT, Quote, quotations
@@ -163,6 +167,25 @@ def test_a_list_over_several_passages_is_quoted_complete_and_cites_them_as_one(f
 def test_a_quotation_of_what_was_handed_in_ends_where_that_ends():
     _, draft = quoted_from(2, "How do I glue the hole?", given=True)
     assert draft.text == "Tank  \n3. **Glue the hole.**\n4. Wait a day. [1]"
+
+
+def test_scores_are_the_same_in_every_process():
+    """Python orders a set of words differently in each; sums of floats depend on their order."""
+    program = """
+from turnmark.assistant.steps.quote import _shares
+from turnmark.assistant.turn import Part
+texts = ["red kettles whistle", "blue kettles boil", "green lamps", "red lamps shine", "old red doors", "kettles"]
+question = "Which red kettles, blue lamps, old doors and green benches whistle, boil, shine or creak in winter?"
+print(_shares(Part(text=question, question=question), [*texts, question], [*texts, question]))
+"""
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": str(seed)}, check=True,
+            stdout=subprocess.PIPE, cwd=ROOT,
+        ).stdout
+        for seed in range(6)
+    }  # fmt: skip
+    assert len(printed) == 1
 
 
 @pytest.mark.parametrize(("message", "goes_on"), [("How do I glue the hole?", True), ("Who glues the hole?", False)])
