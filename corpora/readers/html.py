@@ -164,8 +164,9 @@ def _hidden(tag: Tag) -> bool:
 
 def _whole_pages(soup: BeautifulSoup) -> set[int]:
     """Return the id() of each form around most of the page, as some servers write them (ASP.NET, JSF)."""
-    most = len(soup.get_text()) / 2
-    return {id(form) for form in soup("form") if len(form.get_text()) > most}
+    forms = soup("form")
+    most = len(soup.get_text()) / 2 if forms else 0
+    return {id(form) for form in forms if len(form.get_text()) > most}
 
 
 def _layout_tables(soup: BeautifulSoup) -> set[int]:
@@ -208,13 +209,19 @@ def _is_figure(tag: Tag) -> bool:
     return tag.name == "figure" or not _FIGURES.isdisjoint(tag.attrs.get("class") or ())
 
 
-def _alternative(image: Tag) -> str:
-    """Return what stands for a picture, unless it is only a link's or said in its caption."""
+def _alternative(image: Tag, captions: dict[int, str]) -> str:
+    """Return what stands for a picture, unless it is only a link's or said in its caption.
+
+    Args:
+        captions: words of the figures so far, by their id(): a figure may have very many pictures.
+    """
     words = " ".join(str(image.attrs.get("alt", "")).split())
     if not _ALT_WORDS.search(words) or _NO_ALT.fullmatch(words) or image.find_parent("a"):
         return ""
     figure = image.find_parent(_is_figure)
-    return "" if figure and words in " ".join(figure.get_text().split()) else f" {words}"
+    if figure and id(figure) not in captions:
+        captions[id(figure)] = " ".join(figure.get_text().split())
+    return "" if figure and words in captions[id(figure)] else f" {words}"
 
 
 def _is_glossary(tag: Tag) -> bool:
@@ -364,6 +371,7 @@ class _Page:
     table: _Table | None = None
     layout: set[int] = field(default_factory=set)
     glossaries: set[int] = field(default_factory=set)
+    captions: dict[int, str] = field(default_factory=dict)
 
     def walk(self, soup: BeautifulSoup) -> None:
         """Render everything below `soup`."""
@@ -394,7 +402,7 @@ class _Page:
         if name == "sup":
             self.buffer.append(_before_raised(tag, "".join(self.buffer[-1:])))
         if name == "img":
-            self.buffer.append(_alternative(tag))
+            self.buffer.append(_alternative(tag, self.captions))
             return False
         if name in ("annotation", "annotation-xml"):  # the formula once more
             return False
