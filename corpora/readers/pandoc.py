@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -26,6 +27,7 @@ from turnmark.corpora.readers.office.packed import (
     clean,
     fits,
     read_metadata,
+    write_changed,
 )
 from turnmark.corpora.readers.office.rtf import with_letters
 from turnmark.corpora.readers.office.word import with_all_words
@@ -46,28 +48,31 @@ _HEAP_EXHAUSTED = 251
 def read_word(path: Path, relative: str, progress: Progress) -> Document:
     """Read a Word file."""
     check_packed(path, WORD)
-    with TemporaryDirectory() as folder:
-        made = Path(folder) / "made.docx"
-        source = made if with_all_words(path, made) else path
-        return _document("docx", source, relative, progress, read_metadata(path), bold_headings=True)
+    return _prepared(with_all_words, "docx", path, relative, progress, read_metadata(path), bold_headings=True)
 
 
 def read_odt(path: Path, relative: str, progress: Progress) -> Document:
     """Read an OpenDocument text."""
     check_packed(path, OPEN_DOCUMENT)
-    with TemporaryDirectory() as folder:
-        made = Path(folder) / "made.odt"
-        source = made if with_all_words_and_code(path, made) else path
-        return _document("odt", source, relative, progress, read_metadata(path), bold_headings=True)
+    said = read_metadata(path)
+    return _prepared(with_all_words_and_code, "odt", path, relative, progress, said, bold_headings=True)
 
 
 def read_epub(path: Path, relative: str, progress: Progress) -> Document:
     """Read a book."""
     check_packed(path, EPUB)
+    return _prepared(_without_readings, "epub", path, relative, progress)
+
+
+def _prepared(
+    prepare: Callable[[Path, Path], bool], form: str, path: Path, relative: str, progress: Progress,
+    metadata: Metadata | None = None, bold_headings: bool = False,
+) -> Document:  # fmt: skip
+    """Read a file, or the copy that `prepare` writes of it where pandoc would not read it wholly."""
     with TemporaryDirectory() as folder:
-        made = Path(folder) / "made.epub"
-        source = made if _without_readings(path, made) else path
-        return _document("epub", source, relative, progress)
+        made = Path(folder) / f"made.{form}"
+        source = made if prepare(path, made) else path
+        return _document(form, source, relative, progress, metadata, bold_headings)
 
 
 _READING = re.compile(rb"<(rt|rp)\b[^>]*>.*?</\1\s*>", re.DOTALL)
@@ -80,9 +85,7 @@ def _without_readings(path: Path, made: Path) -> bool:
         pages = [name for name in book.namelist() if name.lower().endswith(_PAGES)]
         changed = {name: _READING.sub(b"", content) for name in pages if b"<rt" in (content := book.read(name))}
         if changed:
-            with zipfile.ZipFile(made, "w") as copy:
-                for name in book.namelist():
-                    copy.writestr(name, changed.get(name) or book.read(name))
+            write_changed(book, made, changed)
     return bool(changed)
 
 

@@ -13,7 +13,14 @@ from typing import Any
 from lxml import etree
 
 from turnmark.corpora.readers.office.grid import EMPTY, MAX_COLUMNS, MAX_ROWS, Budget, Cell, Merge, Sheet
-from turnmark.corpora.readers.office.packed import OPEN_DOCUMENT, check_packed, clean, parse_part, read_metadata
+from turnmark.corpora.readers.office.packed import (
+    OPEN_DOCUMENT,
+    check_packed,
+    clean,
+    parse_part,
+    read_metadata,
+    write_changed,
+)
 from turnmark.corpora.readers.office.slides import Line, Slide, deck
 from turnmark.corpora.readers.office.workbook import MAX_SHEETS, documents
 from turnmark.corpora.readers.prose import Unreadable
@@ -226,10 +233,8 @@ def with_all_words_and_code(path: Path, made: Path) -> bool:
         taken_out = _take_out_frames(content)
         coded = _mark_code(content, named)
         if fields or taken_out or coded:
-            with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
-                for name in packed.namelist():
-                    if name.endswith(".xml"):
-                        copy.writestr(name, etree.tostring(content) if name == _CONTENT else packed.read(name))
+            texts = [name for name in packed.namelist() if name.endswith(".xml")]
+            write_changed(packed, made, {_CONTENT: etree.tostring(content)}, texts)
             return True
     return False
 

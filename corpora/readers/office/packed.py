@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,17 @@ class Metadata:
 
     title: str = ""
     date: str = ""
+
+
+def write_changed(packed: zipfile.ZipFile, made: Path, changed: Mapping[str, bytes], names: Iterable[str] = ()) -> None:
+    """Write a copy of a packed file with other content of some parts.
+
+    Args:
+        names: the parts that the copy has; empty: all.
+    """
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
+        for name in names or packed.namelist():
+            copy.writestr(name, changed[name] if name in changed else packed.read(name))
 
 
 def read_metadata(path: Path) -> Metadata:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.office.packed import parse_part
+from turnmark.corpora.readers.office.packed import parse_part, write_changed
 
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _MOVED = re.compile(rb"<\w+:(?:fldSimple|ruby|txbxContent|cr)\b")
@@ -32,10 +32,7 @@ def with_all_words(path: Path, made: Path) -> bool:
                 _take_out_boxes(tree)
                 changed[name] = etree.tostring(tree)
         if changed:
-            with zipfile.ZipFile(made, "w") as copy:
-                for name in packed.namelist():
-                    how = zipfile.ZIP_DEFLATED if name.endswith((".xml", ".rels")) else zipfile.ZIP_STORED
-                    copy.writestr(name, changed.get(name) or packed.read(name), how)
+            write_changed(packed, made, changed)
     return bool(changed)
 
 
