@@ -386,22 +386,13 @@ def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
     content = b"BT /F 10 Tf 72 700 Td " + lines + b" ET"
     glyph = b"500 0 0 0 500 700 d1 0 0 400 700 re f"
     codes = b" ".join(b"%d /a%d" % (code, code) for code in range(16, 128))
-    procedures = b" ".join(b"/a%d 5 0 R" % code for code in range(16, 128))
+    procedures = b" ".join(b"/a%d 6 0 R" % code for code in range(16, 128))
     font = (
-        b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 500 700] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 16 "
+        b"/Subtype /Type3 /FontBBox [0 0 500 700] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 16 "
         b"/LastChar 127 /Widths [" + b"500 " * 112 + b"] /Encoding << /Type /Encoding /Differences [" + codes
-        + b"] >> /CharProcs << " + procedures + b" >> /Resources << >> >>"
+        + b"] >> /CharProcs << " + procedures + b" >> /Resources << >>"
     )  # fmt: skip
-    pdf = raw_pdf(
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R "
-        b"/Resources << /Font << /F 6 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(glyph), glyph),
-        font,
-    )
-    (tmp_path / "a.pdf").write_bytes(pdf)
+    (tmp_path / "a.pdf").write_bytes(page_with(content, font, b"", glyph))
     text_read = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
     assert text_read == "The “unified” flood is defined. It offers sufficient room."
 
@@ -425,22 +416,7 @@ def test_pages_that_are_read_from_right_to_left(tmp_path: Path) -> None:
         seen = " ".join(word[::-1] if word.isupper() else word for word in reversed(words))
         return b"BT /F 10 Tf %d %d Td (%s) Tj ET\n" % (right - 5 * len(seen), y, seen.encode())
 
-    first = [
-        "ABCD",
-        "EFG",
-        "HIJKL",
-        "MNOP",
-        "QRS",
-        "ABCDE",
-        "FGH",
-        "IJKLM",
-        "2024",
-        "NOP",
-        "QRST",
-        "ABC",
-        "DEFG",
-        "HIJK",
-    ]
+    first = "ABCD EFG HIJKL MNOP QRS ABCDE FGH IJKLM 2024 NOP QRST ABC DEFG HIJK".split()
     second = ["LMN", "windows 11", "OPQR", "17:30", "STA"]
     cells = [line(500, "GHI"), line(500, "NOP", right=455), line(480, "JKLM"), line(480, "4.5", right=455)]
     rules = b"".join(b"%d %d 100 20 re S\n" % (x, y) for x in (360, 460) for y in (475, 495))
@@ -452,21 +428,12 @@ def test_pages_that_are_read_from_right_to_left(tmp_path: Path) -> None:
         b"3 beginbfrange <20> <40> <0020> <41> <5a> <05d0> <61> <7a> <0061> endbfrange endcmap end"
     )
     font = (
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 126 /Widths ["
-        + b"500 " * 95 + b"] /ToUnicode 6 0 R >>"
+        b"/Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 126 /Widths ["
+        + b"500 " * 95 + b"] /ToUnicode 6 0 R"
     )  # fmt: skip
     texts = []
     for content in (page, other):
-        pdf = raw_pdf(
-            b"<< /Type /Catalog /Pages 2 0 R >>",
-            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R "
-            b"/Resources << /Font << /F 5 0 R >> >> >>",
-            b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
-            font,
-            b"<< /Length %d >>\nstream\n%s\nendstream" % (len(cmap), cmap),
-        )
-        (tmp_path / "a.pdf").write_bytes(pdf)
+        (tmp_path / "a.pdf").write_bytes(page_with(content, font, b"", cmap))
         texts.append(read_pdf(tmp_path / "a.pdf", "a.pdf").text)
     prose = " ".join([*first, *second])
     table = "| GHI | NOP |\n|---|---|\n| JKLM | 4.5 |"
@@ -599,7 +566,14 @@ def raw_pdf(*objects: bytes, root: int = 1) -> bytes:
     return body + b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table) + trailer
 
 
-def page_with(content: bytes, font: bytes = b"/Subtype /Type1 /BaseFont /Helvetica", more: bytes = b"") -> bytes:
+def page_with(
+    content: bytes, font: bytes = b"/Subtype /Type1 /BaseFont /Helvetica", more: bytes = b"", *streams: bytes
+) -> bytes:
+    """A PDF of one page with one font, object 5.
+
+    Args:
+        streams: objects from 6 on, that the font refers to.
+    """
     packed = zlib.compress(content)
     return raw_pdf(
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -608,6 +582,7 @@ def page_with(content: bytes, font: bytes = b"/Subtype /Type1 /BaseFont /Helveti
         + more + b" >> >>",
         b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(packed), packed),
         b"<< /Type /Font " + font + b" >>",
+        *(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream) for stream in streams),
     )  # fmt: skip
 
 
