@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.marks import CODE
-from turnmark.assistant.steps.tools import COUNT_ID
+from turnmark.assistant.steps.tools import is_count
 from turnmark.assistant.types import Citation
 from turnmark.core.console import printable
 from turnmark.core.errors import RequestError
@@ -161,7 +161,7 @@ def _passages_in(source: Citation, index: Index | None, name: str) -> list[str]:
     """Return the ids of the passages in a source as `_corpus` has them: a section that a model read joins several, and
     a count over documents has none.
     """
-    if source.id.startswith(COUNT_ID):
+    if is_count(source.id):
         return []
     part = index.part(source.index) if index is not None and index.manifest.name == name else None
     passages = part.store.of_document(source.document) if part else []
@@ -179,7 +179,7 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> li
         for exchange in exchanges:
             if exchange.config.index == name:
                 sources = exchange.reply.citations
-                passages |= {source.key: source for source in sources if not source.id.startswith(COUNT_ID)}
+                passages |= {source.key: source for source in sources if not is_count(source.id)}
     return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
 
 

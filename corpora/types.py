@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from itertools import pairwise
 from typing import Literal
 
@@ -102,6 +103,10 @@ class Passage(Record):
         if not self.heading or text.lstrip("# \n").startswith(self.title or "\0"):
             return text
         return f"{self.heading}\n{text}"
+
+    def page_at(self, offset: int) -> int | None:
+        """The page on which a character is, given by its offset in the document; None without pages."""
+        return None if self.page is None else self.page + bisect_right(self.page_starts, offset)
 
     def page_texts(self) -> list[tuple[int, str]]:
         """Each page that the text is on, and what of the text is on it; empty without pages."""

@@ -89,8 +89,9 @@ class ServedIndexes:
             return passages
         entries = self.index(name).store.documents()
         # A model writes an accent in one character with its letter; names of files from a Mac have two.
+        composed = unicodedata.normalize("NFC", document)
         for entry in entries:
-            if unicodedata.normalize("NFC", entry.document) == unicodedata.normalize("NFC", document):
+            if unicodedata.normalize("NFC", entry.document) == composed:
                 return self.index(name).store.of_document(entry.document)
         labels = {entry.document: f"{PurePosixPath(entry.document).stem} {entry.title}" for entry in entries}
         close = _close(PurePosixPath(document).stem, labels)
@@ -112,8 +113,6 @@ class ServedIndexes:
         if start >= joined.end:
             raise RequestError(f"start: the document ends at character {joined.end}")
         text = _beginning(joined.text[start - joined.start : end - joined.start], READ_CHARACTERS)
-        first = [passage for passage in passages if passage.start <= start][-1]
-        pages_before = sum(page_start <= start for page_start in first.page_starts)
         return ReadResult(
             index=name,
             document=arguments.document,
@@ -121,7 +120,7 @@ class ServedIndexes:
             path=joined.path,
             date=joined.date,
             section=section,
-            page=None if first.page is None else first.page + pages_before,
+            page=joined.page_at(start),
             start=start,
             end=start + len(text),
             text=text,

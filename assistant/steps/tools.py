@@ -183,7 +183,7 @@ class DocumentTools:
         """Return the passages of a document that follow a numbered source."""
         hits = self.turn.hits
         hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
-        if hit is None or _is_count(hit.passage):
+        if hit is None or is_count(hit.passage.id):
             raise RequestError(f"no section has the number {_clip(number, LONGEST_NAME)!r}")
         run = [passage for passage in self._passages(hit.passage.document) if passage.start >= hit.passage.end]
         if not run:
@@ -306,7 +306,7 @@ class DocumentTools:
         """Return the number of the source that contains a passage; None: it was not shown."""
         for number, hit in enumerate(self.turn.hits, 1):
             shown = hit.passage
-            is_of_document = shown.document == passage.document and not _is_count(shown)
+            is_of_document = shown.document == passage.document and not is_count(shown.id)
             if is_of_document and shown.start <= passage.start and passage.end <= shown.end:
                 return number
         return None
@@ -382,8 +382,9 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).lower()
 
 
-def _is_count(passage: Passage) -> bool:
-    return passage.id.startswith(COUNT_ID)
+def is_count(identity: str) -> bool:
+    """Return whether an id is that of a list or count of documents, which is no passage of any."""
+    return identity.startswith(COUNT_ID)
 
 
 def _below(heading: str, passages: Sequence[Passage]) -> list[Passage]:

@@ -12,7 +12,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.marks import says_unknown
-from turnmark.assistant.steps.tools import COUNT_ID
+from turnmark.assistant.steps.tools import is_count
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
@@ -74,7 +74,7 @@ def turn_sample(
 def _context(name: str, score: float, reply: Reply) -> ContextRef:
     """A source of a reply; a count over documents, which is in no corpus, with what it says."""
     cited = (citation for citation in reply.citations if citation.id == name)
-    count = next(cited, None) if name.startswith(COUNT_ID) else None
+    count = next(cited, None) if is_count(name) else None
     return ContextRef(document_id=name, score=score, title=count and count.title, text=count.text if count else None)
 
 
