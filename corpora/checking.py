@@ -34,7 +34,7 @@ COMPLETE: Mapping[mtrag.Benchmark, tuple[str, ...]] = {
 MODES: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 NAMES: Mapping[mtrag.Benchmark, str] = {"mtrag": "MTRAG", "mtrag-un": "MTRAG-UN", "mtrag-s": "MTRAG-S"}
 
-Values = dict[str, float | None]
+FigureValues = dict[str, float | None]
 """Name of a figure -> its value here; None: the files do not give it."""
 
 
@@ -59,7 +59,7 @@ class CheckedData(Record):
 
 
 def _compare(
-    benchmark: str, source: Source, values: Values, missing: Iterable[str], problems: Iterable[Problem]
+    benchmark: str, source: Source, values: FigureValues, missing: Iterable[str], problems: Iterable[Problem]
 ) -> CheckedData:
     """Return the figures of a benchmark, each beside the paper's. For a demo split nothing counts as missing."""
     printed = PRINTED[benchmark]
@@ -76,7 +76,7 @@ def _compare(
     )
 
 
-def unlike_printed(benchmark: str, values: Values, names: Iterable[str]) -> list[str]:
+def unlike_printed(benchmark: str, values: FigureValues, names: Iterable[str]) -> list[str]:
     """The figures that do not come out as the paper prints them: `turns 12, published 1,260`.
 
     Args:
@@ -104,7 +104,7 @@ def _mean(values: Iterable[int]) -> float | None:
 
 def check_mtrag(source: Source) -> CheckedData:
     """Check all data of the MTRAG family under a root."""
-    values: Values = {}
+    values: FigureValues = {}
     missing: list[str] = []
     problems: list[Problem] = []
     for benchmark in get_args(mtrag.Benchmark):
@@ -127,9 +127,9 @@ def check_mtrag(source: Source) -> CheckedData:
     return _compare("mtrag", source, values, missing, problems)
 
 
-def _table_8(tasks: Sequence[mtrag.Task]) -> Values:
+def _table_8(tasks: Sequence[mtrag.MtragTask]) -> FigureValues:
     """Return MTRAG's Table 8; responses and relevant passages are those of answerable and partial tasks."""
-    conversations: dict[str, list[mtrag.Task]] = {}
+    conversations: dict[str, list[mtrag.MtragTask]] = {}
     for task in tasks:
         conversations.setdefault(task.conversation, []).append(task)
     passages = [
@@ -153,7 +153,7 @@ def _table_8(tasks: Sequence[mtrag.Task]) -> Values:
 def _check_retrieval(
     root: Path,
     benchmark: mtrag.Benchmark,
-    values: Values,
+    values: FigureValues,
     missing: list[str],
     problems: list[Problem],
 ) -> None:
@@ -174,7 +174,7 @@ def _check_retrieval(
             values[f"MTRAG: recorded queries ({mode}), {domain}"] = len(queries.data)
 
 
-def _check_passages(root: Path, values: Values, missing: list[str], problems: list[Problem]) -> None:
+def _check_passages(root: Path, values: FigureValues, missing: list[str], problems: list[Problem]) -> None:
     """Add the numbers of documents and passages of every corpus."""
     names = {path.name.split(".")[0] for path in (root / "corpora/passage_level").glob("*.jsonl*")}
     missing += [f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in names]
@@ -208,8 +208,8 @@ def document_of(passage: str) -> str:
 def check_inscoqa(source: Source) -> CheckedData:
     """Return InsCoQA's Tables 1 and 2, without tokens, whose tokenizer the paper does not name."""
     loaded = {split: inscoqa.load_tasks(source.root, split) for split in inscoqa.splits(source.root)}
-    values: Values = {}
-    by_domain: dict[str, list[inscoqa.Task]] = {}
+    values: FigureValues = {}
+    by_domain: dict[str, list[inscoqa.InscoqaTask]] = {}
     for split, part in loaded.items():
         tasks = list(part.data.values())
         values |= inscoqa_figures(split, tasks)
@@ -230,7 +230,7 @@ def check_inscoqa(source: Source) -> CheckedData:
     return _compare("inscoqa", source, values, missing, problems)
 
 
-def inscoqa_figures(split: str, tasks: Sequence[inscoqa.Task]) -> Values:
+def inscoqa_figures(split: str, tasks: Sequence[inscoqa.InscoqaTask]) -> FigureValues:
     """The figures of a split in Table 1."""
     counts = {
         "documents a sample": [len(task.documents) for task in tasks],
@@ -238,7 +238,7 @@ def inscoqa_figures(split: str, tasks: Sequence[inscoqa.Task]) -> Values:
         "words a procedure": [count_words(" ".join(task.procedure)) for task in tasks],
         "steps a procedure": [len(task.procedure) for task in tasks],
     }
-    values: Values = {"samples": len(tasks)}
+    values: FigureValues = {"samples": len(tasks)}
     for label, numbers in counts.items():
         values[f"{label}, min"] = min(numbers, default=None)
         values[f"{label}, max"] = max(numbers, default=None)
@@ -255,7 +255,7 @@ def check_compound_qa(source: Source) -> CheckedData:
     counts = Counter(f"{task.capability} {task.type}" for task in tasks)
     pairs = [name for name in PRINTED["compound-qa"]["figures"] if name != "questions"]
     there = {f"{file.capability} {file.type}" for file in compound_qa.files(source.root)}
-    values: Values = {"questions": len(tasks), **{pair: counts[pair] for pair in pairs if pair in there}}
+    values: FigureValues = {"questions": len(tasks), **{pair: counts[pair] for pair in pairs if pair in there}}
     missing = [f"no file {pair}" for pair in pairs if pair not in there]
     return _compare("compound-qa", source, values, missing, loaded.problems)
 
@@ -271,7 +271,7 @@ def check_kiwi(source: Source) -> CheckedData:
     return _compare("kiwi", source, values, missing, loaded.problems)
 
 
-def kiwi_figures(sessions: Sequence[kiwi.Session], models: Iterable[str] = kiwi.MODELS) -> Values:
+def kiwi_figures(sessions: Sequence[kiwi.Session], models: Iterable[str] = kiwi.MODELS) -> FigureValues:
     """The figures of Table 2, in all and by model.
 
     Args:
@@ -280,13 +280,13 @@ def kiwi_figures(sessions: Sequence[kiwi.Session], models: Iterable[str] = kiwi.
     by_model: dict[str, list[kiwi.Session]] = {name: [] for name in models}
     for session in sessions:
         by_model.setdefault(kiwi.model_name(session.model), []).append(session)
-    values: Values = {"sessions": len(sessions), **_turn_figures(sessions)}
+    values: FigureValues = {"sessions": len(sessions), **_turn_figures(sessions)}
     for name, its_sessions in by_model.items():
         values |= {f"{name}: {label}": value for label, value in _turn_figures(its_sessions).items()}
     return values
 
 
-def _turn_figures(sessions: Sequence[kiwi.Session]) -> Values:
+def _turn_figures(sessions: Sequence[kiwi.Session]) -> FigureValues:
     turns = [turn for session in sessions for turn in session.turns]
     seeking = _mean(turn.coarse == "information-seeking" for turn in turns if turn.coarse is not None)
     return {

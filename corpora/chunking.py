@@ -97,21 +97,21 @@ def _token_starts(text: str, tokenize: Tokenizer) -> array[int]:
 
 
 @dataclass
-class _Section:
+class _SectionNode:
     """A heading with the text directly below it (`start` to `end`), and its subsections. The root has no heading."""
 
     names: tuple[str, ...]
     level: int
     start: int
     end: int
-    subsections: list[_Section] = field(default_factory=list)
+    subsections: list[_SectionNode] = field(default_factory=list)
 
 
-def _outline(document: Document) -> _Section:
+def _outline(document: Document) -> _SectionNode:
     """Return the tree of sections. A heading that repeats the title adds no name; a heading without text is joined to
     its first subsection.
     """
-    root = _Section((), 0, 0, len(document.text))
+    root = _SectionNode((), 0, 0, len(document.text))
     open_sections = [root]
     last = root
     title_seen, previous_kind = False, ""
@@ -127,7 +127,7 @@ def _outline(document: Document) -> _Section:
             start = parent.start if parent_is_empty else block.start
             last.end = start
             names = (*parent.names, name) if name else parent.names
-            last = _Section(names, block.level, start, len(document.text))
+            last = _SectionNode(names, block.level, start, len(document.text))
             parent.subsections.append(last)
             open_sections.append(last)
         previous_kind = block.kind
@@ -142,7 +142,7 @@ def _leads(block: Block, text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _PassageDraft:
     """A passage before it is cut: a range of the text and the headings above it."""
 
     start: int
@@ -225,14 +225,14 @@ class _Cutter:
         """Return the number of tokens that begin in a range."""
         return bisect_left(self.tokens, end) - bisect_left(self.tokens, start)
 
-    def passage(self, draft: _Draft) -> Passage:
+    def passage(self, draft: _PassageDraft) -> Passage:
         """Return the passage of a draft."""
         title, section, _ = self.heading(draft.names)
         section = f"{section} {CONTINUED}".lstrip() if draft.continued else section
         start, end = trimmed(self.text, draft.start, draft.end)
         return _passage(self.document, start, end, title, section, self.header(start))
 
-    def fits(self, draft: _Draft) -> bool:
+    def fits(self, draft: _PassageDraft) -> bool:
         """Return whether the passage of a draft is within the size.
 
         Tokens are counted in the document. A word cut in two may have more tokens, so near the limit the cut text is
@@ -247,7 +247,7 @@ class _Cutter:
             return room > 0
         return len(self.tokenize(self.passage(draft).indexed_text)) <= self.size
 
-    def fitted(self, draft: _Draft) -> Iterator[Passage]:
+    def fitted(self, draft: _PassageDraft) -> Iterator[Passage]:
         """Yield the passage of a draft, or several if an exact count shows that it is too long."""
         first, last = (bisect_left(self.tokens, edge) for edge in (draft.start, draft.end))
         if last - first < 2 or self.fits(draft):
@@ -257,27 +257,27 @@ class _Cutter:
             yield from self.fitted(replace(draft, end=middle))
             yield from self.fitted(replace(draft, start=middle, continued=True))
 
-    def drafts(self, section: _Section) -> list[_Draft]:
+    def drafts(self, section: _SectionNode) -> list[_PassageDraft]:
         """Return the drafts of a section and its subsections; small neighbours are joined."""
-        joined: list[_Draft] = []
+        joined: list[_PassageDraft] = []
         last_is_complete = False  # whether the last draft holds all of a section, or of several
         for drafts in (self.cut(section), *map(self.drafts, section.subsections)):
             if last_is_complete and len(drafts) == 1 and self.joins(joined[-1], drafts[0], section.names):
-                joined[-1] = _Draft(joined[-1].start, drafts[0].end, section.names)
+                joined[-1] = _PassageDraft(joined[-1].start, drafts[0].end, section.names)
             elif drafts:
                 last_is_complete = len(drafts) == 1
                 joined += drafts
         return joined
 
-    def joins(self, first: _Draft, second: _Draft, names: tuple[str, ...]) -> bool:
+    def joins(self, first: _PassageDraft, second: _PassageDraft, names: tuple[str, ...]) -> bool:
         """Return whether two neighbouring drafts are small enough to be one passage."""
         counts = [self.count(draft.start, draft.end) for draft in (first, second)]
         small = sum(counts) <= JOINED * self.size or min(counts) <= CRUMB * self.size
-        return small and self.fits(_Draft(first.start, second.end, names))
+        return small and self.fits(_PassageDraft(first.start, second.end, names))
 
-    def cut(self, section: _Section) -> list[_Draft]:
+    def cut(self, section: _SectionNode) -> list[_PassageDraft]:
         """Return drafts of the text directly below a heading, of about equal length if it does not fit into one."""
-        drafts: list[_Draft] = []
+        drafts: list[_PassageDraft] = []
         room = self.size - self.heading(section.names)[2]
         goal = 0.0  # tokens that the current draft should have
         for start, end in pairwise([*self.pieces(section, room), section.end]):
@@ -289,13 +289,13 @@ class _Cutter:
             ):
                 drafts[-1] = extended
             elif self.text[start:end].strip():
-                drafts.append(_Draft(start, end, section.names, continued=bool(drafts)))
+                drafts.append(_PassageDraft(start, end, section.names, continued=bool(drafts)))
                 remaining = self.count(start, section.end)
                 free = room - self.header_cost(self.header(start))
                 goal = remaining / max(1, ceil(remaining / free))
         return drafts
 
-    def pieces(self, section: _Section, room: int) -> Iterator[int]:
+    def pieces(self, section: _SectionNode, room: int) -> Iterator[int]:
         """Yield the starts of pieces that should stay whole: a block with the block that introduces it, an item with
         the items nested in it.
         """

@@ -26,7 +26,7 @@ from pydantic import Field
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.rows import Loaded, Row, Source, non_blank
+from turnmark.corpora.rows import JsonRow, Loaded, Source, non_blank
 from turnmark.corpora.types import Problem
 
 Capability = Literal["Understanding", "Reasoning", "Knowledge"]
@@ -53,7 +53,7 @@ class DataFile(Record):
     shown: str = Field(description="its path under the root, for messages")
 
 
-class Task(Record):
+class CompoundQuestion(Record):
     """A compound question with its reference answer (sections 3.1 and 3.2)."""
 
     id: str = Field(description="<capability>/<type>/<ID>")
@@ -126,12 +126,12 @@ def locate(data: Path | None) -> Source:
     )
 
 
-def _task(file: DataFile, row: Row) -> tuple[str, Task]:
+def _task(file: DataFile, row: JsonRow) -> tuple[str, CompoundQuestion]:
     context = row.get("context")
     if context is not None and not isinstance(context, str):
         raise ValueError(f"'context' is {type(context).__name__}, not text")
     source_id = non_blank(row, "ID")
-    task = Task(
+    task = CompoundQuestion(
         id=f"{file.capability}/{file.type}/{source_id}",
         capability=file.capability,
         type=file.type,
@@ -143,7 +143,9 @@ def _task(file: DataFile, row: Row) -> tuple[str, Task]:
     return task.id, task
 
 
-def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -> Iterator[tuple[str, Task] | Problem]:
+def _parsed(
+    root: Path, capabilities: Collection[str], types: Collection[str]
+) -> Iterator[tuple[str, CompoundQuestion] | Problem]:
     """Check the filters, and iterate over (id, task) and Problems of the selected files."""
     for names, valid in ((capabilities, get_args(Capability)), (types, get_args(QuestionType))):
         unknown = [name for name in names if name not in valid]
@@ -166,7 +168,7 @@ def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -
             f"none; git clone {REPOSITORY} and point --data at the clone"
         )
 
-    def items() -> Iterator[tuple[str, Task] | Problem]:
+    def items() -> Iterator[tuple[str, CompoundQuestion] | Problem]:
         yield from (file for file in files if isinstance(file, Problem))
         for file in selected:
             yield from rows.parsed(file.path, file.shown, lambda row, file=file: _task(file, row))  # type: ignore[misc]
@@ -176,7 +178,7 @@ def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -
 
 def stream_tasks(
     root: Path, capabilities: Collection[str] = (), types: Collection[str] = ()
-) -> Iterator[Task | Problem]:
+) -> Iterator[CompoundQuestion | Problem]:
     """Iterate over the tasks, file after file, with a Problem for each row or file that cannot be read.
 
     `capabilities` and `types` select tasks; empty: all.
@@ -184,6 +186,6 @@ def stream_tasks(
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, capabilities, types))
 
 
-def load_tasks(root: Path) -> Loaded[dict[str, Task]]:
+def load_tasks(root: Path) -> Loaded[dict[str, CompoundQuestion]]:
     """Read all tasks into memory, by id."""
     return rows.collected(_parsed(root, (), ()), root)

@@ -251,11 +251,11 @@ def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
 # --- what the hosts list ---------------------------------------------------------------------------------------------
 
 
-class _Large(BaseModel):
+class _LargeFile(BaseModel):
     oid: str
 
 
-class _Row(BaseModel):
+class _TreeEntry(BaseModel):
     """A file or folder as a host lists it."""
 
     path: str
@@ -264,11 +264,11 @@ class _Row(BaseModel):
     mode: str = ""
     sha: str = ""
     oid: str = ""
-    lfs: _Large | None = None
+    lfs: _LargeFile | None = None
 
 
 class _Tree(BaseModel):
-    tree: list[_Row]
+    tree: list[_TreeEntry]
 
 
 class _Revision(BaseModel):
@@ -306,12 +306,12 @@ def _github(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
 def _hub(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
     api = f"{HUB}/api/datasets/{origin.repository}"
     commit = _get_json(f"{api}/revision/{quote(revision)}", _Revision, origin, revision).sha
-    rows = _get_json(f"{api}/tree/{commit}?recursive=true", list[_Row], origin, revision)
+    rows = _get_json(f"{api}/tree/{commit}?recursive=true", list[_TreeEntry], origin, revision)
     plain = [row for row in rows if row.type == "file"]
     return commit, _files(origin, plain, f"{HUB}/datasets/{origin.repository}/resolve/{commit}/")
 
 
-def _files(origin: Origin, rows: Sequence[_Row], base: str) -> list[FetchedFile]:
+def _files(origin: Origin, rows: Sequence[_TreeEntry], base: str) -> list[FetchedFile]:
     """Return the wanted files among a host's rows."""
     files = []
     for row in rows:

@@ -29,7 +29,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, field_validator
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.rows import Loaded, NonBlank, OptionalText, Row, Source
+from turnmark.corpora.rows import JsonRow, Loaded, NonBlank, OptionalText, Source
 from turnmark.corpora.types import Message, Problem
 
 Split = Literal["train", "validation", "test"]
@@ -66,7 +66,7 @@ def _messages(value: Any) -> Any:
     return value
 
 
-class Task(Record, extra="ignore"):
+class InscoqaTask(Record, extra="ignore"):
     """The last question of a conversation, with its documents and its reference answer (section 3.2)."""
 
     id: NonBlank
@@ -121,23 +121,23 @@ def splits(root: Path) -> tuple[Split, ...]:
     return tuple(split for split in get_args(Split) if (root / f"{split}.jsonl").is_file())
 
 
-def _parse(row: Row) -> tuple[str, Task]:
-    task = Task.model_validate(row)
+def _parse(row: JsonRow) -> tuple[str, InscoqaTask]:
+    task = InscoqaTask.model_validate(row)
     return task.id, task
 
 
-def _parsed(root: Path, split: Split) -> Iterator[tuple[str, Task] | Problem]:
+def _parsed(root: Path, split: Split) -> Iterator[tuple[str, InscoqaTask] | Problem]:
     if split not in get_args(Split):
         raise RequestError(f"split {split!r}; there are: {', '.join(get_args(Split))}")
     label = f"{split}.jsonl"
     return rows.parsed(rows.existing(root, label, f"the {split} split of InsCoQA", _ADVICE), label, _parse)
 
 
-def stream_tasks(root: Path, split: Split = "test") -> Iterator[Task | Problem]:
+def stream_tasks(root: Path, split: Split = "test") -> Iterator[InscoqaTask | Problem]:
     """Iterate over the tasks of a split in the file's order, with a Problem for each row that cannot be read."""
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, split))
 
 
-def load_tasks(root: Path, split: Split = "test") -> Loaded[dict[str, Task]]:
+def load_tasks(root: Path, split: Split = "test") -> Loaded[dict[str, InscoqaTask]]:
     """Read the tasks of a split into memory, by id, in the file's order."""
     return rows.collected(_parsed(root, split), root / f"{split}.jsonl")

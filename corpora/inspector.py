@@ -86,7 +86,7 @@ def read_evaluation(path: Path) -> Evaluation:
         raise RequestError(
             f"{str(path)!r} is not an evaluation in the format of InspectorRAGet: no list under {', '.join(missing)}"
         )
-    reading = _Reading(path.name)
+    reading = _EvaluationParts(path.name)
     documents = content.get("documents")
     if isinstance(documents, list):
         reading.documents = {str(row.get("document_id")): row for row in documents if isinstance(row, dict)}
@@ -112,7 +112,7 @@ def read_evaluation(path: Path) -> Evaluation:
     )
 
 
-class _Reading:
+class _EvaluationParts:
     """The parts of a file read so far; a method raises ValueError for a row that cannot be read."""
 
     def __init__(self, file: str) -> None:

@@ -30,10 +30,10 @@ from pydantic import Field
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.rows import Loaded, Row, Source, non_blank, objects, string
+from turnmark.corpora.rows import JsonRow, Loaded, Source, non_blank, objects, string
 from turnmark.corpora.types import Problem
 
-Rating = Literal["good", "neutral", "bad"]
+RevisionRating = Literal["good", "neutral", "bad"]
 Coarse = Literal["information-seeking", "stylistic"]
 
 DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
@@ -49,7 +49,7 @@ FINE_TYPES = (
 """The fine-grained instruction types of the paper's Table 3."""
 ERROR_TYPES = ("Unrequested change", "Ignored", "Constraint failure", "Poor integration", "Others")
 """The error types of revisions that are not good (the paper's Table 4)."""
-SCALES: Mapping[str, Mapping[int, Rating]] = {
+SCALES: Mapping[str, Mapping[int, RevisionRating]] = {
     "1/0/-1": {1: "good", 0: "neutral", -1: "bad"},
     "2/1/0": {2: "good", 1: "neutral", 0: "bad"},
 }
@@ -76,7 +76,7 @@ def model_name(name: str) -> str:
     return name
 
 
-class Passage(Record):
+class PaperPassage(Record):
     """A piece of a paper: retrieved for a turn, or a paragraph of the companion file."""
 
     title: str = Field(description="the paper's title; empty if the file has none")
@@ -89,10 +89,10 @@ class Papers(Record):
     question: str
     related_work: str = Field(description="the related-work paragraph that the question was written from")
     cited_papers: tuple[str, ...] = Field(description="the papers' titles, or other names")
-    paragraphs: tuple[Passage, ...]
+    paragraphs: tuple[PaperPassage, ...]
 
 
-class Turn(Record):
+class KiwiTurn(Record):
     """An instruction, the model's revision, and the user's rating of it (section 2.2)."""
 
     id: str = Field(description="<session index>/<turn>")
@@ -101,12 +101,12 @@ class Turn(Record):
     previous: str = Field(description="the answer before this turn, by the rule of `answer_after`")
     answer: str = Field(description="answer_1: the model's revised answer")
     edit: str | None = Field(description="answer_2: the user's edit of the revision; None: no edit")
-    rating: Rating
+    rating: RevisionRating
     coarse: Coarse | None = Field(default=None, description="chosen by the user (section 2.2)")
     fine: str | None = Field(default=None, description="one of FINE_TYPES (Table 3)")
     comment: str | None = Field(default=None, description="the user's reason for the rating")
     error: str | None = Field(default=None, description="one of ERROR_TYPES (Table 4)")
-    passages: tuple[Passage, ...] = Field(default=(), description="retrieved for the instruction")
+    passages: tuple[PaperPassage, ...] = Field(default=(), description="retrieved for the instruction")
 
 
 class Session(Record):
@@ -116,8 +116,8 @@ class Session(Record):
     question: str
     model: str
     initial_answer: str
-    turns: tuple[Turn, ...]
-    passages: tuple[Passage, ...] = Field(default=(), description="retrieved for the first answer")
+    turns: tuple[KiwiTurn, ...]
+    passages: tuple[PaperPassage, ...] = Field(default=(), description="retrieved for the first answer")
     papers: Papers | None = Field(default=None, description="the question's row of the companion file")
 
 
@@ -138,7 +138,7 @@ def files(root: Path) -> dict[str, Path]:
     return {name: root / name for name in names if name is not None}
 
 
-def answer_after(previous: str, answer: str, edit: str | None, rating: Rating) -> str:
+def answer_after(previous: str, answer: str, edit: str | None, rating: RevisionRating) -> str:
     """Return the current answer after a turn (section 2.2): the user's edit, or else the revision. A bad revision
     without an edit is dropped, and the previous answer stays current. A blank edit counts as no edit.
     """
@@ -147,7 +147,7 @@ def answer_after(previous: str, answer: str, edit: str | None, rating: Rating) -
     return previous if rating == "bad" else answer
 
 
-def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None]:
+def _scale(path: Path, label: str) -> tuple[Mapping[int, RevisionRating], Problem | None]:
     """Find out which scale the file's numeric ratings use, and report if that is doubtful. Reads all rows and keeps
     none.
     """
@@ -180,12 +180,12 @@ def _number_of(value: Any) -> int | None:
     return int(value)
 
 
-def _rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
+def _rating_of(value: Any, scale: Mapping[int, RevisionRating]) -> RevisionRating:
     """Return a rating given in words or as a number on the scale; ValueError if it is neither."""
     word = value.strip().lower() if isinstance(value, str) else ""
     number = _number_of(value)
-    rating: Rating | None = None
-    if word in get_args(Rating):
+    rating: RevisionRating | None = None
+    if word in get_args(RevisionRating):
         rating = word  # type: ignore[assignment]
     elif number is not None:
         rating = scale.get(number)
@@ -227,13 +227,13 @@ def _letters(value: Any) -> str:
     return "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
 
 
-def _passages_of(value: Any, title: str = "") -> Iterator[Passage]:
+def _passages_of(value: Any, title: str = "") -> Iterator[PaperPassage]:
     """Yield the passages in a value, however nested: texts, or objects with a title and a text."""
     pending: list[tuple[Any, str]] = [(value, title)]
     while pending:
         item, name = pending.pop()
         if isinstance(item, str) and item.strip():
-            yield Passage(title=name, text=item)
+            yield PaperPassage(title=name, text=item)
         elif isinstance(item, list):
             pending += [(part, name) for part in reversed(item)]
         elif isinstance(item, dict):
@@ -244,7 +244,7 @@ def _passages_of(value: Any, title: str = "") -> Iterator[Passage]:
             raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")
 
 
-def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
+def _core(item: Any, scale: Mapping[int, RevisionRating]) -> dict[str, Any]:
     """Return the mandatory fields of a turn."""
     if not isinstance(item, dict):
         raise ValueError(f"a turn is {type(item).__name__}, not an object")
@@ -257,7 +257,7 @@ def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
     }
 
 
-def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple[Passage, ...]:
+def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple[PaperPassage, ...]:
     """Return the retrieved passages of a row; none, with a note, if they cannot be read."""
     try:
         return tuple(_passages_of(_either(row, _PASSAGES)))
@@ -287,7 +287,9 @@ def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[
     return {**kinds, "comment": comment, "passages": _retrieved(item, location, notes)}
 
 
-def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
+def _turns(
+    index: int, initial: str, row: JsonRow, scale: Mapping[int, RevisionRating], notes: list[str]
+) -> Iterator[KiwiTurn]:
     """Yield the turns up to the first that cannot be read; ValueError if that is the very first."""
     items = row.get("interaction")
     if not isinstance(items, list):
@@ -307,12 +309,12 @@ def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], note
             notes.append(f"{location}{error}; {turns} left out, since the answer before them is not known")
             return
         turn = {"id": f"{index}/{number}", "turn": number, "previous": previous} | core
-        yield Turn.model_validate(turn | _optional(item, location, notes))
+        yield KiwiTurn.model_validate(turn | _optional(item, location, notes))
         previous = answer_after(previous, core["answer"], core["edit"], core["rating"])
 
 
 def _session(
-    index: int, row: Row, papers: Mapping[str, Papers], scale: Mapping[int, Rating], notes: list[str]
+    index: int, row: JsonRow, papers: Mapping[str, Papers], scale: Mapping[int, RevisionRating], notes: list[str]
 ) -> Session:
     question, initial = non_blank(row, "original_question"), non_blank(row, "initial_answer")
     return Session(
@@ -331,7 +333,7 @@ def same_question(question: str) -> str:
     return " ".join(question.split()).casefold()
 
 
-def _parse_papers(row: Row) -> tuple[str, Papers]:
+def _parse_papers(row: JsonRow) -> tuple[str, Papers]:
     question = non_blank(row, "question")
     lists = []
     for key in ("cited_papers", "cited_paragraphs"):
@@ -345,7 +347,7 @@ def _parse_papers(row: Row) -> tuple[str, Papers]:
         titles.append(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False))
     # With a list for each paper the paragraph's paper is known; in a flat list of texts it is not.
     nested = len(titles) == len(cited_paragraphs) and all(isinstance(item, list) for item in cited_paragraphs)
-    paragraphs: list[Passage] = []
+    paragraphs: list[PaperPassage] = []
     for number, item in enumerate(cited_paragraphs):
         paragraphs.extend(_passages_of(item, titles[number] if nested else ""))
     related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""

@@ -29,7 +29,18 @@ from turnmark.core.errors import RequestError
 from turnmark.core.home import unzip
 from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.rows import Loaded, Row, Source, collected, existing, non_blank, objects, parsed, string, unmarked
+from turnmark.corpora.rows import (
+    JsonRow,
+    Loaded,
+    Source,
+    collected,
+    existing,
+    non_blank,
+    objects,
+    parsed,
+    string,
+    unmarked,
+)
 from turnmark.corpora.types import Message, Problem
 
 Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
@@ -54,7 +65,7 @@ _SPEAKERS: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "agent"
 _DOMAIN = re.compile(r"^[a-z0-9]+$")
 
 
-class Context(Record):
+class MtragContext(Record):
     """A passage that the data gives with a task."""
 
     document_id: str
@@ -62,7 +73,7 @@ class Context(Record):
     text: str
 
 
-class Task(Record):
+class MtragTask(Record):
     """A turn of a conversation, with the turns before it (MTRAG section 4.4)."""
 
     id: str = Field(description="task_id: <conversation><::><turn>")
@@ -72,7 +83,7 @@ class Task(Record):
     history: tuple[Message, ...] = Field(description="the turns before this one")
     question: str
     reference: str = Field(description="the answer that the annotators approved; may be empty")
-    contexts: tuple[Context, ...]
+    contexts: tuple[MtragContext, ...]
     answerability: Answerability | None = None
     question_types: tuple[str, ...] = ()
     multi_turn: str | None = Field(default=None, description="Follow-up, Clarification or N/A")
@@ -131,12 +142,12 @@ def _turn(row: Mapping[str, Any]) -> int:
     return value
 
 
-def _context(item: Mapping[str, Any]) -> Context:
+def _context(item: Mapping[str, Any]) -> MtragContext:
     title = string({"title": item.get("title") or ""}, "title")
-    return Context(document_id=non_blank(item, "document_id"), title=title, text=string(item, "text", ""))
+    return MtragContext(document_id=non_blank(item, "document_id"), title=title, text=string(item, "text", ""))
 
 
-def _parse_task(row: Row) -> tuple[str, Task]:
+def _parse_task(row: JsonRow) -> tuple[str, MtragTask]:
     task_id = canonical_id(non_blank(row, "task_id"))
     messages: list[Message] = []
     for item in objects(row, "input"):
@@ -157,7 +168,7 @@ def _parse_task(row: Row) -> tuple[str, Task]:
     standalone = _label(row, "standalone type")
     if standalone is not None and standalone.lower() not in ("standalone", "non-standalone"):
         raise ValueError(f"standalone type {standalone!r}; Standalone or Non-standalone was expected")
-    return task_id, Task.model_validate({
+    return task_id, MtragTask.model_validate({
         "id": task_id,
         "conversation": string(row, "conversation_id", conversation_of(task_id)),
         "turn": _turn(row),
@@ -188,7 +199,7 @@ def _file(root: Path, relative: str, description: str) -> Path:
     return existing(root, relative, description, f"point --data at a clone of {REPOSITORY} that has it")
 
 
-def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
+def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, MtragTask]]:
     """Read the tasks of a benchmark in the reference setting, by id, in the file's order."""
     relative = _TASK_FILES[benchmark]
     path = _file(root, relative, f"the tasks of {benchmark}")
@@ -217,7 +228,7 @@ def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
     and MTRAG-S have no recorded queries.
     """
 
-    def parse(row: Row) -> tuple[str, str]:
+    def parse(row: JsonRow) -> tuple[str, str]:
         text = unmarked(row, "text")
         return canonical_id(non_blank(row, "_id")), text
 

@@ -27,7 +27,7 @@ _USER_MARK = re.compile(r"^[ \t]*\|user\|:[ \t]*", re.MULTILINE)
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 T = TypeVar("T")
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 
 
 class Loaded(Record, Generic[T]):
@@ -111,7 +111,7 @@ def _raw_lines(path: Path, label: str) -> Iterator[tuple[int, bytes | Problem]]:
         raise RequestError(f"{label}: cannot be read ({error})") from None
 
 
-def json_lines(path: Path, label: str) -> Iterator[tuple[int, Row | Problem]]:
+def json_lines(path: Path, label: str) -> Iterator[tuple[int, JsonRow | Problem]]:
     """Yield the number (from 1) and the object of each line that is not blank; a Problem if a line is not a JSON
     object.
     """
@@ -135,7 +135,7 @@ def json_lines(path: Path, label: str) -> Iterator[tuple[int, Row | Problem]]:
             yield number, row if is_object else Problem(file=label, line=number, what="not a JSON object")
 
 
-def parsed(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
+def parsed(path: Path, label: str, parse: Callable[[JsonRow], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
     """Yield the id and value of every row, in the file's order; a Problem for each row that cannot be read.
 
     `parse` returns id and value of a row, or raises ValueError. Of rows with the same id the first is kept.
@@ -267,7 +267,7 @@ def _variants(value: Any) -> dict[str, str] | None:
     return {name: unmarked(value, name) for name in value}
 
 
-def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
+def _parse_recorded(row: JsonRow) -> tuple[str, RecordedQuery]:
     text, key = unmarked(row, "text"), non_blank(row, "_id")
     return key, RecordedQuery(text=text, variants=_variants(row.get("variants")))
 

@@ -23,7 +23,7 @@ from typing import TypeVar
 from turnmark.core.console import NoProgress, Progress, inert, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
-from turnmark.corpora.readers.seen import Watch, said_unread
+from turnmark.corpora.readers.seen import ReadingReport, said_unread
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval import chroma
 from turnmark.retrieval.components import (
@@ -218,7 +218,7 @@ class Build:
         """Read the documents and store their passages, in the order of the source; return the files that are known."""
         store.clear_passages()
         self.progress.start("reading", None)
-        watch = Watch(self._tell_reading)
+        watch = ReadingReport(self._tell_reading)
         current, known = self._current(made_by)
         reader = SourceReader(self.source, self.include, self.exclude, window, current, known, watch)
         stamped: list[Piece] = []

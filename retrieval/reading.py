@@ -25,7 +25,7 @@ from turnmark.corpora import chunking
 from turnmark.corpora.readers import read_file, source_items
 from turnmark.corpora.readers.folder import SourceFile
 from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.seen import Watch
+from turnmark.corpora.readers.seen import ReadingReport
 from turnmark.corpora.readers.table import GROUP
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.components import Window
@@ -139,7 +139,7 @@ class SourceReader:
     window: Window
     current: PassageStore | None
     known: dict[str, KnownFile]
-    watch: Watch
+    watch: ReadingReport
 
     def pieces(self) -> Iterator[Piece]:
         """Yield what the files and rows give, in the order of the source."""

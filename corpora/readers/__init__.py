@@ -13,16 +13,16 @@ from pathlib import Path
 from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, read_text
-from turnmark.corpora.readers.seen import Watch
+from turnmark.corpora.readers.seen import ReadingReport
 from turnmark.corpora.readers.table import MAX_BYTES, Reader, no_progress, readers
-from turnmark.corpora.rows import Row, non_blank, parsed, string
+from turnmark.corpora.rows import JsonRow, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set; its other files are not read
 
 
 def read_source(
-    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: Watch | None = None
+    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: ReadingReport | None = None
 ) -> Iterator[Document | Problem]:
     """Iterate over the documents of a source, in sorted order, one in memory at a time.
 
@@ -35,12 +35,12 @@ def read_source(
         exclude: globs of files to leave out; they take precedence over `include`.
         watch: is told what is being read, and counts the files of types that are not.
     """
-    watch = watch or Watch()
+    watch = watch or ReadingReport()
     return _read_items(source_items(source, include, exclude, watch), watch)
 
 
 def source_items(
-    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: Watch | None = None
+    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: ReadingReport | None = None
 ) -> Iterator[SourceFile | Document | Problem]:
     """Iterate over a source as `read_source` does, but without reading its files; `read_file` reads one.
 
@@ -52,7 +52,7 @@ def source_items(
         return read_rows(rows)
     if source.is_file():
         return iter([SourceFile(source, source.name, named=False)])
-    return walk(source, globs, watch or Watch())
+    return walk(source, globs, watch or ReadingReport())
 
 
 def _rows_file(source: Path) -> Path | None:
@@ -79,7 +79,7 @@ def _is_beir(path: Path) -> bool:
     return not isinstance(row, dict) or "_id" in row
 
 
-def _read_items(items: Iterator[SourceFile | Document | Problem], watch: Watch) -> Iterator[Document | Problem]:
+def _read_items(items: Iterator[SourceFile | Document | Problem], watch: ReadingReport) -> Iterator[Document | Problem]:
     for item in items:
         if isinstance(item, SourceFile):
             yield from read_file(item.path, item.relative, watch, only_text=item.named)
@@ -94,7 +94,7 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
     A row that cannot be used is a Problem with its line.
     """
 
-    def parse(row: Row) -> tuple[str, Document]:
+    def parse(row: JsonRow) -> tuple[str, Document]:
         title = string({"title": ""} if row.get("title") is None else row, "title").strip()
         key = non_blank(row, "_id")
         return key, Document(id=key, title=title, text=non_blank(row, "text"), path=path.name, is_passage=True)
@@ -110,7 +110,7 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
 
 
 def read_file(
-    path: Path, relative: str, watch: Watch | None = None, only_text: bool = False
+    path: Path, relative: str, watch: ReadingReport | None = None, only_text: bool = False
 ) -> Iterator[Document | Problem]:
     """Read the documents of a file; what cannot be read is a Problem that says why. Nothing is raised.
 
@@ -118,7 +118,7 @@ def read_file(
         relative: becomes the document's id.
         only_text: a file of unknown type, which is read if it is text.
     """
-    watch = watch or Watch()
+    watch = watch or ReadingReport()
     try:
         reader = readers().get(path.suffix.lower())
         size, most = path.stat().st_size, reader.largest if reader else MAX_BYTES
@@ -140,7 +140,7 @@ def read_file(
         yield Problem(file=relative, what=f"cannot be read ({error.strerror or error}); check its permissions")
 
 
-def _read(reader: Reader | None, path: Path, relative: str, watch: Watch) -> Iterator[Document | Problem]:
+def _read(reader: Reader | None, path: Path, relative: str, watch: ReadingReport) -> Iterator[Document | Problem]:
     if reader is not None and reader.apart:
         from turnmark.corpora.readers.apart import read_apart
 

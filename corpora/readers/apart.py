@@ -79,7 +79,7 @@ def draw_page(path: Path, page: int, marked: str) -> bytes:
 
 
 @dataclass
-class _State:
+class _FileProgress:
     """How far the work on a file is; `seconds` were spent waiting for it."""
 
     relative: str
@@ -95,7 +95,7 @@ class _State:
         return f"reading {self.relative}{page}{how}"
 
 
-class _Worker:
+class _ReaderProcess:
     """The process, seen from outside."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class _Worker:
 
     def ask(self, request: dict[str, Any], relative: str, tell: Tell) -> Iterator[dict[str, Any]]:
         """What a request about one file gives, message by message."""
-        state = _State(relative)
+        state = _FileProgress(relative)
         tell(state.said())
         try:
             self._input.write(line_of(request))
@@ -145,7 +145,7 @@ class _Worker:
         if "other" in message:
             raise NotOfItsType
 
-    def _message(self, state: _State, tell: Tell) -> dict[str, Any]:
+    def _message(self, state: _FileProgress, tell: Tell) -> dict[str, Any]:
         """The next message; what waits for it keeps telling what it waits for."""
         waited = 0.0
         while True:
@@ -166,7 +166,7 @@ class _Worker:
                 return message
             tell(state.said())
 
-    def _late(self, state: _State) -> Unreadable:
+    def _late(self, state: _FileProgress) -> Unreadable:
         self.end()
         seconds = SLOW_STEP if state.how else TOTAL if state.seconds >= TOTAL else STEP
         where = ""
@@ -176,7 +176,7 @@ class _Worker:
             f"given up after {seconds:.0f} seconds{where}; open it and print or save it to a new file, or split it"
         )
 
-    def _crashed(self, state: _State) -> Unreadable:
+    def _crashed(self, state: _FileProgress) -> Unreadable:
         self.end()
         where = f" after page {state.page}" if state.page else ""
         return Unreadable(
@@ -209,13 +209,13 @@ def line_of(message: dict[str, Any]) -> bytes:
 
 
 _lock = threading.Lock()
-_worker: _Worker | None = None
+_worker: _ReaderProcess | None = None
 
 
-def _running() -> _Worker:
+def _running() -> _ReaderProcess:
     global _worker
     if _worker is None or _worker.ended or _worker.owner != os.getpid():
-        _worker = _Worker()
+        _worker = _ReaderProcess()
     return _worker
 
 

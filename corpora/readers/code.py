@@ -14,7 +14,7 @@ from typing import NamedTuple
 from turnmark.corpora.readers.markdown import blocks
 from turnmark.corpora.readers.office.packed import clean
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, said_encoding
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.types import Document
 
 MAX_LINE = 2_000  # characters; longer lines were written by a program
@@ -29,7 +29,7 @@ class Definition(NamedTuple):
     level: int
 
 
-def read_code(path: Path, relative: str, _: Progress) -> Document:
+def read_code(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a file of source code.
 
     Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.readers.seen import Watch, shown
+from turnmark.corpora.readers.seen import ReadingReport, shown
 from turnmark.corpora.readers.table import readers
 from turnmark.corpora.types import Problem
 
@@ -76,13 +76,13 @@ def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgn
     return None if problems else GitIgnoreSpec.from_lines(patterns)
 
 
-def walk(root: Path, globs: Globs, watch: Watch | None = None) -> Iterator[SourceFile | Problem]:
+def walk(root: Path, globs: Globs, watch: ReadingReport | None = None) -> Iterator[SourceFile | Problem]:
     """Yield the files below `root` that are to be read, folder by folder in the order of their names.
 
     A link to a file inside `root` is read under the link's name. A link to a folder inside `root` is not followed,
     since the folder is read itself. Hidden files, folders of installed packages and caches are left out.
     """
-    watch = watch or Watch()
+    watch = watch or ReadingReport()
     base = Path(os.path.realpath(root))
     stack = [_Place(base, "", is_folder=True)]
     while stack:
@@ -139,7 +139,7 @@ def _below(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | Proble
                 yield _Place(path / name, inner, is_folder, in_site, specs)
 
 
-def _file(base: Path, place: _Place, globs: Globs, watch: Watch) -> Iterator[SourceFile | Problem]:
+def _file(base: Path, place: _Place, globs: Globs, watch: ReadingReport) -> Iterator[SourceFile | Problem]:
     """A file if it is to be read, or why it is not; `base` is the source, without links."""
     path, relative = place.path, place.relative
     reader = readers().get(path.suffix.lower())

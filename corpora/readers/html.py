@@ -22,7 +22,7 @@ from turnmark.corpora.readers.prose import (
     split_front_matter,
     stem,
 )
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _DEFINED_IN_SHORT = 300
 """Most characters of each definition of a list whose terms and definitions are items, "Term: definition"."""
 
 
-def read_html(path: Path, relative: str, _: Progress) -> Document:
+def read_html(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read an HTML file."""
     data = path.read_bytes()
     return parse_html(decode(data, said_encoding(data)), relative)
@@ -93,7 +93,7 @@ def render(piece: str) -> str:
     return "".join(_read(piece).parts)
 
 
-def _read(text: str) -> _Page:
+def _read(text: str) -> _HtmlPage:
     """Parse a page with its title and date."""
     from bs4 import BeautifulSoup
 
@@ -101,7 +101,7 @@ def _read(text: str) -> _Page:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it takes some texts for file names or XML
             soup = BeautifulSoup(text, "lxml")
-        page = _Page(title=_title(soup), date=_date(soup))
+        page = _HtmlPage(title=_title(soup), date=_date(soup))
         page.walk(soup)
     except (ValueError, RecursionError, AssertionError) as error:
         raise Unreadable(f"HTML that cannot be parsed ({error}); open it in a browser and save it again") from error
@@ -236,7 +236,7 @@ _BLOCKS = ["p", "div", "pre", "ul", "ol", "dl", "table", "blockquote"]
 
 
 @dataclass
-class _List:
+class _OpenList:
     """An open list; `pending` until an item's marker is written; `terms` of a glossary that wait for a definition."""
 
     ordered: bool
@@ -272,7 +272,7 @@ class _TableCell:
 
 
 @dataclass
-class _Table:
+class _OpenTable:
     """An open table: its cells as they are written, before spans are resolved."""
 
     rows: list[list[_TableCell]] = field(default_factory=list)
@@ -356,7 +356,7 @@ def _markdown_of(grid: Sequence[Sequence[str]]) -> str:
 
 
 @dataclass
-class _Page:
+class _HtmlPage:
     """The text and blocks so far, and the block that is being collected."""
 
     title: str = ""
@@ -367,8 +367,8 @@ class _Page:
     buffer: list[str] = field(default_factory=list)
     heading: int = 0
     caption: bool = False
-    lists: list[_List] = field(default_factory=list)
-    table: _Table | None = None
+    lists: list[_OpenList] = field(default_factory=list)
+    table: _OpenTable | None = None
     layout: set[int] = field(default_factory=set)
     glossaries: set[int] = field(default_factory=set)
     captions: dict[int, str] = field(default_factory=dict)
@@ -410,7 +410,7 @@ class _Page:
             return self._enter_table(tag, self.table)
         if name == "table" and id(tag) not in self.layout:
             self.flush()
-            self.table = _Table()
+            self.table = _OpenTable()
         elif name == "pre":
             self.flush()
             for numbers in tag(class_=_LINE_NUMBERS.__contains__):
@@ -423,7 +423,7 @@ class _Page:
         elif name == "li":
             self.flush()
             if not self.lists:
-                self.lists.append(_List(False, 0))
+                self.lists.append(_OpenList(False, 0))
             value = str(tag.attrs.get("value", ""))
             self.lists[-1].number = int(value) if re.fullmatch(r"\d{1,6}", value) else self.lists[-1].number + 1
             self.lists[-1].pending = True
@@ -433,13 +433,13 @@ class _Page:
             self.caption = name == "p" and not _TITLE_CLASSES.isdisjoint(tag.attrs.get("class") or ())
             if name == "dl" and _is_glossary(tag):
                 self.glossaries.add(id(tag))
-                self.lists.append(_List(False, 0))
+                self.lists.append(_OpenList(False, 0))
             elif name in ("ul", "ol"):
                 start = str(tag.attrs.get("start", "1"))
-                self.lists.append(_List(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
+                self.lists.append(_OpenList(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
         return True
 
-    def _enter_table(self, tag: Tag, table: _Table) -> bool:
+    def _enter_table(self, tag: Tag, table: _OpenTable) -> bool:
         name = tag.name
         if name == "tr":
             self._cell(table)
@@ -453,7 +453,7 @@ class _Page:
             self.buffer.append(" ")
         return True
 
-    def _cell(self, table: _Table) -> None:
+    def _cell(self, table: _OpenTable) -> None:
         """Give the collected words to the open cell; words outside of cells are a caption."""
         words = " ".join("".join(self.buffer).split())
         self.buffer.clear()
@@ -491,7 +491,7 @@ class _Page:
             self.lists[-1].terms.clear()
             self.flush()
 
-    def _emit_table(self, table: _Table) -> None:
+    def _emit_table(self, table: _OpenTable) -> None:
         """Emit a table as Markdown below its caption; one of a single column or row as paragraphs."""
         for caption in table.captions:
             self.emit("paragraph", f"**{caption.replace('*', '')}**")

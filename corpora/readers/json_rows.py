@@ -10,7 +10,7 @@ from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.markdown import parse_markdown
 from turnmark.corpora.readers.office.packed import clean
 from turnmark.corpora.readers.prose import Unreadable, day, shorten_title, stem
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Document, Problem
 
@@ -20,7 +20,7 @@ _DATES = "last_modified updated modified date published created timestamp".split
 _WRONG = 20  # lines that are no objects, without one that is: then it is another kind of file
 
 
-def read_json_lines(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+def read_json_lines(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read a document a line; its id is the file with "#" and the number of the line.
 
     The text is the first field with text of `text`, `content`, `body`, `page_content`, `markdown`, `passage`,

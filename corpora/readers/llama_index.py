@@ -11,11 +11,11 @@ from typing import Any
 
 from turnmark.corpora.readers.office.packed import clean
 from turnmark.corpora.readers.prose import Unreadable, parse_text
-from turnmark.corpora.readers.table import Progress, Read
+from turnmark.corpora.readers.table import ProgressCallback, ReadFunction
 from turnmark.corpora.types import Document
 
 
-def read(path: Path, relative: str, progress: Progress) -> Document:
+def read(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a file with LlamaIndex's reader for its suffix."""
     from llama_index.core import SimpleDirectoryReader
 
@@ -32,10 +32,10 @@ def read(path: Path, relative: str, progress: Progress) -> Document:
     return document
 
 
-def adapted(reader: Any) -> Read:
+def adapted(reader: Any) -> ReadFunction:
     """Make a reader of our table that calls `load_data` of a LlamaIndex reader."""
 
-    def read_adapted(path: Path, relative: str, _: Progress) -> Document:
+    def read_adapted(path: Path, relative: str, _: ProgressCallback) -> Document:
         try:
             parts = reader.load_data(path)
         except ImportError as error:

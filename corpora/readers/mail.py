@@ -21,7 +21,7 @@ from turnmark.corpora.readers.prose import (
     shorten_title,
     stem,
 )
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.types import Block, Document, Problem
 
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes
@@ -43,7 +43,7 @@ _SIGNATURE = re.compile(r"(?<=\S)\n-- ?\n")
 _STUB = 300  # characters; of a text that is that short a page that says much more may be the message
 
 
-def read_eml(path: Path, relative: str, _: Progress) -> Document:
+def read_eml(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read one message."""
     data = path.read_bytes()
     if not data.strip():
@@ -51,7 +51,7 @@ def read_eml(path: Path, relative: str, _: Progress) -> Document:
     return _document(data, relative, relative)
 
 
-def read_mbox(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+def read_mbox(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read the messages of a mailbox; the id of each is the file with "#" and its number."""
     number = 0
     for number, data in enumerate(_messages(path), 1):

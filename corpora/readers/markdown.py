@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.readers.html import POWER, render
 from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-def read_markdown(path: Path, relative: str, _: Progress) -> Document:
+def read_markdown(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a Markdown file."""
     return parse_markdown(decode(path.read_bytes()), relative)
 
@@ -54,7 +54,7 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
 
 
 @dataclass
-class _Item:
+class _OpenItem:
     """An open list item. Its block ends where the first list inside it begins."""
 
     depth: int
@@ -70,7 +70,7 @@ class _Walk:
 
     text: str
     starts: list[int]
-    items: list[_Item] = field(default_factory=list)
+    items: list[_OpenItem] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
 
     def add(self, kind: BlockKind, first: int, end: int, level: int = 0, number: int | None = None) -> None:
@@ -79,7 +79,7 @@ class _Walk:
         if start < stop:
             self.blocks.append(Block(kind=kind, start=start, end=stop, level=level, number=number))
 
-    def flush(self, item: _Item) -> None:
+    def flush(self, item: _OpenItem) -> None:
         """Add the block of an item, once."""
         if not item.closed and item.end > item.first:
             self.add("item", item.first, item.end, item.depth, item.number)
@@ -96,7 +96,7 @@ class _Walk:
             self.flush(self.items[-1])
         elif token.type == "list_item_open":
             number = int(token.info) if token.info.isdigit() else None
-            self.items.append(_Item(len(self.items), number, first, first))
+            self.items.append(_OpenItem(len(self.items), number, first, first))
         elif token.type in _KINDS:
             if self.items and not self.items[-1].closed:
                 self.items[-1].end = max(self.items[-1].end, end)

@@ -32,7 +32,7 @@ from turnmark.corpora.readers.office.packed import (
 from turnmark.corpora.readers.office.rtf import with_letters
 from turnmark.corpora.readers.office.word import with_all_words
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text, said_encoding
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.types import Document
 
 MEMORY = 1200  # megabytes of pandoc's heap
@@ -45,27 +45,27 @@ _PARSE_ERROR = 64
 _HEAP_EXHAUSTED = 251
 
 
-def read_word(path: Path, relative: str, progress: Progress) -> Document:
+def read_word(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a Word file."""
     check_packed(path, WORD)
     return _prepared(with_all_words, "docx", path, relative, progress, read_metadata(path), bold_headings=True)
 
 
-def read_odt(path: Path, relative: str, progress: Progress) -> Document:
+def read_odt(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read an OpenDocument text."""
     check_packed(path, OPEN_DOCUMENT)
     said = read_metadata(path)
     return _prepared(with_all_words_and_code, "odt", path, relative, progress, said, bold_headings=True)
 
 
-def read_epub(path: Path, relative: str, progress: Progress) -> Document:
+def read_epub(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a book."""
     check_packed(path, EPUB)
     return _prepared(_without_readings, "epub", path, relative, progress)
 
 
 def _prepared(
-    prepare: Callable[[Path, Path], bool], form: str, path: Path, relative: str, progress: Progress,
+    prepare: Callable[[Path, Path], bool], form: str, path: Path, relative: str, progress: ProgressCallback,
     metadata: Metadata | None = None, bold_headings: bool = False,
 ) -> Document:  # fmt: skip
     """Read a file, or the copy that `prepare` writes of it where pandoc would not read it wholly."""
@@ -89,7 +89,7 @@ def _without_readings(path: Path, made: Path) -> bool:
     return bool(changed)
 
 
-def read_rtf(path: Path, relative: str, progress: Progress) -> Document:
+def read_rtf(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a Rich Text file."""
     data = path.read_bytes()
     if not data.lstrip().startswith(b"{\\rtf"):
@@ -97,7 +97,7 @@ def read_rtf(path: Path, relative: str, progress: Progress) -> Document:
     return _document("rtf", with_letters(data), relative, progress, bold_headings=True)
 
 
-def read_notebook(path: Path, relative: str, progress: Progress) -> Document:
+def read_notebook(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a Jupyter notebook."""
     return _document("ipynb", decode(path.read_bytes()), relative, progress)
 
@@ -106,7 +106,7 @@ _MAN = re.compile(r"^[.'][ \t]*(?P<macro>TH|SH|Dd|Dt|Sh)\b", re.MULTILINE)
 _ROFF_LINE = re.compile(r"[.'\n]|\\")
 
 
-def read_man(path: Path, relative: str, progress: Progress) -> Document:
+def read_man(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a page of the manual; raises NotOfItsType if it is no roff, as `log.1`."""
     try:
         text = decode(path.read_bytes())
@@ -145,7 +145,7 @@ _MARKED = re.compile(
 _CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)
 
 
-def read_markup(path: Path, relative: str, progress: Progress) -> Document:
+def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a text in a markup language."""
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
     data = path.read_bytes()
@@ -166,7 +166,7 @@ def _as_code(literal: re.Match[str]) -> str:
     return f"{literal[1]}.. code::\n\n" + re.sub(r"\\(.)", r"\1", words)
 
 
-def _markup(form: str, text: str, relative: str, progress: Progress) -> Document:
+def _markup(form: str, text: str, relative: str, progress: ProgressCallback) -> Document:
     try:
         return _document(form, text, relative, progress)
     except _NotParsed:
@@ -186,7 +186,7 @@ def _document(
     form: str,
     source: Path | str,
     relative: str,
-    progress: Progress,
+    progress: ProgressCallback,
     metadata: Metadata | None = None,
     bold_headings: bool = False,
 ) -> Document:
@@ -221,7 +221,7 @@ def _opening(document: Document) -> str:
     return document.text[:_OPENING]
 
 
-def _converted(form: str, source: Path | str, progress: Progress, bold_headings: bool) -> str:
+def _converted(form: str, source: Path | str, progress: ProgressCallback, bold_headings: bool) -> str:
     """Run pandoc; the Markdown that it writes.
 
     Raises:
@@ -271,7 +271,7 @@ def _program() -> Path:
     return program
 
 
-def _waited(process: subprocess.Popen[bytes], progress: Progress) -> int:
+def _waited(process: subprocess.Popen[bytes], progress: ProgressCallback) -> int:
     """Wait for pandoc and say meanwhile that work goes on."""
     ends = time.monotonic() + SECONDS
     while True:

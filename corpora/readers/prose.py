@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.text import lines, trimmed, words
 from turnmark.corpora.types import Block, Document
 
@@ -109,7 +109,7 @@ def _line(data: bytes, offset: int) -> int:
     return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
 
 
-def read_text(path: Path, relative: str, _: Progress) -> Document:
+def read_text(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a text file."""
     return parse_text(decode(path.read_bytes()), relative)
 

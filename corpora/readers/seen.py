@@ -18,7 +18,7 @@ _NO_DOCUMENTS = frozenset(
 
 
 @dataclass
-class Watch:
+class ReadingReport:
     """What is seen of a reading beside its results.
 
     Attributes:

@@ -21,7 +21,7 @@ GROUP = "turnmark.readers"
 """The entry-point group: the name is a suffix (`.hwp`), the target is a reader."""
 
 
-class Progress(Protocol):
+class ProgressCallback(Protocol):
     """Called with the page that was read and the number of pages; with (0, 0) to say that work goes on."""
 
     def __call__(self, page: int, pages: int, how: str = "") -> None:
@@ -30,7 +30,7 @@ class Progress(Protocol):
         """
 
 
-Read = Callable[[Path, str, Progress], Document | Iterable[Document | Problem]]
+ReadFunction = Callable[[Path, str, ProgressCallback], Document | Iterable[Document | Problem]]
 
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -55,18 +55,18 @@ class Reader:
     largest: int = MAX_BYTES
     program: bool = False
 
-    def load(self) -> Read:
+    def load(self) -> ReadFunction:
         """Import the function."""
         return load(self.target)
 
 
-def load(target: str) -> Read:
+def load(target: str) -> ReadFunction:
     """Import the function that a target names."""
     module, _, attribute = target.partition(":")
     found: Any = importlib.import_module(module)
     for name in attribute.split("."):
         found = getattr(found, name)
-    read: Read = found
+    read: ReadFunction = found
     return read
 
 

@@ -17,7 +17,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.inspector import Evaluation, read_evaluation
 from turnmark.corpora.mtrag import canonical_id, conversation_of
-from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
+from turnmark.corpora.rows import JsonRow, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample, Summary
@@ -218,7 +218,7 @@ def _normalise(text: str) -> str:
     return " ".join(strip_citations(text).split())
 
 
-def _read_row(row: Row, system: str) -> tuple[Answer, list[str]]:
+def _read_row(row: JsonRow, system: str) -> tuple[Answer, list[str]]:
     """Return the answer of a row, and the names of its metrics without a number."""
     metrics = row.get("metrics")
     if not isinstance(metrics, dict):

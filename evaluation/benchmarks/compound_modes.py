@@ -20,7 +20,7 @@ from turnmark.assistant.prompts import break_control_marks, fence, fence_tag
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.types import Usage
 from turnmark.core.specs import parse_spec
-from turnmark.corpora.compound_qa import Task
+from turnmark.corpora.compound_qa import CompoundQuestion
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import unknown
 from turnmark.evaluation.metrics.matching import assign_sentences
@@ -156,7 +156,7 @@ def in_orders(item: Item) -> Iterator[Item]:
     The parts are those of `split_questions`, unchanged. As in the paper, a part that refers to the one before it may
     follow another one now. Ids end in `#order1` to `#order4`.
     """
-    task: Task = item.task
+    task: CompoundQuestion = item.task
     parts = split_questions(task.question) if task.type == "Factual-Statement" else ()
     if len(parts) != len(ORDERS[0]):
         return

@@ -35,7 +35,7 @@ from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.types import GROUNDED, Usage
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora import compound_qa
-from turnmark.corpora.compound_qa import Task as Row
+from turnmark.corpora.compound_qa import CompoundQuestion
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes
@@ -145,7 +145,7 @@ class CompoundQA(Task):
             else:
                 yield self._item(task)
 
-    def _item(self, task: Row) -> Item:
+    def _item(self, task: CompoundQuestion) -> Item:
         labels = {
             "capability": (task.capability,),
             "type": (task.type,),
@@ -173,7 +173,7 @@ class CompoundQA(Task):
             return _sample(item, item.task, "", "answer", error.usage, began, (f"{modes.EMPTY}: {error}",))
 
     def _answer(self, item: Item, generator: Generator | None) -> Sample:
-        task: Row = item.task
+        task: CompoundQuestion = item.task
         if self.setting == modes.DIALOGUE:
             return self._dialogue(item, task, generator)
         if generator is None:
@@ -190,7 +190,7 @@ class CompoundQA(Task):
         return sample.model_copy(update={"sub_answers": _sub_answers(parts, answers)})
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
-        task: Row = item.task
+        task: CompoundQuestion = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
         order = self._order(item)
         id_in_data = item.id.rpartition("#")[0] if order else item.id
@@ -241,7 +241,7 @@ class CompoundQA(Task):
             trusted = grade_evidence((question, rewrite), hits, embed).decision in GROUNDED
         return turn_sample(assistant, item, history, question, hits, trusted, apart)
 
-    def _prompted(self, item: Item, task: Row, generator: Generator) -> Sample:
+    def _prompted(self, item: Item, task: CompoundQuestion, generator: Generator) -> Sample:
         """Ask a model once: by our prompt for closed-book questions (`decompose`), or by one of the paper's modes."""
         began = time.perf_counter()
         reply: WrittenText | modes.ModeReply
@@ -259,7 +259,7 @@ class CompoundQA(Task):
         decision = "unknown" if not reply.note and says_unknown(reply.text) else "answer"
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
 
-    def _dialogue(self, item: Item, task: Row, generator: Generator | None) -> Sample:
+    def _dialogue(self, item: Item, task: CompoundQuestion, generator: Generator | None) -> Sample:
         """Ask the sub-questions one a turn, each with the turns before it.
 
         With `--references` they are the sub-questions of that run; else the rules split the question or, with
@@ -306,7 +306,7 @@ class CompoundQA(Task):
 
 
 def _sample(
-    item: Item, task: Row, text: str, decision: str, usage: Usage, began: float, notes: tuple[str, ...]
+    item: Item, task: CompoundQuestion, text: str, decision: str, usage: Usage, began: float, notes: tuple[str, ...]
 ) -> Sample:
     return Sample(
         id=item.id,

@@ -26,8 +26,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import home, write_atomic
 from turnmark.corpora import inscoqa
 from turnmark.corpora.checking import PRINTED, inscoqa_figures, unlike_printed
-from turnmark.corpora.inscoqa import InstructionalDocument, Split
-from turnmark.corpora.inscoqa import Task as Row
+from turnmark.corpora.inscoqa import InscoqaTask, InstructionalDocument, Split
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
@@ -69,7 +68,7 @@ FORMAT_METRIC: Metric[InstructionalCase] = Metric(
 )
 
 
-def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
+def pool(tasks: Iterable[InscoqaTask | Problem]) -> Iterator[Passage]:
     """Yield the passages of all distinct documents of the tasks, in the order of first occurrence, with unique ids.
 
     `rag` searches the pool of the full split (`turnmark.corpora.inscoqa.stream_tasks`), even with `--domains`. If
@@ -89,7 +88,7 @@ def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
                 yield from cut_passages(name, document.title, document.text)
 
 
-def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
+def write_pool(tasks: Iterable[InscoqaTask | Problem], path: Path) -> int:
     """Write `pool` as a BEIR corpus (`_id`, `title`, `text`). The file is replaced atomically.
 
     The title is the document's title with the headings above the passage. Only this file holds the passage ids.
@@ -163,7 +162,7 @@ class InsCoQA(Task):
         for row in inscoqa.stream_tasks(self.source.root, self.split):
             yield row if isinstance(row, Problem) else self._item(row)
 
-    def _item(self, row: Row) -> Item:
+    def _item(self, row: InscoqaTask) -> Item:
         smallest_hash = min(map(_content_hash, row.documents))
         labels = {"domain": row.domain, "turn": "later" if row.history else "first", "split": self.split}
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(row.procedure, 1))
@@ -193,7 +192,7 @@ class InsCoQA(Task):
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`. In `documents` the evidence is all passages, ranked by question and rewrite."""
-        task: Row = item.task
+        task: InscoqaTask = item.task
         if self.setting == "prompt":
             if generator is None:
                 raise RequestError(NEEDS_MODEL)
@@ -224,7 +223,7 @@ class InsCoQA(Task):
 
         An unparsed reply, from the setting `prompt` or from another system's file, is parsed.
         """
-        task: Row = item.task
+        task: InscoqaTask = item.task
         text = sample.prediction or ""
         steps = [str(step["step"]) for step in sample.procedure]
         reply = read_reply(text)
@@ -250,7 +249,7 @@ class InsCoQA(Task):
         )
 
     def target(self, item: Item) -> Mapping[str, Any]:
-        row: Row = item.task
+        row: InscoqaTask = item.task
         steps = tuple({"step": step, "citations": []} for step in row.procedure)
         return {"query": row.question, "prediction": row.answer, "procedure": steps}
 

@@ -30,7 +30,7 @@ from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_requests, revis
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora import kiwi
-from turnmark.corpora.kiwi import Session, Turn
+from turnmark.corpora.kiwi import KiwiTurn, Session
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
@@ -239,14 +239,14 @@ class Kiwi(KiwiTask):
 
         The previous answer is the recorded one; in a chain, the one in the sample.
         """
-        turn: Turn = item.task.turn
+        turn: KiwiTurn = item.task.turn
         previous = sample.previous if self.chain and sample.previous is not None else turn.previous
         texts = ((PREVIOUS, previous), (INSTRUCTION, turn.instruction))
         return Case(question=item.task.session.question, answer=sample.prediction or "", more=texts)
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
         """See `Task.target`: the answer that the user accepted."""
-        turn: Turn = item.task.turn
+        turn: KiwiTurn = item.task.turn
         accepted = accepted_answer(turn)
         if accepted is None:
             return None
@@ -270,7 +270,7 @@ class Kiwi(KiwiTask):
         return ranked_by(paragraphs, (*queries, session.question), self._embed)[:PARAGRAPHS]
 
 
-def _passages(texts: Sequence[kiwi.Passage], document: str) -> list[Passage]:
+def _passages(texts: Sequence[kiwi.PaperPassage], document: str) -> list[Passage]:
     """Convert passages of the data to passages of one document. Their ids count from 1: the data have no ids."""
     passages: list[Passage] = []
     start = 0

@@ -29,7 +29,7 @@ from turnmark.assistant.steps.support import covers
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.corpora import kiwi
-from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
+from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, KiwiTurn, Session
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
@@ -88,7 +88,7 @@ class RetrievedReply(BaseModel):
 
 
 def labels_by_model(
-    session: Session, turn: Turn, generator: Generator, prompts: Path | None = None
+    session: Session, turn: KiwiTurn, generator: Generator, prompts: Path | None = None
 ) -> tuple[TurnLabels, dict[str, Usage]]:
     """Label a turn by a model, in up to three calls.
 
@@ -116,7 +116,7 @@ def labels_by_model(
     return labels, usage
 
 
-def labels_by_rules(turn: Turn) -> TurnLabels:
+def labels_by_rules(turn: KiwiTurn) -> TurnLabels:
     """Label a turn by rules, which read only English instructions and comments."""
     labels = TurnLabels.model_validate({"instruction": type_of(turn.instruction).fine})
     if is_good(turn.rating):
@@ -125,7 +125,7 @@ def labels_by_rules(turn: Turn) -> TurnLabels:
     return labels.model_copy(update={"error": error_by_rules(turn), "retrieved": retrieved})
 
 
-def seeks_information(turn: Turn, labels: TurnLabels) -> bool:
+def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
     """Whether an instruction seeks information: as its user ticked it, or else by its fine type."""
     if turn.coarse:
         return turn.coarse == "information-seeking"
@@ -164,7 +164,7 @@ _COMMENTS: Mapping[Error, re.Pattern[str]] = {
 }
 
 
-def error_by_rules(turn: Turn) -> Error:
+def error_by_rules(turn: KiwiTurn) -> Error:
     """The error of a revision that is not good: by words of the comment, or else by comparing the texts."""
     for kind, pattern in _COMMENTS.items():
         if turn.comment and pattern.search(turn.comment):
@@ -172,7 +172,7 @@ def error_by_rules(turn: Turn) -> Error:
     return cast(Error, read_revision(turn.instruction, turn.previous, turn.answer).error)
 
 
-def retrieved_by_rules(turn: Turn) -> Retrieved | None:
+def retrieved_by_rules(turn: KiwiTurn) -> Retrieved | None:
     """How many of the sentences that the user inserted the passages cover; None without passages or insertions."""
     if not turn.passages or turn.edit is None:
         return None
@@ -201,7 +201,7 @@ class Analysed:
     """The context of the metrics: a turn, its session and its labels."""
 
     session: Session
-    turn: Turn
+    turn: KiwiTurn
     labels: TurnLabels
 
     @property

@@ -27,7 +27,7 @@ from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora import kiwi
-from turnmark.corpora.kiwi import Session, Turn
+from turnmark.corpora.kiwi import KiwiTurn, Session
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_turns import (
@@ -82,7 +82,7 @@ class Examples:
         turns: the training turns, each with its session.
     """
 
-    def __init__(self, turns: Sequence[tuple[Session, Turn]]) -> None:
+    def __init__(self, turns: Sequence[tuple[Session, KiwiTurn]]) -> None:
         from turnmark.retrieval.bm25 import BM25, BM25Settings, build_bm25
 
         self._turns = tuple(turns)
@@ -91,7 +91,7 @@ class Examples:
             build_bm25((turn.instruction for _, turn in turns), Path(folder), settings)
             self._index = BM25(Path(folder), settings)
 
-    def nearest(self, instruction: str, limit: int = NEAREST) -> list[tuple[Session, Turn]]:
+    def nearest(self, instruction: str, limit: int = NEAREST) -> list[tuple[Session, KiwiTurn]]:
         """The most similar turns by BM25 over the instructions, best first; only turns that share a word."""
         return [self._turns[row] for row, _ in self._index.top(instruction, limit)]
 
@@ -202,7 +202,7 @@ class KiwiJudge(KiwiTask):
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         began = time.perf_counter()
-        turn: Turn = item.task.turn
+        turn: KiwiTurn = item.task.turn
         if generator is None:
             revision = read_revision(turn.instruction, turn.previous, turn.answer)
             rating = "good" if revision.rating == "good" else "bad"
@@ -227,9 +227,9 @@ class KiwiJudge(KiwiTask):
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def _turns(self, part: Part) -> list[tuple[Session, Turn]]:
+    def _turns(self, part: Part) -> list[tuple[Session, KiwiTurn]]:
         """The turns of one part of the split, each with its session."""
-        turns: list[tuple[Session, Turn]] = []
+        turns: list[tuple[Session, KiwiTurn]] = []
         for session in self._sessions:
             turns += [(session, turn) for turn in session.turns if self.parts_of[turn.id] == part]
         return turns
@@ -246,7 +246,7 @@ class KiwiJudge(KiwiTask):
 
     def _ask(self, task: Instruction, generator: Generator) -> tuple[str, list[str], Usage]:
         """Ask a model for a rating; return the rating, notes on the examples, and usage."""
-        nearest: list[tuple[Session, Turn]] = []
+        nearest: list[tuple[Session, KiwiTurn]] = []
         if self._few_shot:
             with self._lock:
                 nearest = self._examples.nearest(task.turn.instruction)
@@ -272,7 +272,7 @@ class KiwiJudge(KiwiTask):
 
 
 def _prompt(
-    task: Instruction, examples: Sequence[tuple[Session, Turn]], prompts: Path | None
+    task: Instruction, examples: Sequence[tuple[Session, KiwiTurn]], prompts: Path | None
 ) -> tuple[PromptMessage, ...]:
     """Render the prompt. The most similar example comes last, next to the turn to judge."""
     prompt = JUDGES.load(PROMPT, prompts)
@@ -294,7 +294,7 @@ def _prompt(
     return prompt.render(tag=tag, examples="\n\n\n".join(shown_examples), **framed_texts)
 
 
-def _texts(session: Session, turn: Turn) -> dict[str, str]:
+def _texts(session: Session, turn: KiwiTurn) -> dict[str, str]:
     """Placeholder -> text of a turn, with citation marks, because instructions may be about them."""
     return {
         "question": session.question,

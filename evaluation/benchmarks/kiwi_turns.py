@@ -16,7 +16,7 @@ from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora import kiwi
 from turnmark.corpora.checking import PRINTED, kiwi_figures, unlike_printed
-from turnmark.corpora.kiwi import Rating, Session, Turn
+from turnmark.corpora.kiwi import KiwiTurn, RevisionRating, Session
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks.base import Item
@@ -47,7 +47,7 @@ class Instruction:
     """A turn and the session that it belongs to."""
 
     session: Session
-    turn: Turn
+    turn: KiwiTurn
 
 
 def turn_item(task: Instruction, after: str | None = None) -> Item:
@@ -136,12 +136,12 @@ class KiwiTask(Task):
         raise NotImplementedError
 
 
-def is_good(rating: Rating) -> bool:
+def is_good(rating: RevisionRating) -> bool:
     """Whether a rating is `good`; neutral and bad count as one label."""
     return rating == "good"
 
 
-def accepted_answer(turn: Turn) -> str | None:
+def accepted_answer(turn: KiwiTurn) -> str | None:
     """The answer that the user accepted: as edited or, if rated good, as it came; None if there is no such answer."""
     if turn.edit:
         return turn.edit

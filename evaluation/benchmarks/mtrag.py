@@ -218,11 +218,11 @@ class Mtrag(Task):
             errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
         return errors.collect(hash_prompts, (self.prompt,), self.request.prompts) or {}
 
-    def _takes(self, task: mtrag.Task) -> bool:
+    def _takes(self, task: mtrag.MtragTask) -> bool:
         """Whether the setting has the task."""
         return self.setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
 
-    def _relevant_of(self, task: mtrag.Task) -> frozenset[str]:
+    def _relevant_of(self, task: mtrag.MtragTask) -> frozenset[str]:
         """Ids of the passages that are labelled relevant or are references."""
         return frozenset(self._relevant.get(task.id, ())) | {context.document_id for context in task.contexts}
 
@@ -305,7 +305,7 @@ class Mtrag(Task):
         The earlier turns come from the sample of the previous task. Turns without a task (MTRAG-UN has tasks only for
         last turns) are answered now, and not scored.
         """
-        task: mtrag.Task = item.task.task
+        task: mtrag.MtragTask = item.task.task
         history: list[Message] = []
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
@@ -324,7 +324,7 @@ class Mtrag(Task):
 
     def _search_and_prompt(self, item: Item, assistant: Assistant, generator: Generator) -> Sample:
         """Ask by the paper's prompt, with the passages that the assistant's turn finds."""
-        task: mtrag.Task = item.task.task
+        task: mtrag.MtragTask = item.task.task
         findings = assistant.find(task.history, task.question)
         sample = self._prompt(item, findings.hits[:PASSAGES], generator)
         rewrite = "\n".join(text for text in searched_texts(findings.searches) if text != task.question)

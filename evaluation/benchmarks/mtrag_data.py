@@ -49,7 +49,7 @@ class MtragData(Record):
 
     benchmark: mtrag.Benchmark
     source: Source
-    tasks: Mapping[str, mtrag.Task]
+    tasks: Mapping[str, mtrag.MtragTask]
     qrels: Mapping[str, Mapping[str, Mapping[str, int]]]
     problems: tuple[Problem, ...]
     files: Mapping[str, Path]
@@ -88,7 +88,7 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
     """Load tasks and relevance labels of some domains, in the order of the data; of all domains if none is named."""
     problems: list[Problem] = []
     files: dict[str, Path] = {}
-    tasks: Mapping[str, mtrag.Task] = {}
+    tasks: Mapping[str, mtrag.MtragTask] = {}
     try:
         loaded_tasks = mtrag.load_tasks(source.root, benchmark)
     except RequestError as error:
@@ -120,7 +120,7 @@ def only_domains(data: MtragData, domains: Iterable[str]) -> MtragData:
     return data.model_copy(update={"qrels": qrels, "files": files})
 
 
-def task_item(task: mtrag.Task, domain: str) -> Item:
+def task_item(task: mtrag.MtragTask, domain: str) -> Item:
     """Make an item of a task. Its cluster is the conversation; CONVERSATIONAL tasks do not count in the headline."""
     labels: dict[str, tuple[str, ...]] = {
         "domain": (domain,),
@@ -148,7 +148,7 @@ def task_item(task: mtrag.Task, domain: str) -> Item:
     )
 
 
-def _standalone(task: mtrag.Task) -> bool | None:
+def _standalone(task: mtrag.MtragTask) -> bool | None:
     """Whether a turn is standalone: by our labels; by the data's label if the conversation has none of ours.
 
     The data label 7 of the 423 tasks of two domains. Within conversations of ours they would mix two labelling rules.
@@ -266,7 +266,7 @@ def _known_data() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, str | i
     return known
 
 
-def tasks_hash(tasks: Iterable[mtrag.Task]) -> str:
+def tasks_hash(tasks: Iterable[mtrag.MtragTask]) -> str:
     """SHA-256 over ids, questions and references, in whatever order; spaces and line ends do not count."""
     return _hash((task.id, task.question, task.reference) for task in tasks)
 
@@ -282,9 +282,9 @@ def _hash(rows: Iterable[Sequence[str]]) -> str:
     return hashlib.sha256("\n".join(lines).encode("ascii")).hexdigest()
 
 
-def doubts_of_tasks(benchmark: str, tasks: Iterable[mtrag.Task]) -> dict[str, str]:
+def doubts_of_tasks(benchmark: str, tasks: Iterable[mtrag.MtragTask]) -> dict[str, str]:
     """See `Task.doubts`: of each domain, and under an empty name of all domains together."""
-    by_domain: dict[str, list[mtrag.Task]] = {}
+    by_domain: dict[str, list[mtrag.MtragTask]] = {}
     for task in tasks:
         by_domain.setdefault(task.domain, []).append(task)
     name = NAMES[cast(mtrag.Benchmark, benchmark)]
@@ -326,7 +326,7 @@ def _other(domain: str, what: str, here: int, published: object) -> str:
 
 RECORDED: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 _LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")
-MADE: Mapping[str, Callable[[mtrag.Task], Query]] = {
+MADE: Mapping[str, Callable[[mtrag.MtragTask], Query]] = {
     "conversation": lambda task: Query(text="\n".join([*(turn.content for turn in task.history), task.question])),
     # The message in its conversation; the assistant's texts or a model's rewrite are added to it later.
     "assistant": lambda task: Query(text=task.question, history=task.history),
@@ -364,7 +364,7 @@ class QuerySource:
     def __init__(
         self,
         mode: str,
-        tasks: Mapping[str, mtrag.Task],
+        tasks: Mapping[str, mtrag.MtragTask],
         recorded: Mapping[str, RecordedQuery] | None = None,
         origin: str = "",
         files: Mapping[str, Path] | None = None,
@@ -402,7 +402,7 @@ class QuerySource:
             raise NoQuery("the task's text is empty")
         return query
 
-    def _from_conversation(self, task: mtrag.Task) -> Query:
+    def _from_conversation(self, task: mtrag.MtragTask) -> Query:
         if self.mode in MADE:
             return MADE[self.mode](task)
         questions = [message.content for message in task.history if message.role == "user"]

@@ -34,7 +34,7 @@ MOST_REFERENCES = 10
 class MtragTurn:
     """An item's task, and the ids of the passages that are hidden from its search (`--counterfactual`)."""
 
-    task: mtrag.Task
+    task: mtrag.MtragTask
     hidden: frozenset[str] = frozenset()
 
 
@@ -111,7 +111,7 @@ class Shown:
             hits = _top_up(add_cosines(_references(task)), hits, self.passages, task.id)
         return hits
 
-    def texts_of(self, task: mtrag.Task, sample: Sample) -> tuple[str, ...] | None:
+    def texts_of(self, task: mtrag.MtragTask, sample: Sample) -> tuple[str, ...] | None:
         """The texts of the passages that the system was given.
 
         They come from its file, the task's references or the corpus; in `reference`, a sample without passages has the
@@ -138,7 +138,7 @@ class Shown:
             texts.append(text)
         return tuple(texts)
 
-    def with_texts(self, task: mtrag.Task, contexts: Sequence[ContextRef]) -> tuple[ContextRef, ...]:
+    def with_texts(self, task: mtrag.MtragTask, contexts: Sequence[ContextRef]) -> tuple[ContextRef, ...]:
         """Add the texts from the recorded file to passages: the data may lack them."""
         recorded = {ref.document_id: ref for ref in (self.recorded or {}).get(task.id, ()) if ref.text}
         refs: list[ContextRef] = []
@@ -149,7 +149,7 @@ class Shown:
             refs.append(ref)
         return tuple(refs)
 
-    def _with_cosines(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
+    def _with_cosines(self, task: mtrag.MtragTask, hits: list[Hit]) -> list[Hit]:
         """Add to passages that our retrievers did not find the cosines by which the turn decides."""
         if self.embed is None or not hits:
             return hits
@@ -213,7 +213,7 @@ def _top_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str
     return [hit.model_copy(update={"score": score}) for hit, score in zip(mixed, scores, strict=True)]
 
 
-def _references(task: mtrag.Task) -> list[Hit]:
+def _references(task: mtrag.MtragTask) -> list[Hit]:
     contexts = task.contexts[:MOST_REFERENCES]
     return hits_of([_passage(context.document_id, context.title, context.text) for context in contexts])
 
@@ -273,7 +273,7 @@ def relevant_passages(
 
 
 def check_hidden(
-    tasks: Iterable[mtrag.Task],
+    tasks: Iterable[mtrag.MtragTask],
     relevant: Mapping[str, tuple[str, ...]],
     texts: Mapping[str, CorpusTexts],
     errors: ErrorCollector,
@@ -291,7 +291,7 @@ def check_hidden(
 
 def note_unrecorded(
     lists: Mapping[str, Sequence[ContextRef]],
-    tasks: Mapping[str, mtrag.Task],
+    tasks: Mapping[str, mtrag.MtragTask],
     texts: Mapping[str, CorpusTexts],
     hiding: bool,
     errors: ErrorCollector,
@@ -322,7 +322,7 @@ def note_unrecorded(
     return notes
 
 
-def note_lacking(what: str, known: Collection[str], tasks: Mapping[str, mtrag.Task]) -> list[str]:
+def note_lacking(what: str, known: Collection[str], tasks: Mapping[str, mtrag.MtragTask]) -> list[str]:
     """A note with the number of tasks without a record, by answerability; most of them are unanswerable."""
     lacking = [task for key, task in tasks.items() if key not in known]
     if not lacking:

@@ -354,7 +354,7 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
     return synthesize(plan_synthesis(synth, Questions(), ErrorCollector()))
 
 
-def _answered(index: Index, task: mtrag.Task, sample: Sample, support: Mapping[str, float], suffix: str) -> Asked:
+def _answered(index: Index, task: mtrag.MtragTask, sample: Sample, support: Mapping[str, float], suffix: str) -> Asked:
     """What came of a question.
 
     Args:

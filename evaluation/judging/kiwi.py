@@ -22,7 +22,7 @@ from typing import Literal
 from turnmark.assistant.steps.marks import pieces_of
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.core.record import Record
-from turnmark.corpora.kiwi import FINE_TYPES, Coarse, Rating
+from turnmark.corpora.kiwi import FINE_TYPES, Coarse, RevisionRating
 from turnmark.corpora.text import strip_citations, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Outcome, Rubric, by_code, by_verdict
@@ -263,7 +263,7 @@ _TOPIC = re.compile(
 class Reading:
     """The result of the rules for a revision; `error` is one of `ERROR_TYPES`, "Others" if nothing was found."""
 
-    rating: Rating
+    rating: RevisionRating
     reason: str
     error: str
 
@@ -290,7 +290,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     if too_much:
         reasons.append(f"{share:.0%} of the sentences changed unasked: {'; '.join(map(_in_words, unasked[:3]))}")
     if share >= MUCH or (missing_figures and too_much):
-        rating: Rating = "bad"
+        rating: RevisionRating = "bad"
     else:
         rating = "neutral" if reasons else "good"
     error = "Others"

@@ -34,7 +34,7 @@ from turnmark.assistant.types import Decision
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
-from turnmark.corpora.rows import Row, json_lines, non_blank
+from turnmark.corpora.rows import JsonRow, json_lines, non_blank
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
 
@@ -143,7 +143,7 @@ class _Reader:
         if not number:
             self.mistakes.append(f"{name}: no line in it; a line for each answer was expected")
 
-    def _add(self, row: Row, name: str, number: int, is_run: bool) -> None:
+    def _add(self, row: JsonRow, name: str, number: int, is_run: bool) -> None:
         mistakes: list[str] = []
         sample = _read_line(row, self._benchmark, mistakes)
         self.mistakes += [f"{name}:{number}: {mistake}" for mistake in mistakes]
@@ -162,7 +162,7 @@ class _Reader:
         self.samples[sample.key] = sample
 
 
-def _read_line(row: Row, benchmark: str, mistakes: list[str]) -> Sample | None:
+def _read_line(row: JsonRow, benchmark: str, mistakes: list[str]) -> Sample | None:
     """Parse a line in either form; None: there are mistakes, which are added to the list. Changes `row`."""
     mtrag = benchmark in MTRAG_FAMILY
     if mtrag and row.get("id") is None and row.get("task_id") is not None:
@@ -195,7 +195,7 @@ def _read_line(row: Row, benchmark: str, mistakes: list[str]) -> Sample | None:
     return Sample.model_validate({**answer.model_dump(), "id": name})
 
 
-def _from_official(row: Row, mistakes: list[str]) -> None:
+def _from_official(row: JsonRow, mistakes: list[str]) -> None:
     """Change a row of the official form to ours."""
     texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _as_list(row.pop("predictions"))]
     if not texts or not all(isinstance(text, str) for text in texts):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.assistant.notes import conversation
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import MOST_PARTS, understand
-from turnmark.corpora.compound_qa import Task, stream_tasks
+from turnmark.corpora.compound_qa import CompoundQuestion, stream_tasks
 
 PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
 
@@ -77,7 +77,7 @@ def test_questions_labelled_apart_from_the_rules_have_as_many_parts_as_were_coun
     """In `drawn` each part also begins where its span does, "and" and a number of a list apart."""
     rows = [json.loads(line) for line in PARTS.read_text(encoding="utf-8").splitlines()]
     ids = {row["id"] for row in rows}
-    tasks = (task for task in stream_tasks(real_data / "compound-qa") if isinstance(task, Task))
+    tasks = (task for task in stream_tasks(real_data / "compound-qa") if isinstance(task, CompoundQuestion))
     questions = {task.id: task.question for task in tasks if task.id in ids}
     counted, placed = Counter[str](), 0
     for row in rows:

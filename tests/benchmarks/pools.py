@@ -25,10 +25,10 @@ def root() -> Path:
     return folder
 
 
-def turns() -> list[mtrag.Task]:
+def turns() -> list[mtrag.MtragTask]:
     """The turns that have qrels, conversation by conversation, each in its order."""
     judged = {task for domain in POOLS for task in mtrag.load_qrels(root(), "mtrag", domain).data}
-    conversations: dict[str, list[mtrag.Task]] = {}
+    conversations: dict[str, list[mtrag.MtragTask]] = {}
     for task in mtrag.load_tasks(root(), "mtrag").data.values():
         if task.id in judged:
             conversations.setdefault(task.conversation, []).append(task)

@@ -19,7 +19,7 @@ from functools import partial
 
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.corpora.mtrag import Task
+from turnmark.corpora.mtrag import MtragTask
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.types import Query, Retriever, nearest_of
@@ -31,7 +31,7 @@ BATCH = 5
 K = 10
 
 
-def nothing(task: Task) -> None:
+def nothing(task: MtragTask) -> None:
     """Done before a query that is timed with all it needs."""
 
 
@@ -41,10 +41,10 @@ def forget(index: Index) -> None:
     index.views.of([("a context, so that the tokenizer is read", "warm up")])
 
 
-def hears(retriever: Retriever) -> Callable[[Task], None]:
+def hears(retriever: Retriever) -> Callable[[MtragTask], None]:
     """What the chat does when it has answered."""
 
-    def hear(task: Task) -> None:
+    def hear(task: MtragTask) -> None:
         for turn in task.history:
             if turn.role == "assistant":
                 retriever.note_answer(turn.content)  # type: ignore[attr-defined]
@@ -52,12 +52,12 @@ def hears(retriever: Retriever) -> Callable[[Task], None]:
     return hear
 
 
-def query_of(retriever: Retriever, task: Task) -> Query:
+def query_of(retriever: Retriever, task: MtragTask) -> Query:
     """What the turn searches for."""
     return conversation_query(task.history, task.question, partial(nearest_of, retriever))
 
 
-def one_by_one(retriever: Retriever, tasks: Sequence[Task], before: Callable[[Task], None]) -> list[float]:
+def one_by_one(retriever: Retriever, tasks: Sequence[MtragTask], before: Callable[[MtragTask], None]) -> list[float]:
     """What each of the queries takes, its making included."""
     times = []
     for task in tasks:
@@ -68,7 +68,7 @@ def one_by_one(retriever: Retriever, tasks: Sequence[Task], before: Callable[[Ta
     return times
 
 
-def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None:
+def measure(index: Index, spec: str, goal: float, tasks: Sequence[MtragTask]) -> None:
     """Print the table of one retriever."""
     import numpy as np
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from turnmark.corpora.readers import read_file
 from turnmark.corpora.readers.pandoc import _program
-from turnmark.corpora.readers.seen import Watch
+from turnmark.corpora.readers.seen import ReadingReport
 from turnmark.corpora.types import Document, Problem
 
 BOMB = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'
@@ -95,7 +95,7 @@ def scan(path: Path, *pages: Sequence[str]) -> None:
 
 def read_all(path: Path) -> list[Document | Problem]:
     """What a file is read as."""
-    return list(read_file(path, path.name, Watch()))
+    return list(read_file(path, path.name, ReadingReport()))
 
 
 def read_one(path: Path) -> Document:

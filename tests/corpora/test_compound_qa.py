@@ -35,7 +35,7 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     loaded = compound_qa.load_tasks(write(tmp_path, row()))
     assert loaded.problems == ()
     task = loaded.data["Understanding/Factual-Statement/adversarial_qa_1"]
-    assert task == compound_qa.Task(
+    assert task == compound_qa.CompoundQuestion(
         id="Understanding/Factual-Statement/adversarial_qa_1", capability="Understanding", type="Factual-Statement",
         source_id="adversarial_qa_1", context="A lake and a river.", question="Which lake? Which river?",
         reference="That lake. That river.",
@@ -125,4 +125,4 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     root = write(tmp_path_factory.mktemp("any"), json.dumps(row(**changes)).encode())
     (item,) = compound_qa.stream_tasks(root)
-    assert isinstance(item, Problem | compound_qa.Task)
+    assert isinstance(item, Problem | compound_qa.CompoundQuestion)

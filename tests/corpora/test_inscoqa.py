@@ -45,7 +45,7 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
         inscoqa.InstructionalDocument(id="d2", title="", text="Cool it."),
     )
     said = (("user", "Hot?"), ("assistant", "Yes."), ("user", "How hot?"), ("assistant", "220 °C."))
-    assert task == inscoqa.Task(
+    assert task == inscoqa.InscoqaTask(
         id="a-1", domain="Gourmet", documents=documents, question="And then?", answer="Bake and cool it.",
         history=tuple(Message(role=role, content=text) for role, text in said), procedure=("Bake it.", "Cool it."),
     )  # fmt: skip
@@ -104,4 +104,4 @@ def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, cha
     root = tmp_path_factory.mktemp("any")
     (root / "test.jsonl").write_bytes(text)
     (item,) = inscoqa.stream_tasks(root)
-    assert isinstance(item, Problem | inscoqa.Task)
+    assert isinstance(item, Problem | inscoqa.InscoqaTask)

@@ -58,21 +58,21 @@ def test_a_row_becomes_a_session(tmp_path: Path) -> None:
     loaded = kiwi.load_sessions(write(tmp_path, row(full_turn, turn(), retrieved_documents=["First."], timestamp=3)))
     assert loaded.problems == ()
     assert loaded.path == tmp_path / FILE
-    finding = kiwi.Passage(title="Paper", text="A finding.")
+    finding = kiwi.PaperPassage(title="Paper", text="A finding.")
     assert loaded.data == (
         kiwi.Session(
             index=0, question="Why?", model="GPT-4", initial_answer="Because.",
-            passages=(kiwi.Passage(title="", text="First."),),
+            passages=(kiwi.PaperPassage(title="", text="First."),),
             papers=kiwi.Papers(
                 question="why? ", related_work="Others asked.", cited_papers=("Paper",),
-                paragraphs=(finding, kiwi.Passage(title="", text="A loose one.")),
+                paragraphs=(finding, kiwi.PaperPassage(title="", text="A loose one.")),
             ),
             turns=(
-                kiwi.Turn(
+                kiwi.KiwiTurn(
                     id="0/0", turn=0, instruction="Shorten it.", previous="Because.", answer="Short.", edit="Shorter.",
                     rating="bad", coarse="stylistic", fine="Condense", comment="Too long.", passages=(finding,),
                 ),
-                kiwi.Turn(
+                kiwi.KiwiTurn(
                     id="0/1", turn=1, instruction="Shorten it.", previous="Shorter.", answer="Short.", edit=None,
                     rating="good",
                 ),

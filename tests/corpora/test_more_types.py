@@ -16,7 +16,7 @@ from tests.corpora.reading import ids, jsonl, told, write
 from tests.drills.damaged import survives
 from turnmark.corpora.readers import read_source, table
 from turnmark.corpora.readers.llama_index import adapted
-from turnmark.corpora.readers.seen import Watch, said_unread
+from turnmark.corpora.readers.seen import ReadingReport, said_unread
 from turnmark.corpora.types import Document, Problem
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -27,14 +27,14 @@ def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(names, "text"))
     write(tmp_path, {"node_modules/x/readme.md": "x", "__pycache__/y.doc": "x", "env/pyvenv.cfg": "", "env/z.md": "x"})
     write(tmp_path, {"out/old.doc": "x", ".gitignore": "out/\n"})
-    watch = Watch()
+    watch = ReadingReport()
     documents = list(read_source(tmp_path, watch=watch))
     assert [item.id for item in documents if isinstance(item, Document)] == ["a.md"]
     assert said_unread(watch.unread) == (
         "5 files of types that are not read: .doc 2, .ppt 1, .zip 1, without a suffix 1"
     )
     assert said_unread({}) == ""
-    watch = Watch()
+    watch = ReadingReport()
     assert len(list(read_source(tmp_path, include=["*.md", "*.zip"], exclude=["*.zip"], watch=watch))) == 1
     assert watch.unread == {}
 

@@ -42,7 +42,7 @@ def row(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not ...}
 
 
-def load_one(root: Path, fields: dict[str, Any]) -> Loaded[dict[str, mtrag.Task]]:
+def load_one(root: Path, fields: dict[str, Any]) -> Loaded[dict[str, mtrag.MtragTask]]:
     write(root, {TASKS: jsonl(fields)})
     return mtrag.load_tasks(root, "mtrag")
 
@@ -51,10 +51,10 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     loaded = load_one(tmp_path, row())
     assert loaded.problems == ()
     contexts = (
-        mtrag.Context(document_id="d-0-5", title="Greetings", text="hello"),
-        mtrag.Context(document_id="e", title="", text="x"),
+        mtrag.MtragContext(document_id="d-0-5", title="Greetings", text="hello"),
+        mtrag.MtragContext(document_id="e", title="", text="x"),
     )
-    assert loaded.data["c<::>2"] == mtrag.Task(
+    assert loaded.data["c<::>2"] == mtrag.MtragTask(
         id="c<::>2", conversation="c", turn=2, domain="cloud", question="and then?", reference="nothing",
         history=(Message(role="user", content="hi"), Message(role="assistant", content="hello")), contexts=contexts,
         answerability="PARTIAL", question_types=("Factoid", "Keyword"), multi_turn="Follow-up", standalone=False,

@@ -13,7 +13,7 @@ from tests.corpora.reading import told, write
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import apart, pandoc, read_source
 from turnmark.corpora.readers.office import packed
-from turnmark.corpora.readers.seen import Watch
+from turnmark.corpora.readers.seen import ReadingReport
 from turnmark.corpora.types import Document, Problem
 
 
@@ -158,7 +158,7 @@ def test_pages_of_the_manual_and_files_that_only_end_like_them(tmp_path: Path) -
     page = '.TH MILL 1 "2024-03-01"\n.SH NAME\nmill \\- grind grain\n.SH OPTIONS\n.TP\n.B \\-s\ngrind slowly\n'
     mdoc = ".Dd March 1, 2024\n.Dt GATE 8\n.Sh NAME\n.Nm gate\n.Nd shut it\n"
     write(tmp_path, {"mill.1": page, "gate.8": mdoc, "log.1": "12:00 started\n", "data.2": b"\0\1"})
-    watch = Watch()
+    watch = ReadingReport()
     documents = {item.id: item for item in read_source(tmp_path, watch=watch) if isinstance(item, Document)}
     assert documents.keys() == {"mill.1", "gate.8"}
     assert (documents["mill.1"].title, documents["mill.1"].date) == ("mill(1)", "2024-03-01")
@@ -387,7 +387,7 @@ def test_a_file_that_takes_long_is_told_and_given_up_with_all_that_reads_it(
     monkeypatch.setattr(apart, "TOTAL", 2.0)
     monkeypatch.setattr(apart, "_TICK", 0.3)
     told_of: list[str] = []
-    (problem,) = read_source(path, watch=Watch(told_of.append))
+    (problem,) = read_source(path, watch=ReadingReport(told_of.append))
     assert "given up after 2 seconds" in str(problem)
     assert len(told_of) >= 3
     assert {*told_of} == {"reading a.org"}

@@ -20,10 +20,10 @@ from turnmark.corpora.readers import apart, read_source
 from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.boxes import Segment
 from turnmark.corpora.readers.pdf.document import read, read_pdf
-from turnmark.corpora.readers.pdf.page import Page, Rule, Word
+from turnmark.corpora.readers.pdf.page import PdfPage, Rule, Word
 from turnmark.corpora.readers.pdf.ruled import ruled_tables
 from turnmark.corpora.readers.prose import Unreadable
-from turnmark.corpora.readers.seen import Watch
+from turnmark.corpora.readers.seen import ReadingReport
 from turnmark.corpora.readers.table import no_progress
 from turnmark.corpora.types import Document, Problem
 
@@ -497,7 +497,7 @@ def test_scans_are_read_by_ocr(tmp_path: Path) -> None:
         tmp_path / "scan.pdf", ["The mill has three gates.", "Each is shut at night."], [], ["The keeper has 14 keys."]
     )
     said: list[str] = []
-    (document,) = read_source(tmp_path, watch=Watch(tell=said.append))
+    (document,) = read_source(tmp_path, watch=ReadingReport(tell=said.append))
     assert isinstance(document, Document)
     assert document.text.split("\n\n") == [
         "The mill has three gates. Each is shut at night.",
@@ -542,7 +542,7 @@ def test_without_ocr_scanned_pages_are_reported(tmp_path: Path, monkeypatch: pyt
 def test_lines_of_about_one_size_have_the_same_and_words_their_share_of_a_line() -> None:
     corners = [[[10, top], [110, top], [110, bottom], [10, bottom]] for top, bottom in ((10, 50), (60, 70), (80, 91))]
     words = ocr.words_of(["Gates", "shut at night", "by a keeper"], np.array(corners, dtype=np.float64), 100)
-    ocr.even_sizes([Page(120, 100, words, [])], [Page(120, 100, words, [])])
+    ocr.even_sizes([PdfPage(120, 100, words, [])], [PdfPage(120, 100, words, [])])
     heading, *others = words
     assert heading.size == 30
     assert len({word.size for word in others}) == 1

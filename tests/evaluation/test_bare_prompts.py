@@ -96,7 +96,7 @@ def first(folder):
 def verdict(folder):
     own(folder, "kiwi-verdict", "{{ previous }}\n{{ instruction }}\n{{ revised }}")
     fields = {"id": "0/0", "turn": 0, "instruction": "Shorten.", "previous": "A b.", "answer": "A.", "rating": "good"}
-    turn = kiwi.Turn.model_validate(fields | {"edit": None})
+    turn = kiwi.KiwiTurn.model_validate(fields | {"edit": None})
     session = kiwi.Session(index=0, question="why?", model="m", initial_answer="A b.", turns=(turn,))
     return kiwi_judge._prompt(Instruction(session, turn), (), folder), "A b.\nShorten.\nA."
 

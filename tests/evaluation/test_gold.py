@@ -19,10 +19,10 @@ from turnmark.evaluation.runs.passages import FirstPassages
 from turnmark.evaluation.runs.request import EvalRequest
 
 TYPED: dict[type, frozenset[str]] = {
-    mtrag.Task: frozenset({"id", "conversation", "turn", "domain", "history", "question", "contexts"}),
-    inscoqa.Task: frozenset({"id", "domain", "documents", "history", "question"}),
-    compound_qa.Task: frozenset({"id", "capability", "type", "source_id", "context", "question"}),
-    kiwi.Turn: frozenset({"id", "turn", "instruction", "previous", "coarse", "passages"}),
+    mtrag.MtragTask: frozenset({"id", "conversation", "turn", "domain", "history", "question", "contexts"}),
+    inscoqa.InscoqaTask: frozenset({"id", "domain", "documents", "history", "question"}),
+    compound_qa.CompoundQuestion: frozenset({"id", "capability", "type", "source_id", "context", "question"}),
+    kiwi.KiwiTurn: frozenset({"id", "turn", "instruction", "previous", "coarse", "passages"}),
     kiwi.Session: frozenset({"index", "question", "passages", "papers", "turns"}),
 }
 """What a user typed or ticked, what was found for it, and where it is. Whatever else a record has is gold."""

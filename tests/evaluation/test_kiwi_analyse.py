@@ -27,7 +27,7 @@ from turnmark.evaluation.report.rendering import draw
 
 
 def made(**changes):
-    return kiwi.Turn.model_validate({
+    return kiwi.KiwiTurn.model_validate({
         "id": "0/0", "turn": 0, "instruction": "Who paid for it?", "previous": ANSWER, "answer": ANSWER, "edit": None,
         "rating": "bad",
     } | changes)  # fmt: skip

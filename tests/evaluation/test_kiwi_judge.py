@@ -31,7 +31,9 @@ def sessions_of(*sizes):
     sessions = []
     for index, (question, size) in enumerate(sizes):
         turns = [
-            kiwi.Turn(id=f"{index}/{n}", turn=n, instruction="x", previous="a", answer="b", edit=None, rating="good")
+            kiwi.KiwiTurn(
+                id=f"{index}/{n}", turn=n, instruction="x", previous="a", answer="b", edit=None, rating="good"
+            )
             for n in range(size)
         ]
         sessions.append(Session(index=index, question=question, model="m", initial_answer="a", turns=tuple(turns)))

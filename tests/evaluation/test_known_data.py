@@ -19,7 +19,7 @@ from turnmark.evaluation.runs.request import EvalRequest
 
 def a_task(name, domain="govt", question="q"):
     conversation, _, number = name.rpartition("<::>")
-    return mtrag.Task(
+    return mtrag.MtragTask(
         id=name, conversation=conversation, turn=int(number), domain=domain, history=(), question=question,
         reference="r", contexts=(),
     )  # fmt: skip

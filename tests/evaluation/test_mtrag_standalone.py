@@ -12,7 +12,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import standalone_labels, task_it
 
 def a_task(name, standalone=None):
     conversation, _, turn = name.rpartition("<::>")
-    return mtrag.Task(
+    return mtrag.MtragTask(
         id=name, conversation=conversation, turn=int(turn), domain="clapnq", history=(), question="q", reference="r",
         contexts=(), standalone=standalone,
     )  # fmt: skip

@@ -51,7 +51,7 @@ class Sheet:
     cut: bool = False
 
 
-class Budget:
+class CellBudget:
     """How many rows of a sheet and cells of a file may still be read."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def _spanned(sheet: Sheet) -> dict[int, list[Merge]]:
 
 
 @dataclass
-class _Block:
+class _CellBlock:
     """Rows without a blank row between them; `first` is the place of the first in the sheet."""
 
     first: int
@@ -151,7 +151,7 @@ class _Block:
     def _grid(self, columns: Sequence[int]) -> list[list[Cell]]:
         return [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
 
-    def sides(self) -> list[_Block]:
+    def sides(self) -> list[_CellBlock]:
         """Tables side by side, with blank columns between them; they do not end in the same row."""
         groups: list[list[int]] = []
         for column in self._columns():
@@ -162,12 +162,12 @@ class _Block:
         ends = {self._last_row(group) for group in groups}
         if len(groups) < 2 or len(ends) < len(groups) or min(map(len, groups)) < 2 or max(ends) - min(ends) < 2:
             return [self]
-        sides: list[_Block] = []
+        sides: list[_CellBlock] = []
         for group in groups:
             kept = {*group}
             rows = [[cell if index in kept else EMPTY for index, cell in enumerate(row)] for row in self.rows]
             filled = [index for index, row in enumerate(rows) if any(cell.text for cell in row)]
-            sides.append(_Block(self.first + filled[0], rows[filled[0] : filled[-1] + 1], self.spanned))
+            sides.append(_CellBlock(self.first + filled[0], rows[filled[0] : filled[-1] + 1], self.spanned))
         return sides
 
     def _last_row(self, columns: Sequence[int]) -> int:
@@ -225,19 +225,19 @@ class _Block:
         return words
 
 
-def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iterable[_Block]:
+def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iterable[_CellBlock]:
     begin: int | None = None
     for index, row in enumerate([*rows, []]):
         if any(cell.text for cell in row):
             begin = index if begin is None else begin
         elif begin is not None:
-            yield _Block(begin, list(rows[begin:index]), spanned)
+            yield _CellBlock(begin, list(rows[begin:index]), spanned)
             begin = None
 
 
-def _tables(blocks: Iterable[_Block]) -> Iterator[_Block]:
+def _tables(blocks: Iterable[_CellBlock]) -> Iterator[_CellBlock]:
     """The blocks; one without names of columns goes on with the table above the blank row."""
-    last: _Block | None = None
+    last: _CellBlock | None = None
     figures: dict[int, bool] = {}
     for block in blocks:
         if last is not None and block.goes_on(figures):

@@ -12,7 +12,7 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.office.grid import EMPTY, MAX_COLUMNS, MAX_ROWS, Budget, Cell, Merge, Sheet
+from turnmark.corpora.readers.office.grid import EMPTY, MAX_COLUMNS, MAX_ROWS, Cell, CellBudget, Merge, Sheet
 from turnmark.corpora.readers.office.packed import (
     OPEN_DOCUMENT,
     check_packed,
@@ -21,10 +21,10 @@ from turnmark.corpora.readers.office.packed import (
     read_metadata,
     write_changed,
 )
-from turnmark.corpora.readers.office.slides import Line, Slide, deck
+from turnmark.corpora.readers.office.slides import Slide, SlideLine, deck
 from turnmark.corpora.readers.office.workbook import MAX_SHEETS, documents
 from turnmark.corpora.readers.prose import Unreadable
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.types import Document, Problem
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
@@ -38,7 +38,7 @@ _MOST_STYLES = 20  # that a style may be based on, one on the other
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
 
 
-def read_ods(path: Path, relative: str, _: Progress) -> Iterator[Document | Problem]:
+def read_ods(path: Path, relative: str, _: ProgressCallback) -> Iterator[Document | Problem]:
     """Read an OpenDocument sheet: a section a sheet."""
     check_packed(path, OPEN_DOCUMENT)
     try:
@@ -51,7 +51,7 @@ def read_ods(path: Path, relative: str, _: Progress) -> Iterator[Document | Prob
 
 def _sheets(content: Any) -> Iterator[Sheet]:
     hidden: set[str] = set()
-    budget = Budget()
+    budget = CellBudget()
     sheet: Sheet | None = None
     count, depth = 0, 0
     tags = (f"{_STYLE}style", f"{_TABLE}table", f"{_TABLE}table-row")
@@ -78,7 +78,7 @@ def _sheets(content: Any) -> Iterator[Sheet]:
             element.clear()
 
 
-def _add_row(sheet: Sheet, element: Any, budget: Budget) -> None:
+def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
     """Add a row, as often as it says that it is repeated."""
     cells: list[Cell] = []
     number = len(sheet.rows)
@@ -137,7 +137,7 @@ def _said(element: Any) -> str:
 # --- slides ----------------------------------------------------------------------------------------------------------
 
 
-def read_odp(path: Path, relative: str, _: Progress) -> Document:
+def read_odp(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read OpenDocument slides: a section a slide, with its notes; hidden slides are left out."""
     check_packed(path, OPEN_DOCUMENT)
     with zipfile.ZipFile(path) as packed:
@@ -182,16 +182,16 @@ def _add_frame(slide: Slide, frame: Any) -> None:
         slide.lines += _lines(frame)
 
 
-def _lines(element: Any) -> list[Line]:
+def _lines(element: Any) -> list[SlideLine]:
     """The paragraphs below an element, with their depth in lists; None: in no list."""
-    found: list[Line] = []
+    found: list[SlideLine] = []
     stack: list[tuple[Any, int]] = [(element, -1)]
     while stack:
         node, depth = stack.pop()
         if node.tag in (f"{_TEXT}p", f"{_TEXT}h"):
             text = " ".join(clean(_said(node)).split())
             if text:
-                found.append(Line(text, depth if depth >= 0 else None))
+                found.append(SlideLine(text, depth if depth >= 0 else None))
             continue
         deeper = depth + (node.tag == f"{_TEXT}list")
         stack.extend((child, deeper) for child in reversed(node) if isinstance(child.tag, str))

@@ -23,7 +23,7 @@ from turnmark.corpora.readers.office.packed import (
     read_metadata,
 )
 from turnmark.corpora.readers.prose import Unreadable, stem
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.types import Document
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -33,7 +33,7 @@ _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
-class Line(NamedTuple):
+class SlideLine(NamedTuple):
     """A paragraph of a slide, with its depth in a list; None: in no list."""
 
     text: str
@@ -45,10 +45,10 @@ class Slide:
     """What a slide says."""
 
     title: str = ""
-    lines: list[Line] = field(default_factory=list)
+    lines: list[SlideLine] = field(default_factory=list)
     tables: list[list[list[Cell]]] = field(default_factory=list)
     merges: list[list[Merge]] = field(default_factory=list)
-    notes: list[Line] = field(default_factory=list)
+    notes: list[SlideLine] = field(default_factory=list)
 
     def markdown(self, number: int) -> str:
         """The slide as a section."""
@@ -63,7 +63,7 @@ class Slide:
         return "\n\n".join(filter(None, pieces)) if len(pieces) > 1 or self.title else ""
 
 
-def _paragraphs(lines: list[Line]) -> list[str]:
+def _paragraphs(lines: list[SlideLine]) -> list[str]:
     """Lines as paragraphs and lists."""
     pieces: list[str] = []
     in_list = False
@@ -103,7 +103,7 @@ def _drop_repeated(slides: list[Slide]) -> None:
 # --- PowerPoint ------------------------------------------------------------------------------------------------------
 
 
-def read_pptx(path: Path, relative: str, _: Progress) -> Document:
+def read_pptx(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read PowerPoint slides in their order; hidden slides are left out."""
     check_packed(path, SLIDES)
     with zipfile.ZipFile(path) as packed:
@@ -154,7 +154,7 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
                 _, place = related.get(str(diagram.get(f"{_R}dm")), ("", ""))
                 data = parse_part(packed, place)
                 texts = (_said(each) for each in data.iter(f"{_A}p")) if data is not None else ()
-                slide.lines += [Line(text, 0) for text in texts if text]
+                slide.lines += [SlideLine(text, 0) for text in texts if text]
             for chart in shape.iter(f"{_CHART}chart"):
                 _, place = related.get(str(chart.get(f"{_R}id")), ("", ""))
                 _add_chart(slide, parse_part(packed, place))
@@ -188,9 +188,9 @@ def _placeholder(shape: Any) -> str | None:
     return None if found is None else str(found.get("type") or "")
 
 
-def _lines(shape: Any, listed: bool) -> list[Line]:
+def _lines(shape: Any, listed: bool) -> list[SlideLine]:
     """The paragraphs of a shape. `listed`: they are items unless they say that they are not."""
-    found: list[Line] = []
+    found: list[SlideLine] = []
     body = shape.find(f"{_P}txBody")
     for paragraph in body.iter(f"{_A}p") if body is not None else ():
         text = _said(paragraph)
@@ -206,9 +206,9 @@ def _lines(shape: Any, listed: bool) -> list[Line]:
                 is_item = False
             elif properties.find(f"{_A}buChar") is not None or properties.find(f"{_A}buAutoNum") is not None:
                 is_item = True
-        found.append(Line(text, level if is_item else None))
+        found.append(SlideLine(text, level if is_item else None))
     if len(found) == 1 and found[0].depth == 0:
-        found[0] = Line(found[0].text, None)
+        found[0] = SlideLine(found[0].text, None)
     return found
 
 

@@ -15,8 +15,8 @@ from turnmark.corpora.readers.markdown import parse_markdown
 from turnmark.corpora.readers.office.grid import (
     EMPTY,
     MAX_COLUMNS,
-    Budget,
     Cell,
+    CellBudget,
     Merge,
     Sheet,
     cell_of_text,
@@ -25,7 +25,7 @@ from turnmark.corpora.readers.office.grid import (
 from turnmark.corpora.readers.office.number_format import shown
 from turnmark.corpora.readers.office.packed import WORKBOOK, Metadata, check_packed, clean, read_metadata
 from turnmark.corpora.readers.prose import Unreadable, decode, stem
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.types import Document, Problem
 
 MAX_SHEETS = 500
@@ -37,7 +37,7 @@ _MAX_MERGES = 20_000
 _PULSE = 5_000  # rows after which somebody who waits is told that work goes on
 
 
-def read_xlsx(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read an Excel workbook: a section a sheet."""
     check_packed(path, WORKBOOK, streamed=_SHEETS)
     with zipfile.ZipFile(path) as packed:
@@ -60,11 +60,11 @@ def _broken(error: BaseException) -> Unreadable:
     return Unreadable(f"a broken workbook ({reason}); open it and save it again")
 
 
-def _xlsx_sheets(path: Path, progress: Progress) -> Iterator[Sheet]:
+def _xlsx_sheets(path: Path, progress: ProgressCallback) -> Iterator[Sheet]:
     import openpyxl
 
     with closing(openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)) as book:
-        budget = Budget()
+        budget = CellBudget()
         for number, worksheet in enumerate(book.worksheets):
             if worksheet.sheet_state != "visible":
                 continue
@@ -131,7 +131,7 @@ def _column(letters: bytes) -> int:
 # --- .xls and .xlsb --------------------------------------------------------------------------------------------------
 
 
-def read_xls(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+def read_xls(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read a workbook of Excel 97, or a binary one."""
     with path.open("rb") as file:
         head = file.read(1024)
@@ -147,7 +147,7 @@ def read_xls(path: Path, relative: str, progress: Progress) -> Iterator[Document
     return documents(sheets, relative, Metadata())
 
 
-def _calamine(path: Path, progress: Progress) -> list[Sheet]:
+def _calamine(path: Path, progress: ProgressCallback) -> list[Sheet]:
     import python_calamine
 
     try:
@@ -160,10 +160,10 @@ def _calamine(path: Path, progress: Progress) -> list[Sheet]:
         raise _broken(error) from error
 
 
-def _calamine_sheets(book: Any, progress: Progress) -> Iterator[Sheet]:
+def _calamine_sheets(book: Any, progress: ProgressCallback) -> Iterator[Sheet]:
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
-    budget = Budget()
+    budget = CellBudget()
     for number, metadata in enumerate(book.sheets_metadata):
         if metadata.visible != SheetVisibleEnum.Visible or metadata.typ != SheetTypeEnum.WorkSheet:
             continue
@@ -192,7 +192,7 @@ _DELIMITERS = ",;\t|"
 _OPENS, _CLOSES = re.compile(r'^"|\t"', re.MULTILINE), re.compile(r'"\t|"$', re.MULTILINE)
 
 
-def read_csv(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read values separated by commas, semicolons, tabs or bars."""
     text = clean(decode(path.read_bytes()))
     csv.field_size_limit(10_000_000)
@@ -201,7 +201,7 @@ def read_csv(path: Path, relative: str, progress: Progress) -> Iterator[Document
         delimiter, text = said[1], text[said.end() :]
     # Between tabs a quotation mark may be one; taken for the beginning of a cell it would swallow the next rows.
     quotes = delimiter != "\t" or len(_OPENS.findall(text)) == len(_CLOSES.findall(text))
-    sheet, budget = Sheet(""), Budget()
+    sheet, budget = Sheet(""), CellBudget()
     try:
         for row in csv.reader(
             io.StringIO(text, newline=""),

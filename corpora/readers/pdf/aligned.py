@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.corpora.readers.pdf.boxes import Column, Item, Line, Table
+from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfColumn, PdfLine, PdfTable
 from turnmark.corpora.readers.pdf.cells import GAP, cells_of, table_of
 
 _SENTENCE = 45  # characters: longer cells beside a term explain it
@@ -16,24 +16,24 @@ _WORDY = re.compile(r"[^\W\d_]{2}|\d")  # a word or a number, as few pieces of a
 _EQUATION = re.compile(r"\(\d{1,3}(?:\.\d{1,3})?[a-z]?\)$")
 
 
-def with_open_tables(column: Column) -> Column:
+def with_open_tables(column: PdfColumn) -> PdfColumn:
     """The column with the runs of lines that are rows of a table as tables."""
-    items: list[Item] = []
-    run: list[Line] = []
+    items: list[LineOrTable] = []
+    run: list[PdfLine] = []
     for item in column.items:
-        if isinstance(item, Line) and _joins(run, item):
+        if isinstance(item, PdfLine) and _joins(run, item):
             run.append(item)
             continue
         items += _closed(run)
         run = []
-        if isinstance(item, Line) and _has_cells(item):
+        if isinstance(item, PdfLine) and _has_cells(item):
             run.append(item)
         else:
             items.append(item)
-    return Column([*items, *_closed(run)])
+    return PdfColumn([*items, *_closed(run)])
 
 
-def _has_cells(line: Line) -> bool:
+def _has_cells(line: PdfLine) -> bool:
     first, *others = line.segments
     if not others or line.mono:
         return False
@@ -42,7 +42,7 @@ def _has_cells(line: Line) -> bool:
     return not (_NUMBER.match(first.text) and line.share("bold") > 0.5)
 
 
-def _joins(run: Sequence[Line], line: Line) -> bool:
+def _joins(run: Sequence[PdfLine], line: PdfLine) -> bool:
     """Whether a line goes on with the rows before it: it has cells itself, or continues one of theirs."""
     if not run:
         return False
@@ -61,7 +61,7 @@ def _joins(run: Sequence[Line], line: Line) -> bool:
     return fits or in_first
 
 
-def _closed(run: Sequence[Line]) -> list[Item]:
+def _closed(run: Sequence[PdfLine]) -> list[LineOrTable]:
     """A run of lines as a table if it is one; what follows its last row stays behind it."""
     if len(run) > 1 and not _has_cells(run[-1]) and abs(run[-1].x0 - run[0].x0) < 4:
         return [*_closed(run[:-1]), run[-1]]
@@ -69,7 +69,7 @@ def _closed(run: Sequence[Line]) -> list[Item]:
     return [table] if table else [*run]
 
 
-def _table_of(run: Sequence[Line]) -> Table | None:
+def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
     """The table whose rows are lines; None where they are too few, are no words, or are text."""
     rows = [line for line in run if _has_cells(line)]
     if len(rows) < 3 and not (len(rows) == 2 and min(len(row.segments) for row in rows) > 2):

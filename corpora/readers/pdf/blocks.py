@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from turnmark.corpora.readers.pdf.body import Body
-from turnmark.corpora.readers.pdf.boxes import Column, Line, Table
-from turnmark.corpora.readers.pdf.draft import Draft, Heading
+from turnmark.corpora.readers.pdf.boxes import PdfColumn, PdfLine, PdfTable
+from turnmark.corpora.readers.pdf.draft import BlockDraft, Heading
 from turnmark.corpora.readers.pdf.headings import Headings, RunIn
 from turnmark.corpora.readers.pdf.listing import listing_of
 from turnmark.corpora.readers.pdf.paragraphs import Paragraphs, shape_of
@@ -17,17 +17,17 @@ _MOSTLY = 0.75  # of its characters: a line that goes on with code has so many i
 class ColumnReader:
     """Turns one column into blocks; `page` is the one that it is on, counted from 0."""
 
-    def __init__(self, page: int, column: Column, headings: Headings, body: Body) -> None:
+    def __init__(self, page: int, column: PdfColumn, headings: Headings, body: Body) -> None:
         self._page = page
         self._items = column.items
         self._headings = headings
         self._body = body
-        self._drafts: list[Draft] = []
+        self._drafts: list[BlockDraft] = []
         self._shape = shape_of(column, body.size)
         self._text = Paragraphs(self._drafts, page, self._shape)
         self._notes = self._notes_begin()
 
-    def read(self) -> list[Draft]:
+    def read(self) -> list[BlockDraft]:
         """The column's blocks, from top to bottom."""
         index = 0
         while index < len(self._items):
@@ -38,7 +38,7 @@ class ColumnReader:
     def _take(self, index: int) -> int:
         """Read what begins at an index; how many items it has."""
         item = self._items[index]
-        if isinstance(item, Table):
+        if isinstance(item, PdfTable):
             return self._take_table(item)
         if heading := self._headings.at(item):
             return self._take_heading(index, item, heading)
@@ -53,31 +53,33 @@ class ColumnReader:
             self._text.take_note(item)
         return 1
 
-    def _take_table(self, table: Table) -> int:
+    def _take_table(self, table: PdfTable) -> int:
         self._text.close()
         if table.terms:
             terms = [" ".join(filter(None, row)) for row in table.rows]
-            self._drafts += [Draft("paragraph", [(self._page, [term])]) for term in terms]
+            self._drafts += [BlockDraft("paragraph", [(self._page, [term])]) for term in terms]
         else:
-            self._drafts.append(Draft("table", rows=[(self._page, row) for row in table.rows], x0=table.x0))
+            self._drafts.append(BlockDraft("table", rows=[(self._page, row) for row in table.rows], x0=table.x0))
         return 1
 
-    def _take_heading(self, index: int, line: Line, heading: Heading) -> int:
+    def _take_heading(self, index: int, line: PdfLine, heading: Heading) -> int:
         self._text.close()
         self._text.end_lists()
-        texts = [item.text for item in self._items[index : index + heading.length] if isinstance(item, Line)]
+        texts = [item.text for item in self._items[index : index + heading.length] if isinstance(item, PdfLine)]
         whole = " ".join(texts)
         if titles_box(whole):
-            self._drafts.append(Draft("paragraph", [(self._page, [f"**{whole}**"])]))
+            self._drafts.append(BlockDraft("paragraph", [(self._page, [f"**{whole}**"])]))
         else:
             parts = [(self._page, texts)]
-            self._drafts.append(Draft("heading", parts, heading.level, style=line.style, bookmarked=heading.bookmarked))
+            self._drafts.append(
+                BlockDraft("heading", parts, heading.level, style=line.style, bookmarked=heading.bookmarked)
+            )
         return heading.length
 
     def _take_run_in(self, heading: RunIn) -> int:
         self._text.close()
         self._text.end_lists()
-        self._drafts.append(Draft("heading", [(self._page, heading.texts)], heading.level))
+        self._drafts.append(BlockDraft("heading", [(self._page, heading.texts)], heading.level))
         if heading.rest is not None:
             self._text.take(heading.rest)
         return len(heading.texts)
@@ -85,25 +87,25 @@ class ColumnReader:
     def _take_code(self, index: int) -> int:
         self._text.close()
         lines = self._code_lines(index)
-        self._drafts.append(Draft("code", [(self._page, listing_of(lines))]))
+        self._drafts.append(BlockDraft("code", [(self._page, listing_of(lines))]))
         return len(lines)
 
-    def _is_code(self, index: int, line: Line) -> bool:
+    def _is_code(self, index: int, line: PdfLine) -> bool:
         """Whether code begins with a line, and no text with a long name at the beginning of its line."""
         if self._body.typewritten or not (line.mono or begins_with_prompt(line.text)):
             return False
         above = self._items[index - 1] if index else None
         last = self._text.last
-        if last is None or not isinstance(above, Line) or above.mono:
+        if last is None or not isinstance(above, PdfLine) or above.mono:
             return True
         near = above.base - line.base < 1.25 * self._shape.leading
         return not near or abs(last.x0 - line.x0) >= 0.5 * line.size
 
-    def _code_lines(self, index: int) -> list[Line]:
+    def _code_lines(self, index: int) -> list[PdfLine]:
         """The lines of the code that begins at an index."""
-        lines: list[Line] = []
+        lines: list[PdfLine] = []
         for item in self._items[index:]:
-            if not isinstance(item, Line) or self._headings.at(item):
+            if not isinstance(item, PdfLine) or self._headings.at(item):
                 break
             is_code = item.share("mono") >= _MOSTLY or begins_with_prompt(item.text)
             if lines and (not is_code or lines[-1].base - item.base > 3.2 * item.size):
@@ -116,7 +118,7 @@ class ColumnReader:
         first = len(self._items)
         for index in range(len(self._items) - 1, -1, -1):
             item = self._items[index]
-            if not isinstance(item, Line) or item.size > _SMALLER * self._body.size:
+            if not isinstance(item, PdfLine) or item.size > _SMALLER * self._body.size:
                 break
             if begins_footnote(item.text):
                 first = index

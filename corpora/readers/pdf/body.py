@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from turnmark.corpora.readers.pdf.boxes import Line
+from turnmark.corpora.readers.pdf.boxes import PdfLine
 
 
 class Body(NamedTuple):
@@ -16,7 +16,7 @@ class Body(NamedTuple):
     typewritten: bool
 
 
-def body_of(lines: Sequence[Line]) -> Body:
+def body_of(lines: Sequence[PdfLine]) -> Body:
     """What most of the text of lines is like."""
     sizes = Counter[float]()
     mono = 0

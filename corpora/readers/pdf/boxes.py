@@ -73,7 +73,7 @@ class Style(NamedTuple):
 
 
 @dataclass(eq=False)
-class Line:
+class PdfLine:
     """A line of one column: its segments from left to right."""
 
     segments: list[Segment]
@@ -127,7 +127,7 @@ class Line:
 
 
 @dataclass(eq=False)
-class Table:
+class PdfTable:
     """Rows of cells; the first row is its header."""
 
     rows: list[list[str]]
@@ -142,19 +142,19 @@ class Table:
         return self.y0
 
 
-Box = Segment | Table
-Item = Line | Table
+SegmentOrTable = Segment | PdfTable
+LineOrTable = PdfLine | PdfTable
 
 
 @dataclass
-class Column:
+class PdfColumn:
     """Lines and tables from top to bottom."""
 
-    items: list[Item]
+    items: list[LineOrTable]
 
     @property
-    def lines(self) -> list[Line]:
-        return [item for item in self.items if isinstance(item, Line)]
+    def lines(self) -> list[PdfLine]:
+        return [item for item in self.items if isinstance(item, PdfLine)]
 
 
 def joined_words(words: Sequence[Word]) -> str:

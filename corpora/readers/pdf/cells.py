@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from turnmark.corpora.readers.pdf.boxes import Line, Segment, Table
+from turnmark.corpora.readers.pdf.boxes import PdfLine, PdfTable, Segment
 from turnmark.corpora.readers.pdf.page import Word
 
 GAP = 4.0  # points between two columns
 _LEADERS = re.compile(r"\s*\.(?:\s?\.){3,}$")  # dots that lead the eye from a name to its figures
 
 
-def cells_of(lines: Sequence[Line], breaks: Sequence[float] = ()) -> list[list[str]] | None:
+def cells_of(lines: Sequence[PdfLine], breaks: Sequence[float] = ()) -> list[list[str]] | None:
     """The rows of cells of lines that are aligned.
 
     Args:
@@ -43,14 +43,14 @@ def cells_of(lines: Sequence[Line], breaks: Sequence[float] = ()) -> list[list[s
     return [[*row.texts] for row in _joined_rows(rows, breaks)]
 
 
-def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1: float) -> Table | None:
+def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1: float) -> PdfTable | None:
     """A table without its empty rows and columns; None if no two columns and two rows are left."""
     rows = [row for row in rows if any(row)]
     rows = [[_LEADERS.sub("", cell) for cell in row] for row in rows]
     kept = [index for index, column in enumerate(zip(*rows, strict=True)) if any(column)]
     if len(kept) < 2 or len(rows) < 2:
         return None
-    return Table([[row[index] for index in kept] for row in rows], x0, x1, y0, y1)
+    return PdfTable([[row[index] for index in kept] for row in rows], x0, x1, y0, y1)
 
 
 def pieces_of(segment: Segment, edges: Sequence[float]) -> list[Segment]:
@@ -97,7 +97,7 @@ class _Cells:
         return replace(self, base=below.base, texts=tuple(joined_lines(list(filter(None, texts))) for texts in both))
 
 
-def _edges(lines: Sequence[Line]) -> list[float]:
+def _edges(lines: Sequence[PdfLine]) -> list[float]:
     """The middles of the gaps that go down through the lines; one line in ten may cross them."""
     segments = [segment for line in lines for segment in line.segments]
     low, high = min(segment.x0 for segment in segments), max(segment.x1 for segment in segments)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from turnmark.corpora.readers.pdf.page import Page, Word
+from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
 _SLIDE = 250  # words that a slide has at most
 _NUMBERED_LINES = 15  # of a page
 
 
-def drop_overlays(pages: Sequence[Page]) -> None:
+def drop_overlays(pages: Sequence[PdfPage]) -> None:
     """Empty slides that the next one only adds to: a talk shows its points one by one, each time as a page."""
     for page, following in pairwise(pages):
         if 0 < len(page.words) <= min(_SLIDE, len(following.words)):
@@ -26,7 +26,7 @@ def _place(word: Word) -> tuple[str, int, int]:
     return word.text, round(word.x0), round(word.base)
 
 
-def drop_line_numbers(page: Page) -> None:
+def drop_line_numbers(page: PdfPage) -> None:
     """Take the numbers of lines out of the margins, as papers under review have them."""
     places: dict[int, list[Word]] = {}  # numbers by where they end
     for word in page.words:

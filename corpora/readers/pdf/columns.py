@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from turnmark.corpora.readers.pdf.boxes import Box, Segment
+from turnmark.corpora.readers.pdf.boxes import Segment, SegmentOrTable
 
 _FILL = 0.55  # of its width: a column of prose is filled at least this far
 _JUSTIFIED = 0.5  # of its lines: so many of a column of justified prose reach its right edge
@@ -21,13 +21,13 @@ _MARGIN = 0.12  # of the width: at either side there is no gutter
 _TABLE = 200  # characters that a table counts as
 
 
-def in_order(boxes: list[Box], depth: int = 0) -> list[list[Box]]:
+def in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[SegmentOrTable]]:
     """The boxes by column, as they are read. What crosses the gutter is read before what is below it."""
     gutter = _gutter(boxes) if depth < _MAX_DEPTH else None
     if gutter is None:
         return [boxes]
-    ordered: list[list[Box]] = []
-    across: list[Box] = []  # what is read line by line
+    ordered: list[list[SegmentOrTable]] = []
+    across: list[SegmentOrTable] = []  # what is read line by line
     for left, right, crossing in _bands(boxes, gutter):
         if left and right:
             ordered += [across] if across else []
@@ -39,10 +39,12 @@ def in_order(boxes: list[Box], depth: int = 0) -> list[list[Box]]:
     return [*ordered, across] if across else ordered
 
 
-def _bands(boxes: Sequence[Box], gutter: float) -> Iterator[tuple[list[Box], list[Box], list[Box]]]:
+def _bands(
+    boxes: Sequence[SegmentOrTable], gutter: float
+) -> Iterator[tuple[list[SegmentOrTable], list[SegmentOrTable], list[SegmentOrTable]]]:
     """From top to bottom, what is left and what is right of the gutter, and the box below both that crosses it."""
-    left: list[Box] = []
-    right: list[Box] = []
+    left: list[SegmentOrTable] = []
+    right: list[SegmentOrTable] = []
     for box in sorted(boxes, key=lambda box: -box.y1):
         if box.x0 < gutter < box.x1:
             yield left, right, [box]
@@ -52,7 +54,7 @@ def _bands(boxes: Sequence[Box], gutter: float) -> Iterator[tuple[list[Box], lis
     yield left, right, []
 
 
-def _gutter(boxes: Sequence[Box]) -> float | None:
+def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
     """Where the boxes are divided into two columns of prose, if they are."""
     if len(boxes) < _FEW:
         return None
@@ -73,7 +75,7 @@ def _gutter(boxes: Sequence[Box]) -> float | None:
     return None
 
 
-def _crossing(boxes: Sequence[Box], low: float, bins: int) -> list[int]:
+def _crossing(boxes: Sequence[SegmentOrTable], low: float, bins: int) -> list[int]:
     """How many boxes go over each bin, from the left edge `low`."""
     changes = [0] * (bins + 2)
     for box in boxes:
@@ -100,7 +102,7 @@ def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
     return sorted(found, key=lambda pair: pair[0] - pair[1])[:4]
 
 
-def _are_columns(left: Sequence[Box], right: Sequence[Box], even: bool, halved: bool) -> bool:
+def _are_columns(left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable], even: bool, halved: bool) -> bool:
     """Whether two sides are columns to be read one after the other, and no cells of the same rows.
 
     Args:
@@ -109,7 +111,7 @@ def _are_columns(left: Sequence[Box], right: Sequence[Box], even: bool, halved: 
     """
     if min(len(left), len(right)) < _ROWS:
         return False
-    sides = (_Side(left), _Side(right))
+    sides = (_GutterSide(left), _GutterSide(right))
     few, many = sorted(sides, key=lambda side: len(side.rows))
     if len(few.rows) < _ROWS:
         return False
@@ -125,7 +127,7 @@ def _are_columns(left: Sequence[Box], right: Sequence[Box], even: bool, halved: 
     return aligned < 0.5 and len(few.rows) >= 6
 
 
-class _Side:
+class _GutterSide:
     """Measures of what is on one side of a gutter.
 
     Attributes:
@@ -136,7 +138,7 @@ class _Side:
         filled: the share of its rows that reach its right edge.
     """
 
-    def __init__(self, boxes: Sequence[Box]) -> None:
+    def __init__(self, boxes: Sequence[SegmentOrTable]) -> None:
         self.rows: list[float] = []
         spans: list[tuple[float, float]] = []  # where each row begins and ends
         boxes = sorted(boxes, key=lambda box: -box.base)

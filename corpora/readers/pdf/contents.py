@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.corpora.readers.pdf.boxes import Line
+from turnmark.corpora.readers.pdf.boxes import PdfLine
 
 _ROMAN = r"[ivxlcdm]{1,7}"
 _LEADERS = re.compile(rf"(?:[.·…]\s?){{4,}}\s*(?:[A-Z]-?)?(?:\d{{1,4}}|{_ROMAN})?(?:\s*,\s*\d{{1,4}})*\s*$")
@@ -32,7 +32,7 @@ class Contents:
         """Whether the next page, which has these texts, may have such lines."""
         return self._within or sum(bool(_MAY_BE.search(text)) for text in texts) >= _FEW
 
-    def lines(self, lines: Sequence[Line]) -> list[Line]:
+    def lines(self, lines: Sequence[PdfLine]) -> list[PdfLine]:
         """Those lines of the next page that only say where something is."""
         if not lines:
             return []

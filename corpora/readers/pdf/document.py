@@ -15,11 +15,11 @@ from turnmark.corpora.readers.pdf.glyphs import read_page
 from turnmark.corpora.readers.pdf.layout import laid_out
 from turnmark.corpora.readers.pdf.metadata import date_of, title_of
 from turnmark.corpora.readers.pdf.outline import bookmarks_of
-from turnmark.corpora.readers.pdf.page import Page
+from turnmark.corpora.readers.pdf.page import PdfPage
 from turnmark.corpora.readers.pdf.scans import read_scans
 from turnmark.corpora.readers.pdf.writer import vocabulary, written
 from turnmark.corpora.readers.prose import Unreadable, shorten_title, stem
-from turnmark.corpora.readers.table import Progress, no_progress
+from turnmark.corpora.readers.table import ProgressCallback, no_progress
 from turnmark.corpora.types import Document, Problem
 
 MAX_PAGES = 5_000
@@ -27,7 +27,7 @@ _OPENING = 3000  # characters in which the date is looked for
 _PRINT_IT = "open it and print it to a new PDF"
 
 
-def read(path: Path, relative: str, progress: Progress) -> Iterator[Document | Problem]:
+def read(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """A PDF's Document, and what of its pages was not read, or not surely."""
     document, doubts = _read(path, relative, progress)
     yield document
@@ -35,7 +35,7 @@ def read(path: Path, relative: str, progress: Progress) -> Iterator[Document | P
         yield Problem(file=relative, what=doubt)
 
 
-def read_pdf(path: Path, relative: str, progress: Progress = no_progress) -> Document:
+def read_pdf(path: Path, relative: str, progress: ProgressCallback = no_progress) -> Document:
     """A PDF's Document; `pages` says where each page begins.
 
     Args:
@@ -48,7 +48,7 @@ def read_pdf(path: Path, relative: str, progress: Progress = no_progress) -> Doc
     return _read(path, relative, progress)[0]
 
 
-def _read(path: Path, relative: str, progress: Progress) -> tuple[Document, list[str]]:
+def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Document, list[str]]:
     file = _opened(path)
     try:
         pages = _pages(file, progress)
@@ -85,20 +85,20 @@ def _opened(path: Path) -> pypdfium2.PdfDocument:
         raise Unreadable(f"not a PDF, or a broken one ({error}); {_PRINT_IT}") from error
 
 
-def _pages(file: pypdfium2.PdfDocument, progress: Progress) -> list[Page]:
+def _pages(file: pypdfium2.PdfDocument, progress: ProgressCallback) -> list[PdfPage]:
     count = len(file)
     if not count:
         raise Unreadable(f"not a PDF, or a broken one (no pages); {_PRINT_IT}")
     if count > MAX_PAGES:
         raise Unreadable(f"a PDF of {count:,} pages; it may have {MAX_PAGES:,} at most, so split it")
-    pages: list[Page] = []
+    pages: list[PdfPage] = []
     for index in range(count):
         pages.append(_page(file, index))
         progress(index + 1, count)
     return pages
 
 
-def _page(file: pypdfium2.PdfDocument, index: int) -> Page:
+def _page(file: pypdfium2.PdfDocument, index: int) -> PdfPage:
     try:
         page = file[index]
         try:
@@ -109,10 +109,10 @@ def _page(file: pypdfium2.PdfDocument, index: int) -> Page:
         finally:
             page.close()
     except pypdfium2.PdfiumError:  # the other pages are read
-        return Page(1.0, 1.0, [], [], broken=True)
+        return PdfPage(1.0, 1.0, [], [], broken=True)
 
 
-def _check_text(pages: Sequence[Page]) -> None:
+def _check_text(pages: Sequence[PdfPage]) -> None:
     if all(page.broken for page in pages):
         raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_IT}")
     total = sum(page.characters for page in pages)

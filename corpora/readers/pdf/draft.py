@@ -24,7 +24,7 @@ class Heading(NamedTuple):
 
 
 @dataclass
-class Draft:
+class BlockDraft:
     """A block to be.
 
     Attributes:
@@ -65,7 +65,7 @@ class Draft:
         texts = self.parts[0][1]
         texts[0] = f"{text} {texts[0]}"
 
-    def extend(self, draft: Draft) -> None:
+    def extend(self, draft: BlockDraft) -> None:
         """Put what another block of the same kind says behind it."""
         self.parts += draft.parts
         self.rows += draft.rows

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from turnmark.corpora.readers.pdf.blocks import ColumnReader
 from turnmark.corpora.readers.pdf.body import body_of
-from turnmark.corpora.readers.pdf.draft import Draft
+from turnmark.corpora.readers.pdf.draft import BlockDraft
 from turnmark.corpora.readers.pdf.headings import Headings
-from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.layout import PageLayout
 from turnmark.corpora.readers.pdf.outline import Bookmark
 from turnmark.corpora.readers.pdf.wording import chapter_number, depth_of, divided_word, ends_sentence
 
@@ -17,12 +17,12 @@ _FLOATS = 2  # tables and captions at the head of a column that it goes on over 
 _AT_ONE_PLACE = 6  # points between the left edges of two parts of a table
 
 
-def drafts_of(pages: Sequence[Laid], bookmarks: Sequence[Bookmark]) -> list[Draft]:
+def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> list[BlockDraft]:
     """The blocks of all pages in order."""
     lines = [(page.page, line) for page in pages for column in page.columns for line in column.lines]
     body = body_of([line for _, line in lines])
     headings = Headings(pages, lines, body, bookmarks)
-    drafts: list[Draft] = []
+    drafts: list[BlockDraft] = []
     title: list[str] = []  # of the last slide
     for page in pages:
         for place, column in enumerate(page.columns):
@@ -37,7 +37,7 @@ def drafts_of(pages: Sequence[Laid], bookmarks: Sequence[Bookmark]) -> list[Draf
     return drafts
 
 
-def _append(drafts: list[Draft], column: list[Draft]) -> None:
+def _append(drafts: list[BlockDraft], column: list[BlockDraft]) -> None:
     """Put the blocks of the next column behind those before; the one that the open block goes on with joins it."""
     recent = range(len(drafts) - 1, max(-1, len(drafts) - 1 - _NOTES), -1)
     open_at = next((index for index in recent if not drafts[index].note), None)
@@ -54,11 +54,11 @@ def _append(drafts: list[Draft], column: list[Draft]) -> None:
     drafts += column
 
 
-def _is_float(draft: Draft) -> bool:
+def _is_float(draft: BlockDraft) -> bool:
     return draft.note or draft.kind == "table"
 
 
-def _continues(last: Draft, first: Draft, floated: bool) -> bool:
+def _continues(last: BlockDraft, first: BlockDraft, floated: bool) -> bool:
     """Whether a block goes on with the first one of the next column; `floated`: there are floats between them."""
     if last.kind != first.kind and (last.kind, first.kind) != ("item", "paragraph"):
         return False
@@ -77,9 +77,9 @@ def _continues(last: Draft, first: Draft, floated: bool) -> bool:
     return lower or (last.full and not floated and not first.indented)
 
 
-def _with_chapter_numbers(drafts: Sequence[Draft]) -> list[Draft]:
+def _with_chapter_numbers(drafts: Sequence[BlockDraft]) -> list[BlockDraft]:
     """A chapter's number over its title is part of it; one that is spelled out goes."""
-    kept: list[Draft] = []
+    kept: list[BlockDraft] = []
     number = ""
     for draft, following in zip(drafts, [*drafts[1:], None], strict=False):
         over = draft.kind == "heading" and following is not None and following.kind == "heading"
@@ -94,7 +94,7 @@ def _with_chapter_numbers(drafts: Sequence[Draft]) -> list[Draft]:
     return kept
 
 
-def _lower_front_matter(drafts: Sequence[Draft]) -> None:
+def _lower_front_matter(drafts: Sequence[BlockDraft]) -> None:
     """Make paragraphs of authors, versions and dates below the title: they are large, but no headings."""
     later = {draft.style for draft in drafts if draft.kind == "heading" and draft.page > 0}
     titled = False

@@ -15,7 +15,7 @@ from turnmark.corpora.readers.pdf.directions import in_direction, is_leftward
 from turnmark.corpora.readers.pdf.drawings import pictured, rules_of
 from turnmark.corpora.readers.pdf.fonts import Font, font_at
 from turnmark.corpora.readers.pdf.letters import is_private, is_unmapped, letter_of, mended, named_by_cork
-from turnmark.corpora.readers.pdf.page import Page, Word
+from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
 MAX_CHARS = 200_000  # of one page; a full page of a newspaper has about 20,000
 _HARDLY = 30  # characters: a scan may have a stamp or a page number as text
@@ -27,7 +27,7 @@ _LEVEL = 0.15  # of the height: how far the characters of a word may differ in t
 _SLANT = 5  # degrees: text that is turned further from a quarter is a watermark
 
 
-def read_page(page: pypdfium2.PdfPage) -> Page:
+def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     """The words and rules of a page, upright.
 
     Raises:
@@ -51,7 +51,7 @@ def read_page(page: pypdfium2.PdfPage) -> Page:
         width, height = max(abs(top - bottom), 1.0), max(abs(right - left), 1.0)
     words, rules = in_direction(words, rules, width)
     scanned = reader.visible < _HARDLY and pictured(page) >= _PICTURE
-    return Page(width, height, words, rules, reader.visible, reader.unmapped, scanned=scanned)
+    return PdfPage(width, height, words, rules, reader.visible, reader.unmapped, scanned=scanned)
 
 
 class _TextReader:

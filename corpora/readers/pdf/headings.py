@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.body import Body
-from turnmark.corpora.readers.pdf.boxes import Item, Line, Segment, joined_words
+from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfLine, Segment, joined_words
 from turnmark.corpora.readers.pdf.draft import Heading
-from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.layout import PageLayout
 from turnmark.corpora.readers.pdf.looks import MAX_HEADING, headings_by_looks, titles_of_slides
 from turnmark.corpora.readers.pdf.outline import Bookmark, bookmarked_headings
 from turnmark.corpora.readers.pdf.wording import depth_of, ends_sentence
@@ -23,7 +23,7 @@ class RunIn(NamedTuple):
 
     texts: list[str]
     level: int
-    rest: Line | None
+    rest: PdfLine | None
 
 
 class Headings:
@@ -35,7 +35,11 @@ class Headings:
     """
 
     def __init__(
-        self, pages: Sequence[Laid], lines: Sequence[tuple[int, Line]], body: Body, bookmarks: Sequence[Bookmark]
+        self,
+        pages: Sequence[PageLayout],
+        lines: Sequence[tuple[int, PdfLine]],
+        body: Body,
+        bookmarks: Sequence[Bookmark],
     ) -> None:
         found = bookmarked_headings(lines, bookmarks)
         found |= titles_of_slides(pages, found)
@@ -44,20 +48,20 @@ class Headings:
         self._found = _in_order(found, lines)
         self._above_number = _above_number(self._found)
 
-    def at(self, item: Item) -> Heading | None:
+    def at(self, item: LineOrTable) -> Heading | None:
         """The heading that begins at an item."""
-        return self._found.get(item) if isinstance(item, Line) else None
+        return self._found.get(item) if isinstance(item, PdfLine) else None
 
-    def run_in(self, items: Sequence[Item], index: int) -> RunIn | None:
+    def run_in(self, items: Sequence[LineOrTable], index: int) -> RunIn | None:
         """The numbered heading in bold that begins at an index, with its paragraph behind it in the same line or below.
 
         Returns:
             None: none begins here.
         """
         texts: list[str] = []
-        rest: Line | None = None
+        rest: PdfLine | None = None
         for item in items[index : index + _RUN_IN_LINES]:
-            if not isinstance(item, Line) or item in self._found:
+            if not isinstance(item, PdfLine) or item in self._found:
                 break
             count = _bold_words(item)
             if not count:
@@ -73,12 +77,12 @@ class Headings:
         return RunIn(texts, min(6, max(1, depth + self._above_number)), rest)
 
 
-def _in_order(headings: Mapping[Line, Heading], lines: Sequence[tuple[int, Line]]) -> dict[Line, Heading]:
+def _in_order(headings: Mapping[PdfLine, Heading], lines: Sequence[tuple[int, PdfLine]]) -> dict[PdfLine, Heading]:
     """The headings in the order of their lines: of two levels that are as frequent the first is taken."""
     return {line: headings[line] for _, line in lines if line in headings}
 
 
-def _above_number(headings: Mapping[Line, Heading]) -> int:
+def _above_number(headings: Mapping[PdfLine, Heading]) -> int:
     """What is added to the depth of a number to get the level of its heading."""
     levels = Counter[int]()
     for line, heading in headings.items():
@@ -87,7 +91,7 @@ def _above_number(headings: Mapping[Line, Heading]) -> int:
     return levels.most_common(1)[0][0] if levels else 0
 
 
-def _bold_words(line: Line) -> int:
+def _bold_words(line: PdfLine) -> int:
     """How many words of a line, from its first, may be a heading."""
     words = line.words
     if not words[0].bold:
@@ -99,7 +103,7 @@ def _bold_words(line: Line) -> int:
     return count
 
 
-def _behind(line: Line, count: int) -> Line | None:
+def _behind(line: PdfLine, count: int) -> PdfLine | None:
     """The rest of a line at its margin, so that it looks like the lines below it; None if there is no rest."""
     rest = line.words[count:]
-    return Line([Segment([replace(rest[0], x0=line.x0), *rest[1:]])]) if rest else None
+    return PdfLine([Segment([replace(rest[0], x0=line.x0), *rest[1:]])]) if rest else None

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmark.corpora.readers.pdf.aligned import with_open_tables
-from turnmark.corpora.readers.pdf.boxes import Column, Segment
+from turnmark.corpora.readers.pdf.boxes import PdfColumn, Segment
 from turnmark.corpora.readers.pdf.clutter import drop_line_numbers, drop_overlays
 from turnmark.corpora.readers.pdf.columns import in_order
 from turnmark.corpora.readers.pdf.contents import Contents
 from turnmark.corpora.readers.pdf.lines import lines_of, segments_of
-from turnmark.corpora.readers.pdf.page import Page
+from turnmark.corpora.readers.pdf.page import PdfPage
 from turnmark.corpora.readers.pdf.ruled import ruled_tables
 from turnmark.corpora.readers.pdf.running import drop_running
 
 
 @dataclass
-class Laid:
+class PageLayout:
     """The columns of one page.
 
     Attributes:
@@ -26,30 +26,30 @@ class Laid:
     """
 
     page: int
-    columns: list[Column]
+    columns: list[PdfColumn]
     wide: bool = False
 
 
-def laid_out(pages: Sequence[Page]) -> list[Laid]:
+def laid_out(pages: Sequence[PdfPage]) -> list[PageLayout]:
     """The columns of each page. The pages lose the words that are no text."""
     for page in pages:
         drop_line_numbers(page)
     drop_running(pages)
     drop_overlays(pages)
     contents = Contents()
-    return [Laid(index, _columns(page, contents), page.width > page.height) for index, page in enumerate(pages)]
+    return [PageLayout(index, _columns(page, contents), page.width > page.height) for index, page in enumerate(pages)]
 
 
-def _columns(page: Page, contents: Contents) -> list[Column]:
+def _columns(page: PdfPage, contents: Contents) -> list[PdfColumn]:
     segments = _without_contents(segments_of(page.words), contents)
     tables, rest = ruled_tables(segments, page.rules)
-    return [with_open_tables(Column(lines_of(boxes))) for boxes in in_order([*rest, *tables])]
+    return [with_open_tables(PdfColumn(lines_of(boxes))) for boxes in in_order([*rest, *tables])]
 
 
 def _without_contents(segments: list[Segment], contents: Contents) -> list[Segment]:
     if not contents.may_be_in([segment.text for segment in segments]):
         return segments
-    columns = [Column(lines_of(boxes)) for boxes in in_order([*segments])]
+    columns = [PdfColumn(lines_of(boxes)) for boxes in in_order([*segments])]
     lines = contents.lines([line for column in columns for line in column.lines])
     gone = {segment for line in lines for segment in line.segments}
     return [segment for segment in segments if segment not in gone]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from turnmark.corpora.readers.pdf.boxes import Box, Item, Line, Segment
+from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfLine, Segment, SegmentOrTable
 from turnmark.corpora.readers.pdf.page import Word
 
 _CELL_GAP = 0.9  # of the size: a wider gap between two words is a gap between cells, or columns
@@ -79,14 +79,14 @@ def _is_raised(piece: Segment, segment: Segment) -> bool:
     )
 
 
-def lines_of(boxes: Iterable[Box]) -> list[Item]:
+def lines_of(boxes: Iterable[SegmentOrTable]) -> list[LineOrTable]:
     """The lines and tables of a column from top to bottom."""
-    items: list[Item] = []
+    items: list[LineOrTable] = []
     row: list[Segment] = []
 
     def close() -> None:
         if row:
-            items.append(Line(sorted(row, key=lambda segment: segment.x0)))
+            items.append(PdfLine(sorted(row, key=lambda segment: segment.x0)))
             row.clear()
 
     for box in sorted(boxes, key=lambda box: (-box.base if isinstance(box, Segment) else -box.y1, box.x0)):

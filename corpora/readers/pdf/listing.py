@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median_high
 
-from turnmark.corpora.readers.pdf.boxes import Line
+from turnmark.corpora.readers.pdf.boxes import PdfLine
 
 _WIDEST = 80  # characters of a gap
 
 
-def listing_of(lines: Sequence[Line]) -> list[str]:
+def listing_of(lines: Sequence[PdfLine]) -> list[str]:
     """The lines of a listing, its blank lines too."""
     width = max(0.5, median_high((word.x1 - word.x0) / len(word.text) for line in lines for word in line.words))
     left = min(line.x0 for line in lines)
@@ -25,7 +25,7 @@ def listing_of(lines: Sequence[Line]) -> list[str]:
     return texts
 
 
-def _spaced(line: Line, left: float, width: float) -> str:
+def _spaced(line: PdfLine, left: float, width: float) -> str:
     """A line with as many spaces as its gaps are wide.
 
     Args:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from turnmark.corpora.readers.pdf.body import Body
-from turnmark.corpora.readers.pdf.boxes import Item, Line, Style
+from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfLine, Style
 from turnmark.corpora.readers.pdf.draft import Heading
-from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.layout import PageLayout
 from turnmark.corpora.readers.pdf.levels import SAME_SIZE, levels_of
 from turnmark.corpora.readers.pdf.wording import (
     depth_of,
@@ -33,10 +33,10 @@ _FROM_BELOW = 4  # of the size: the text that a heading is over is nearer
 _ROMAN = re.compile(r"[IVX\d]{1,5}\.?")
 _SENTENCE = re.compile(r"[.,;:]$")
 
-_Candidate = tuple[Line, int]  # the first line of what may be a heading, and how many lines it has
+_Candidate = tuple[PdfLine, int]  # the first line of what may be a heading, and how many lines it has
 
 
-def titles_of_slides(pages: Sequence[Laid], taken: Container[Item]) -> dict[Line, Heading]:
+def titles_of_slides(pages: Sequence[PageLayout], taken: Container[LineOrTable]) -> dict[PdfLine, Heading]:
     """The titles of slides, if the pages are slides: the first line of each, if it is larger than all other lines.
 
     So may be the second line, which is a heading below the title.
@@ -44,22 +44,24 @@ def titles_of_slides(pages: Sequence[Laid], taken: Container[Item]) -> dict[Line
     slides = [page for page in pages if page.wide and page.columns]
     if len(slides) < max(3, 0.8 * len(pages)):
         return {}
-    titles: dict[Line, Heading] = {}
+    titles: dict[PdfLine, Heading] = {}
     for page in slides:
         items = [item for column in page.columns for item in column.items]
         for place, line in enumerate(items[:2]):
-            if not isinstance(line, Line) or line in taken or not says_words(line.text):
+            if not isinstance(line, PdfLine) or line in taken or not says_words(line.text):
                 break
             if place and (list_mark(line.text) or ends_sentence(line.text)):
                 break
-            sizes = [item.size for item in items[place + 1 :] if isinstance(item, Line)]
+            sizes = [item.size for item in items[place + 1 :] if isinstance(item, PdfLine)]
             if not sizes or line.size <= (1 + SAME_SIZE / 2) * max(sizes):
                 break
             titles[line] = Heading(level=2 + place, length=1)
     return titles
 
 
-def headings_by_looks(pages: Sequence[Laid], body: Body, known: Mapping[Line, Heading]) -> dict[Line, Heading]:
+def headings_by_looks(
+    pages: Sequence[PageLayout], body: Body, known: Mapping[PdfLine, Heading]
+) -> dict[PdfLine, Heading]:
     """Lines that look like headings, those that are known aside; numbered ones have their level by their number."""
     looks = _Looks(body, known)
     candidates = [found for page in pages for column in page.columns for found in looks.candidates(column.items)]
@@ -72,7 +74,7 @@ def headings_by_looks(pages: Sequence[Laid], body: Body, known: Mapping[Line, He
     for line, _ in candidates:
         if depth := depth_of(line.text):
             least[line.style] = min(depth, least.get(line.style, depth))
-    headings: dict[Line, Heading] = {}
+    headings: dict[PdfLine, Heading] = {}
     for line, count in candidates:
         level, depth = levels[line.style], depth_of(line.text)
         if depth and line.style not in styles:
@@ -100,23 +102,23 @@ def _with_bold_ones(candidates: list[_Candidate], body: Body, known: Mapping[Sty
 class _Looks:
     """Tells which lines of a document look like headings; `known` are headings already."""
 
-    def __init__(self, body: Body, known: Mapping[Line, Heading]) -> None:
+    def __init__(self, body: Body, known: Mapping[PdfLine, Heading]) -> None:
         self._body = body
         self._known = known
 
-    def candidates(self, items: Sequence[Item]) -> Iterator[_Candidate]:
+    def candidates(self, items: Sequence[LineOrTable]) -> Iterator[_Candidate]:
         """What may be headings among the items of a column."""
         index = 0
         while index < len(items):
             item, length = items[index], 1
-            if isinstance(item, Line) and item in self._known:
+            if isinstance(item, PdfLine) and item in self._known:
                 length = self._known[item].length
-            elif isinstance(item, Line) and (count := self._length(items, index, item)):
+            elif isinstance(item, PdfLine) and (count := self._length(items, index, item)):
                 yield item, count
                 length = count
             index += length
 
-    def _length(self, items: Sequence[Item], index: int, line: Line) -> int:
+    def _length(self, items: Sequence[LineOrTable], index: int, line: PdfLine) -> int:
         """How many lines the heading that begins with a line, at an index, has; 0 if none begins there."""
         if not self._may_begin(line):
             return 0
@@ -130,10 +132,10 @@ class _Looks:
             return len(lines)
         return 0
 
-    def _is_larger(self, line: Line) -> bool:
+    def _is_larger(self, line: PdfLine) -> bool:
         return line.size >= _LARGER * self._body.size
 
-    def _may_begin(self, line: Line) -> bool:
+    def _may_begin(self, line: PdfLine) -> bool:
         """Whether a heading may begin with a line, by its style and its first words."""
         larger = self._is_larger(line)
         text = line.text.strip()
@@ -145,11 +147,11 @@ class _Looks:
             return False
         return not is_caption(text) and not has_bullet(text)
 
-    def _of_one_style(self, items: Sequence[Item], first: Line) -> list[Line]:
+    def _of_one_style(self, items: Sequence[LineOrTable], first: PdfLine) -> list[PdfLine]:
         """The first of the items, a line, and those that go on with it in its style."""
         lines = [first]
         for item in items[1:]:
-            if not isinstance(item, Line) or item in self._known:
+            if not isinstance(item, PdfLine) or item in self._known:
                 break
             if item.style[:2] != first.style[:2] or lines[-1].base - item.base > 1.7 * first.size:
                 break
@@ -159,7 +161,7 @@ class _Looks:
         return lines
 
 
-def _stands_alone(lines: Sequence[Line], whole: str, above: Item | None, below: Item | None) -> bool:
+def _stands_alone(lines: Sequence[PdfLine], whole: str, above: LineOrTable | None, below: LineOrTable | None) -> bool:
     """Whether bold lines of the usual size are a heading: apart from what is above them, and no sentence.
 
     Args:
@@ -173,9 +175,9 @@ def _stands_alone(lines: Sequence[Line], whole: str, above: Item | None, below: 
         return False
     if _SENTENCE.search(whole) and not depth_of(whole):
         return False
-    if isinstance(above, Line) and above.base - first.base <= _FROM_ABOVE * first.size:
+    if isinstance(above, PdfLine) and above.base - first.base <= _FROM_ABOVE * first.size:
         return False
-    if not isinstance(below, Line):
+    if not isinstance(below, PdfLine):
         return True
     distance = last.base - below.base
     if abs(distance) < 1 or below.x0 > first.x0 + first.size:

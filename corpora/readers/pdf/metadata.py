@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from turnmark.corpora.readers.pdf.draft import Draft
+from turnmark.corpora.readers.pdf.draft import BlockDraft
 from turnmark.corpora.readers.pdf.letters import mended
 from turnmark.corpora.readers.prose import says_a_title
 from turnmark.corpora.text import words
@@ -22,7 +22,7 @@ _WRITTEN_DATE = re.compile(
 )
 
 
-def title_of(metadata: Mapping[str, str], drafts: Sequence[Draft]) -> str:
+def title_of(metadata: Mapping[str, str], drafts: Sequence[BlockDraft]) -> str:
     """What the file says its title is, if its first pages say so too; else its largest line on the first page."""
     said = " ".join(mended(metadata.get("Title", "")).split())
     headings = [draft for draft in drafts if draft.kind == "heading" and draft.page == 0]

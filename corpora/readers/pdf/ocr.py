@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
-from turnmark.corpora.readers.pdf.page import Page, Word
+from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
 if TYPE_CHECKING:
     import pypdfium2
@@ -37,7 +37,7 @@ _ALIKE = 0.25  # lines whose sizes differ by less from that of most lines have t
 class Recognised(NamedTuple):
     """A page that was read by OCR, and the mean confidence of its lines, 0 to 1; None if it has no text."""
 
-    page: Page
+    page: PdfPage
     confidence: float | None
 
 
@@ -77,7 +77,7 @@ def recognise(page: pypdfium2.PdfPage) -> Recognised:
     return _recognised(page, lines, scale)
 
 
-def read_before(page: pypdfium2.PdfPage) -> Page | None:
+def read_before(page: pypdfium2.PdfPage) -> PdfPage | None:
     """A page as it was read before; None if it was not."""
     if not is_installed():
         return None
@@ -106,10 +106,10 @@ def _kept(file: Path) -> _Lines | None:
 def _recognised(page: pypdfium2.PdfPage, lines: _Lines, scale: float) -> Recognised:
     width, height = page.get_size()
     if not lines.texts:
-        return Recognised(Page(width, height, [], []), None)
+        return Recognised(PdfPage(width, height, [], []), None)
     words = words_of(lines.texts, np.asarray(lines.boxes, dtype=np.float64) / scale, height)
     characters = sum(len(word.text) for word in words)
-    return Recognised(Page(width, height, words, [], characters), sum(lines.scores) / len(lines.scores))
+    return Recognised(PdfPage(width, height, words, [], characters), sum(lines.scores) / len(lines.scores))
 
 
 def words_of(texts: Sequence[str], boxes: NDArray[np.float64], height: float) -> list[Word]:
@@ -142,7 +142,7 @@ def box_of(word: Word, height: float) -> tuple[float, float, float, float]:
     return word.x0, bottom - high, word.x1, bottom
 
 
-def even_sizes(pages: Sequence[Page], recognised: Sequence[Page]) -> None:
+def even_sizes(pages: Sequence[PdfPage], recognised: Sequence[PdfPage]) -> None:
     """Give words of recognised pages the usual size of all pages if theirs is near it: that of a box varies with the
     letters of its line, and a larger size makes a heading.
     """

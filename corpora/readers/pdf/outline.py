@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pypdfium2
 
-from turnmark.corpora.readers.pdf.boxes import Line
+from turnmark.corpora.readers.pdf.boxes import PdfLine
 from turnmark.corpora.readers.pdf.draft import Heading
 from turnmark.corpora.readers.pdf.letters import mended
 from turnmark.corpora.readers.pdf.wording import plain, squeezed
@@ -41,16 +41,16 @@ def bookmarks_of(document: pypdfium2.PdfDocument) -> list[Bookmark]:
     return bookmarks
 
 
-def bookmarked_headings(lines: Sequence[tuple[int, Line]], bookmarks: Sequence[Bookmark]) -> dict[Line, Heading]:
+def bookmarked_headings(lines: Sequence[tuple[int, PdfLine]], bookmarks: Sequence[Bookmark]) -> dict[PdfLine, Heading]:
     """The headings that bookmarks name, by their first line.
 
     Args:
         lines: each with its page, counted from 0.
     """
-    by_page: dict[int, list[Line]] = {}
+    by_page: dict[int, list[PdfLine]] = {}
     for page, line in lines:
         by_page.setdefault(page, []).append(line)
-    headings: dict[Line, Heading] = {}
+    headings: dict[PdfLine, Heading] = {}
     top = min((bookmark.level for bookmark in bookmarks), default=1)
     for bookmark in bookmarks:
         title = squeezed(bookmark.title)
@@ -63,9 +63,9 @@ def bookmarked_headings(lines: Sequence[tuple[int, Line]], bookmarks: Sequence[B
     return headings
 
 
-def _find(lines: Sequence[Line], title: str, taken: Container[Line]) -> tuple[Line, int] | None:
+def _find(lines: Sequence[PdfLine], title: str, taken: Container[PdfLine]) -> tuple[PdfLine, int] | None:
     """The lines that say a title: the first of them, and how many; the largest of several."""
-    found: list[tuple[float, Line, int]] = []
+    found: list[tuple[float, PdfLine, int]] = []
     for index, line in enumerate(lines):
         count = _length(lines[index : index + _LINES], title) if line not in taken else 0
         if count:
@@ -76,7 +76,7 @@ def _find(lines: Sequence[Line], title: str, taken: Container[Line]) -> tuple[Li
     return line, count
 
 
-def _length(lines: Sequence[Line], title: str) -> int:
+def _length(lines: Sequence[PdfLine], title: str) -> int:
     """How many of the lines, from the first, say a title together; 0 if they do not."""
     whole = ""
     for count, line in enumerate(lines, 1):

@@ -57,7 +57,7 @@ class Rule(NamedTuple):
 
 
 @dataclass
-class Page:
+class PdfPage:
     """What is on a page.
 
     Attributes:

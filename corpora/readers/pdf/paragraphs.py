@@ -6,8 +6,8 @@ from collections import Counter
 from itertools import pairwise
 from typing import NamedTuple
 
-from turnmark.corpora.readers.pdf.boxes import Column, Line
-from turnmark.corpora.readers.pdf.draft import Draft
+from turnmark.corpora.readers.pdf.boxes import PdfColumn, PdfLine
+from turnmark.corpora.readers.pdf.draft import BlockDraft
 from turnmark.corpora.readers.pdf.levels import SAME_SIZE
 from turnmark.corpora.readers.pdf.wording import ListMark, begins_footnote, ends_sentence, is_caption, list_mark
 
@@ -15,7 +15,7 @@ _LEADING = 1.35  # times the usual distance of lines: a new paragraph
 _INDENT = 0.8  # of the size
 
 
-class Shape(NamedTuple):
+class ColumnShape(NamedTuple):
     """Where the lines of a column begin and end, and how far apart they usually are, in points."""
 
     left: float
@@ -27,23 +27,23 @@ class Shape(NamedTuple):
         return self.right - self.left
 
 
-def shape_of(column: Column, size: float) -> Shape:
+def shape_of(column: PdfColumn, size: float) -> ColumnShape:
     """The shape of a column; `size` is that of the document's usual text."""
     lines = column.lines
     gaps = [
         above.base - below.base
         for above, below in pairwise(column.items)
-        if isinstance(above, Line) and isinstance(below, Line) and abs(above.size - below.size) < 0.5
+        if isinstance(above, PdfLine) and isinstance(below, PdfLine) and abs(above.size - below.size) < 0.5
     ]
     usual = Counter(round(gap) for gap in gaps if 0.8 < gap / max(size, 1) < 2.2)
-    return Shape(
+    return ColumnShape(
         left=min((line.x0 for line in lines), default=0.0),
         right=sorted(line.x1 for line in lines)[int(len(lines) * 0.9)] if lines else 0.0,
         leading=float(usual.most_common(1)[0][0]) if usual else 1.25 * size,
     )
 
 
-class _Item(NamedTuple):
+class _OpenListItem(NamedTuple):
     """An open list item: how deep it lies, its mark, and where its text begins."""
 
     level: int
@@ -58,29 +58,29 @@ class Paragraphs:
         page: that the column is on, counted from 0.
     """
 
-    def __init__(self, drafts: list[Draft], page: int, shape: Shape) -> None:
+    def __init__(self, drafts: list[BlockDraft], page: int, shape: ColumnShape) -> None:
         self._drafts = drafts
         self._page = page
         self._shape = shape
-        self._lines: list[Line] = []  # of the block so far
-        self._item: _Item | None = None  # that the block is
+        self._lines: list[PdfLine] = []  # of the block so far
+        self._item: _OpenListItem | None = None  # that the block is
         self._number = 0  # of the last list item
         self._marks: list[float] = []  # where the marks of open lists are, the outermost first
         self._noting = False  # whether the footnotes have begun
 
     @property
-    def last(self) -> Line | None:
+    def last(self) -> PdfLine | None:
         """The last line of the block so far; None if the next line begins one."""
         return self._lines[-1] if self._lines else None
 
-    def take(self, line: Line) -> None:
+    def take(self, line: PdfLine) -> None:
         """One more line of text."""
         mark = list_mark(line.text)
         if mark is not None and self._is_item(line, mark):
             self.close()
             words = line.words
             content = words[1].x0 if len(words) > 1 else line.x0 + 1.5 * line.size
-            self._item = _Item(self._level(line.x0), mark, content)
+            self._item = _OpenListItem(self._level(line.x0), mark, content)
             self._number = mark.number or 0
         elif self._lines and self.begins(line):
             inside = self._item is not None and abs(line.x0 - self._item.x0) < 0.6 * line.size
@@ -89,7 +89,7 @@ class Paragraphs:
                 self._marks.clear()
         self._lines.append(line)
 
-    def take_note(self, line: Line) -> None:
+    def take_note(self, line: PdfLine) -> None:
         """One more line of the footnotes."""
         if begins_footnote(line.text):
             self.close()
@@ -108,7 +108,7 @@ class Paragraphs:
             return
         first, last = lines[0], lines[-1]
         texts = [line.text for line in lines]
-        draft = Draft(
+        draft = BlockDraft(
             "paragraph", [(self._page, texts)], x0=first.x0, full=last.x1 > self._shape.right - 2.5 * last.size
         )
         if item is None:
@@ -120,7 +120,7 @@ class Paragraphs:
             texts[0] = item.mark.rest if said else f"{item.mark.mark} {item.mark.rest}"
         self._drafts.append(draft)
 
-    def _is_item(self, line: Line, mark: ListMark) -> bool:
+    def _is_item(self, line: PdfLine, mark: ListMark) -> bool:
         """Whether a line that begins with a mark is a list item, and no sentence that has, say, a number here."""
         words = line.words
         begins = self.begins(line) or any(abs(line.x0 - place) < 3 for place in self._marks)
@@ -140,7 +140,7 @@ class Paragraphs:
             self._marks.append(x0)
         return len(self._marks) - 1
 
-    def begins(self, line: Line) -> bool:
+    def begins(self, line: PdfLine) -> bool:
         """Whether a line begins a new block."""
         above = self.last
         if above is None:
@@ -159,14 +159,14 @@ class Paragraphs:
             return self._leaves_item(line, self._item, size)
         return self._is_moved(line, above, size)
 
-    def _leaves_item(self, line: Line, item: _Item, size: float) -> bool:
+    def _leaves_item(self, line: PdfLine, item: _OpenListItem, size: float) -> bool:
         """Whether a line begins further left than the open list item, or further right than its text."""
         if line.x0 < self._lines[0].x0 - 0.5 * size:
             return True
         moved = line.x0 > item.x0 + 1.5 * size and line.x0 > self._lines[-1].x0 + size
         return moved and len(self._lines) > 1
 
-    def _is_moved(self, line: Line, above: Line, size: float) -> bool:
+    def _is_moved(self, line: PdfLine, above: PdfLine, size: float) -> bool:
         """Whether a line begins elsewhere than the open paragraph's lines, or the last of these ends early."""
         if len(self._lines) == 1:
             indent, short = line.x0 - above.x0, above.x1 < self._shape.right - 0.2 * self._shape.width

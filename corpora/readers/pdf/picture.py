@@ -24,13 +24,13 @@ MAX_WORDS = 5000  # of a page and of a passage that are compared
 RUN = 4  # words in the same order: a shorter run is by chance
 YELLOW = (255, 235, 120)
 
-Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
+PixelBox = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
 
 @dataclass
 class _PageWord:
     text: str
-    boxes: list[Box]
+    boxes: list[PixelBox]
 
 
 def page_picture(path: Path, number: int, marked: str) -> bytes:
@@ -60,7 +60,7 @@ def page_picture(path: Path, number: int, marked: str) -> bytes:
     return _png(image, boxes)
 
 
-def _png(image: Image.Image, boxes: Sequence[Box]) -> bytes:
+def _png(image: Image.Image, boxes: Sequence[PixelBox]) -> bytes:
     marks = Image.new("RGB", image.size, "white")
     draw = ImageDraw.Draw(marks)
     for left, top, right, bottom in boxes:
@@ -70,12 +70,12 @@ def _png(image: Image.Image, boxes: Sequence[Box]) -> bytes:
     return buffer.getvalue()
 
 
-def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[Box]:
+def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[PixelBox]:
     """The boxes of those words of a page that a passage has in the same order, joined where they are neighbours."""
     page, passage = page[:MAX_WORDS], passage[:MAX_WORDS]
     matcher = SequenceMatcher(None, [word.text for word in page], passage, autojunk=False)
     shortest = min(RUN, len(passage))
-    boxes: list[Box] = []
+    boxes: list[PixelBox] = []
     for match in matcher.get_matching_blocks():
         if match.size >= max(shortest, 1):
             found = page[match.a : match.a + match.size]
@@ -83,9 +83,9 @@ def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[Box]
     return boxes
 
 
-def _joined(boxes: Iterable[Box]) -> list[Box]:
+def _joined(boxes: Iterable[PixelBox]) -> list[PixelBox]:
     """Boxes that follow each other on one line as one."""
-    joined: list[Box] = []
+    joined: list[PixelBox] = []
     for left, top, right, bottom in boxes:
         if joined:
             before = joined[-1]
@@ -132,7 +132,7 @@ def _recognised_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord
             yield _PageWord(text, [(left, top, right, bottom)])
 
 
-def _box(page: pypdfium2.PdfPage, size: tuple[int, int], box: Sequence[float]) -> Box:
+def _box(page: pypdfium2.PdfPage, size: tuple[int, int], box: Sequence[float]) -> PixelBox:
     """A box of the page's own coordinates in pixels; pdfium turns it as it turns the page."""
     corners = [_pixel(page, size, box[0], box[1]), _pixel(page, size, box[2], box[3])]
     xs, ys = [x for x, _ in corners], [y for _, y in corners]

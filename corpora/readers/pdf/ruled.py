@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from turnmark.corpora.readers.pdf.boxes import Line, Segment, Table
+from turnmark.corpora.readers.pdf.boxes import PdfLine, PdfTable, Segment
 from turnmark.corpora.readers.pdf.cells import cells_of, joined_lines, pieces_of, table_of
 from turnmark.corpora.readers.pdf.page import Rule
 
@@ -21,18 +21,18 @@ _FIGURE = re.compile(r"[^\w\s]?\s?\d|[-–—.(]|X\b|n/?a\b", re.IGNORECASE)
 _ALIKE = 4  # points: how far the ends of the lines of one table may differ
 
 _Grid = tuple[list[Rule], list[Rule]]  # lines across and lines down
-_Cell = list[Segment]
-_Found = tuple[Table | None, list[Segment]]  # a table, and the segments that are not in it
+_CellSegments = list[Segment]
+_TableSearch = tuple[PdfTable | None, list[Segment]]  # a table, and the segments that are not in it
 
 
-def ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tuple[list[Table], list[Segment]]:
+def ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tuple[list[PdfTable], list[Segment]]:
     """The tables that lines are drawn around or between, and the segments that are in none of them."""
     rest = list(segments)
     if len(rules) > MAX_RULES:
         return [], rest
     across = _merged(rule for rule in rules if rule.y0 == rule.y1 and rule.x1 - rule.x0 > 8)
     down = _merged_down(rule for rule in rules if rule.x0 == rule.x1 and rule.y1 - rule.y0 > 4)
-    tables: list[Table] = []
+    tables: list[PdfTable] = []
     grids = _grids(across, down)
     for grid in grids:
         table, rest = _grid_table(grid, rest)
@@ -105,7 +105,7 @@ def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[_Grid]:
     return [(flat, upright) for flat, upright in groups.values() if len(flat) >= 2 and upright]
 
 
-def _grid_table(grid: _Grid, segments: list[Segment]) -> _Found:
+def _grid_table(grid: _Grid, segments: list[Segment]) -> _TableSearch:
     """The table whose cells a group of lines draws; none where they frame a text or draw a picture."""
     across, down = grid
     ends = [end for rule in down for end in (rule.y0, rule.y1)]  # no line may be drawn above the first row
@@ -136,10 +136,12 @@ def _distinct(values: Iterable[float]) -> list[float]:
     return distinct
 
 
-def _in_cells(segments: Sequence[Segment], heights: Sequence[float], edges: Sequence[float]) -> list[list[_Cell]]:
+def _in_cells(
+    segments: Sequence[Segment], heights: Sequence[float], edges: Sequence[float]
+) -> list[list[_CellSegments]]:
     """The pieces of text in each cell, row by row from the top; heights and edges ascend."""
     rows, columns = len(heights) - 1, len(edges) - 1
-    cells: list[list[_Cell]] = [[[] for _ in range(columns)] for _ in range(rows)]
+    cells: list[list[_CellSegments]] = [[[] for _ in range(columns)] for _ in range(rows)]
     for segment in segments:
         row = rows - min(rows, max(1, bisect_right(heights, _height(segment))))
         for piece in pieces_of(segment, edges):
@@ -148,7 +150,7 @@ def _in_cells(segments: Sequence[Segment], heights: Sequence[float], edges: Sequ
     return cells
 
 
-def _split_rows(rows: Sequence[Sequence[_Cell]]) -> list[list[str]] | None:
+def _split_rows(rows: Sequence[Sequence[_CellSegments]]) -> list[list[str]] | None:
     """A grid without lines between its rows: a line of text is a row where all cells of a row have as many lines.
 
     Returns:
@@ -179,19 +181,19 @@ def _by_words(segments: Sequence[Segment], edge: float) -> list[list[str]] | Non
     return [[joined_lines(list(filter(None, names))) for names in zip(*rows[:above], strict=True)], *rows[above:]]
 
 
-def _has_columns(cell: _Cell) -> bool:
+def _has_columns(cell: _CellSegments) -> bool:
     """Return whether most lines of a cell are parted by wide gaps."""
     return len(cell) >= 1.6 * len(_lines(cell))
 
 
-def _is_of_figures(cell: _Cell) -> bool:
+def _is_of_figures(cell: _CellSegments) -> bool:
     """Return whether a cell holds many lines, and most begin with a figure or a mark of none."""
     lines = _lines(cell)
     figures = sum(bool(_FIGURE.match(line)) for line in lines)
     return len(lines) >= _MANY and figures > 0.8 * len(lines)
 
 
-def _lines(cell: _Cell) -> list[str]:
+def _lines(cell: _CellSegments) -> list[str]:
     """The lines of text in a cell."""
     lines: list[tuple[float, list[str]]] = []
     for segment in sorted(cell, key=lambda segment: (-round(segment.base), segment.x0)):
@@ -247,7 +249,7 @@ def _is_tabular(segments: Sequence[Segment], width: float) -> bool:
     return several >= 0.4 * len(rows) and long <= 0.3 * len(rows)
 
 
-def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _Found:
+def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _TableSearch:
     """The table whose rows are between lines, the first above and the last below it."""
     top, *inner, bottom = rules
     box = top.x0, top.x1, bottom.y0, top.y0
@@ -258,11 +260,11 @@ def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _Found:
     return (table, outside) if table else (None, segments)
 
 
-def _rows_of(segments: Sequence[Segment]) -> list[Line]:
+def _rows_of(segments: Sequence[Segment]) -> list[PdfLine]:
     lines: list[list[Segment]] = []
     for segment in sorted(segments, key=lambda segment: (-segment.base, segment.x0)):
         if lines and abs(lines[-1][0].base - segment.base) < 0.35 * segment.size:
             lines[-1].append(segment)
         else:
             lines.append([segment])
-    return [Line(sorted(line, key=lambda segment: segment.x0)) for line in lines]
+    return [PdfLine(sorted(line, key=lambda segment: segment.x0)) for line in lines]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmark.corpora.readers.pdf.boxes import joined_words
-from turnmark.corpora.readers.pdf.page import Page, Word
+from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
 _EDGE_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
 _LEVEL = 3.0  # points: how exactly a running header keeps its height
@@ -21,7 +21,7 @@ _MOST_SLIDES = 0.4  # of all pages: a line at the top of more is no title of a s
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
 
-def drop_running(pages: Sequence[Page]) -> None:
+def drop_running(pages: Sequence[PdfPage]) -> None:
     """Take running headers, footers and page numbers out of the pages.
 
     They are the outermost lines whose words, numbers aside, are at the same height of several pages, and what is at the
@@ -37,7 +37,7 @@ def drop_running(pages: Sequence[Page]) -> None:
     bottoms.drop()
 
 
-def _rows_of(page: Page) -> list[list[Word]]:
+def _rows_of(page: PdfPage) -> list[list[Word]]:
     """The words of a page by their height, from the top."""
     rows: list[list[Word]] = []
     for word in sorted(page.words, key=lambda word: -word.base):
@@ -49,7 +49,7 @@ def _rows_of(page: Page) -> list[list[Word]]:
 
 
 @dataclass
-class _Row:
+class _MarginRow:
     """All words of a page at one height.
 
     Attributes:
@@ -73,20 +73,20 @@ class _Row:
         return level, level + (1 if self.base % _LEVEL > _LEVEL / 2 else -1)
 
 
-def _row(words: list[Word], large: float) -> _Row:
+def _row(words: list[Word], large: float) -> _MarginRow:
     words = sorted(words, key=lambda word: word.x0)
     text, size = joined_words(words).lower(), max(word.size for word in words)
     pattern = _NUMBER.sub("#", text)
     # "Chapter 1" and "Chapter 2" in large letters are headings.
     key = text if size > large and pattern != "#" else pattern
     ends = [word for word in (text.split()[:1] + text.split()[-1:]) if word.isdecimal() and len(word) <= 5]
-    return _Row(words[0].base, size, words, text, key, pattern, int(ends[0]) if ends else None)
+    return _MarginRow(words[0].base, size, words, text, key, pattern, int(ends[0]) if ends else None)
 
 
 class _Edge:
     """The outermost rows at the top, or at the bottom, of all pages; the outermost one of each page is the first."""
 
-    def __init__(self, pages: Sequence[Page], rows: Sequence[Sequence[_Row]]) -> None:
+    def __init__(self, pages: Sequence[PdfPage], rows: Sequence[Sequence[_MarginRow]]) -> None:
         self._pages = pages
         self._rows = rows
         self._needed = _MANY if len(pages) > 4 else 2
@@ -131,7 +131,7 @@ class _Edge:
                 levels.update(row.levels)
         return levels
 
-    def _is_repeated(self, row: _Row) -> bool:
+    def _is_repeated(self, row: _MarginRow) -> bool:
         return any(self._seen[row.key, level] >= self._needed for level in row.levels)
 
     def drop(self) -> None:
@@ -147,7 +147,7 @@ class _Edge:
             if gone:
                 page.words = [word for word in page.words if word not in gone]
 
-    def _is_running(self, page: Page, row: _Row, inner: _Row | None) -> bool:
+    def _is_running(self, page: PdfPage, row: _MarginRow, inner: _MarginRow | None) -> bool:
         """Whether a row is no text of its page; `inner` is the next one towards the middle."""
         apart = inner is None or abs(inner.base - row.base) > 1.6 * row.size
         if self._is_repeated(row):
@@ -159,7 +159,7 @@ class _Edge:
         return apart and len(row.key) < _LONG and any(self._usual[level] >= often for level in row.levels)
 
 
-def _boxed(page: Page, row: _Row) -> bool:
+def _boxed(page: PdfPage, row: _MarginRow) -> bool:
     """Whether a row is between two ruled lines, as the header of a table is."""
     heights = [rule.y0 - row.base for rule in page.rules if rule.y0 == rule.y1 and rule.x0 < row.words[-1].x1]
     above = any(0.5 * row.size < height < 2.2 * row.size for height in heights)

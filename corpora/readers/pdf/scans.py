@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pypdfium2
 
 from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.pdf.page import Page
-from turnmark.corpora.readers.table import Progress
+from turnmark.corpora.readers.pdf.page import PdfPage
+from turnmark.corpora.readers.table import ProgressCallback
 
 _CONFIDENT = 0.75  # a page that is read with less confidence is reported
 _LISTED = 8  # runs of pages that a message names
 
 
-def read_scans(document: pypdfium2.PdfDocument, pages: list[Page], progress: Progress) -> list[str]:
+def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: ProgressCallback) -> list[str]:
     """Put the pages that OCR reads in the place of those that it is needed for.
 
     Returns:

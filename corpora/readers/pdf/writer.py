@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.boxes import HAN
-from turnmark.corpora.readers.pdf.draft import Draft
-from turnmark.corpora.readers.pdf.layout import Laid
+from turnmark.corpora.readers.pdf.draft import BlockDraft
+from turnmark.corpora.readers.pdf.layout import PageLayout
 from turnmark.corpora.readers.pdf.wording import divided_word
 from turnmark.corpora.types import Block
 
@@ -24,7 +24,7 @@ class Written(NamedTuple):
     pages: tuple[int, ...]
 
 
-def written(drafts: Iterable[Draft], page_count: int, words: set[str]) -> Written:
+def written(drafts: Iterable[BlockDraft], page_count: int, words: set[str]) -> Written:
     """The blocks as one text; `words` are those by which words are told that are divided (`vocabulary`)."""
     writer = _Writer(words)
     for draft in drafts:
@@ -33,7 +33,7 @@ def written(drafts: Iterable[Draft], page_count: int, words: set[str]) -> Writte
     return writer.finish(page_count)
 
 
-def vocabulary(pages: Sequence[Laid]) -> set[str]:
+def vocabulary(pages: Sequence[PageLayout]) -> set[str]:
     """The words that are in the middle of lines, in lower case: what words at the ends of lines are compared with."""
     lines = (line for page in pages for column in page.columns for line in column.lines)
     return {word.text.lower().strip(".,;:!?()[]\"'“”‘’") for line in lines for word in line.words[:-1]}
@@ -60,7 +60,7 @@ class _Writer:
         self._pieces.append(piece)
         self._length += len(piece)
 
-    def add(self, draft: Draft) -> None:
+    def add(self, draft: BlockDraft) -> None:
         """Append a block."""
         if self._blocks:
             follows = draft.kind == "item" and self._blocks[-1].kind == "item"
@@ -82,7 +82,7 @@ class _Writer:
         block = Block(kind=draft.kind, start=start, end=self._length, level=draft.level, number=draft.number)
         self._blocks.append(block)
 
-    def _table(self, draft: Draft) -> None:
+    def _table(self, draft: BlockDraft) -> None:
         for index, (page, row) in enumerate(draft.rows):
             if index:
                 self._write("\n")
@@ -92,7 +92,7 @@ class _Writer:
             if not index:
                 self._write("\n|" + "---|" * len(row))
 
-    def _code(self, draft: Draft) -> None:
+    def _code(self, draft: BlockDraft) -> None:
         fence = "```"
         while any(fence in text for text in draft.texts):
             fence += "`"
@@ -103,7 +103,7 @@ class _Writer:
             self._write("\n".join(texts))
         self._write(f"\n{fence}")
 
-    def _prose(self, draft: Draft) -> None:
+    def _prose(self, draft: BlockDraft) -> None:
         """Lines as one, words that are divided at the ends of lines whole again."""
         text = ""
         for page, texts in draft.parts:
