@@ -6,6 +6,8 @@ import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -138,3 +140,43 @@ def test_no_test_file_imports_another() -> None:
     importing = re.compile(r"^\s*from tests[\w.]*(?:\.test_\w+ import| import test_)", re.MULTILINE)
     files = (ROOT / "tests").rglob("*.py")
     assert [path.name for path in files if importing.search(path.read_text(encoding="utf-8"))] == []
+
+
+SHARED_NAMES: frozenset[str] = frozenset()
+"""The exceptions, at most five."""
+NAMES_BEING_CHANGED = frozenset(
+    """
+    Answer Assistant Body Budget Chat Conversation EarlierTurn Embed Floats Generator Ids Index
+    InstructionType Item Judgement Kept Kind Line Message Name Nearest Ours Pair Part Piece Prompts Ran
+    RatedAnswer Reader Reading Retriever Role Row Run Seed Step Stopped Texts Tokens Tool TopK Wire Worker
+    """.split()
+)
+"""Names that are still used twice. Remove a name here once each of its classes has a name of its own."""
+
+
+def class_names(path: Path) -> Iterator[str]:
+    """Yield the names of the classes and type aliases of a file, without leading underscores."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name.lstrip("_")
+    statements = list(tree.body)
+    while statements:
+        statement = statements.pop()
+        if isinstance(statement, ast.If | ast.Try):  # an alias may be under TYPE_CHECKING
+            statements += statement.body
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id.lstrip("_")
+            if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name):
+                yield name
+
+
+def test_class_names_are_unique() -> None:
+    """A type alias is a name like a class; so is a class whose name begins with an underscore."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module, path in modules().items():
+        for name in class_names(path):
+            places[name].append(module)
+    repeated = {name: found for name, found in places.items() if len(found) > 1}
+    assert len(SHARED_NAMES) <= 5
+    assert {name: found for name, found in repeated.items() if name not in SHARED_NAMES | NAMES_BEING_CHANGED} == {}

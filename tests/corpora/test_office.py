@@ -396,4 +396,4 @@ def test_a_file_that_takes_long_is_told_and_given_up_with_all_that_reads_it(
 
 
 def test_the_page_is_told() -> None:
-    assert apart._State("manual.pdf", 120, 1834).said() == "reading manual.pdf, page 120 of 1,834"
+    assert apart._FileProgress("manual.pdf", 120, 1834).said() == "reading manual.pdf, page 120 of 1,834"
