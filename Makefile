@@ -13,7 +13,7 @@ help:
 	@echo "make reader     the small language model that the tests marked reader run (1.1 GB)"
 	@echo "make test-reader  these tests: whole turns with a real model, minutes"
 	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNMARK_DATA)"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, mypy and deptry"
 	@echo "make dist       wheel and sdist, installed in a clean environment, and the main job done from there"
 	@echo "make drill      what goes wrong in the world, brought about on purpose: hours (drill-quick: minutes)"
 	@echo "make conversations  questions over documents that nobody here wrote, without a model and with one"
@@ -64,6 +64,8 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/deptry corpora retrieval assistant evaluation turnmark
+	$(BIN)/deptry tests docs --exclude '^$$' --ignore DEP002,DEP004
 
 dist: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
