@@ -11,7 +11,7 @@ import typer
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import command_from, flag_of
-from turnmark.evaluation.benchmarks.registry import (
+from turnmark.evaluation.tasks.registry import (
     RETRIEVAL,
     TASKS,
     benchmark_names,
@@ -20,7 +20,7 @@ from turnmark.evaluation.benchmarks.registry import (
     retrieves,
     task_names,
 )
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.tasks.request import EvalRequest
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
@@ -105,7 +105,7 @@ def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCol
 
 def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
     from turnmark.assistant.steps.understand_llm import MINIMAL
-    from turnmark.evaluation.benchmarks.mtrag_data import known_mode
+    from turnmark.evaluation.benchmarks.mtrag.data import known_mode
 
     by_assistant = request.query in (None, "assistant") and not request.queries and not request.scoring
     asks_model = request.query == MINIMAL or (by_assistant and request.asks_model)
@@ -127,7 +127,7 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
 def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
     """Check the prompts and the budget of the judges of `score`."""
     from turnmark.evaluation.prompts import own_prompts
-    from turnmark.evaluation.runs.planning import check_judges_can_spend
+    from turnmark.evaluation.runs.plan import check_judges_can_spend
 
     errors.collect(own_prompts, request.prompts)
     check_judges_can_spend(request.budget, request.judge, errors)
@@ -144,7 +144,7 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
     elif task_names(request.benchmark):
         _run_one(request, errors)
     else:  # for an unknown benchmark, only the specs can be checked
-        from turnmark.evaluation.runs.planning import check_specs
+        from turnmark.evaluation.runs.plan import check_specs
 
         check_specs(request, errors)
         errors.raise_all()
@@ -152,15 +152,15 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.judging.mounting import described
-    from turnmark.evaluation.runs import running
-    from turnmark.evaluation.runs.planning import plan
-    from turnmark.evaluation.runs.ray_engine import use_workers
+    from turnmark.evaluation.runs import execution
+    from turnmark.evaluation.runs.plan import plan_run
+    from turnmark.evaluation.runs.ray_workers import use_workers
 
-    made_plan = planned(plan, request, errors)
+    made_plan = planned(plan_run, request, errors)
     if request.dry_run:
         _show_plan(described(made_plan), request.as_json)
         return
-    summary, folder, gave_up = running.run_plan(use_workers(made_plan))
+    summary, folder, gave_up = execution.run_plan(use_workers(made_plan))
     _show_summary(summary, folder, request)
     if gave_up:
         noun = "queries" if made_plan.task.retrieves else "samples"
@@ -184,8 +184,8 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score the answers of another system or, with --task retrieval, its TREC runs."""
-    from turnmark.evaluation.runs import running, suites
-    from turnmark.evaluation.runs.planning import plan
+    from turnmark.evaluation.runs import execution, suites
+    from turnmark.evaluation.runs.plan import plan_run
 
     if not request.predictions:
         errors.add("--predictions: name the files that are to be scored")
@@ -200,7 +200,7 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
             typer.echo(note, err=True)
         _run_suite(systems, request, {"notes": list(systems.notes)})
         return
-    summary, folder, _ = running.run_plan(planned(plan, request, errors))
+    summary, folder, _ = execution.run_plan(planned(plan_run, request, errors))
     _show_summary(summary, folder, request)
 
 

@@ -19,7 +19,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.corpora.types import Message
-from turnmark.evaluation.scores.metric_info import Figured
+from turnmark.evaluation.metric_style import Figured
 
 SampleStatus = Literal["done", "failed", "skipped"]
 ScoreStatus = Literal["scored", "not_applicable", "failed"]

@@ -27,9 +27,10 @@ from tests.conftest import DEMO
 from tests.served import free_port
 from turnmark.core.console import NoProgress
 from turnmark.core.errors import TurnmarkError
-from turnmark.evaluation.runs import planning, running
-from turnmark.evaluation.runs.ray_engine import use_workers
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.ray_workers import use_workers
+from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
@@ -137,7 +138,7 @@ def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_pa
             benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
         )
 
-    local, _, _ = running.run_plan(use_workers(planning.plan(request("here", "local"))))
+    local, _, _ = execution.run_plan(use_workers(plan_run(request("here", "local"))))
     there_file = tmp_path / "there" / "predictions.jsonl"
     killed = threading.Event()
 
@@ -148,7 +149,7 @@ def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_pa
         killed.set()
 
     threading.Thread(target=kill_in_the_middle, daemon=True).start()
-    remote, _, gave_up = running.run_plan(use_workers(planning.plan(request("there", "ray"))))
+    remote, _, gave_up = execution.run_plan(use_workers(plan_run(request("there", "ray"))))
     assert killed.is_set()
     assert not gave_up
     assert (remote.n, remote.failed, remote.skipped) == (local.n, 0, 0)

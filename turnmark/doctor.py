@@ -271,7 +271,7 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
     from turnmark.corpora.readers.table import listed
-    from turnmark.evaluation.benchmarks.mtrag_data import MODES
+    from turnmark.evaluation.benchmarks.mtrag.data import MODES
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import RETRIEVERS
     from turnmark.retrieval.rerank import RERANKERS

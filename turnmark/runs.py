@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import quiet_libraries
-from turnmark.evaluation.benchmarks.registry import measures_judges, task_names
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
+from turnmark.evaluation.tasks.registry import measures_judges, task_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
     from turnmark.evaluation.comparison.compare import RunComparison
-    from turnmark.evaluation.runs.planning import Plan
+    from turnmark.evaluation.runs.plan import Plan
     from turnmark.library import Assistant
 
 quiet_libraries()
@@ -182,9 +182,9 @@ def evaluate(
     if not isinstance(assistant, str) and run_plan.generator is not None:
         # The assistant's generator is used again, so that a model in this process is loaded once.
         run_plan = replace(run_plan, generator=assistant.opened.generator)
-    from turnmark.evaluation.runs import running
+    from turnmark.evaluation.runs import execution
 
-    summary, folder, gave_up = running.run_plan(run_plan)
+    summary, folder, gave_up = execution.run_plan(run_plan)
     if gave_up:
         raise TurnmarkError(
             f"{summary.failed} samples failed; the same call tries them and the skipped ones again ({folder})"
@@ -212,10 +212,10 @@ def score(
     """
     options = {name: value for name, value in locals().items() if name not in ("benchmark", "predictions")}
     files = [predictions] if isinstance(predictions, str | Path) else predictions
-    from turnmark.evaluation.runs import running
+    from turnmark.evaluation.runs import execution
 
     specs = {"predictions": tuple(map(Path, files))}
-    summary, folder, _ = running.run_plan(_plan("score", benchmark, options, specs, ErrorCollector()))
+    summary, folder, _ = execution.run_plan(_plan("score", benchmark, options, specs, ErrorCollector()))
     return Run(folder, summary)
 
 
@@ -241,8 +241,8 @@ def _plan(
     """
     from turnmark.core.flags import build_request
     from turnmark.evaluation.commands import fit_request, planned
-    from turnmark.evaluation.runs.planning import plan
-    from turnmark.evaluation.runs.request import EvalRequest
+    from turnmark.evaluation.runs.plan import plan_run
+    from turnmark.evaluation.tasks.request import EvalRequest
 
     if benchmark == "all":
         raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
@@ -258,7 +258,7 @@ def _plan(
     request = fit_request(build_request(EvalRequest, values, errors), command, errors)
     if not task_names(benchmark):
         errors.raise_all()
-    return planned(plan, request, errors)
+    return planned(plan_run, request, errors)
 
 
 def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:

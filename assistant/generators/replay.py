@@ -136,7 +136,7 @@ REFERENCE = "reference"
 
 
 class ReferenceGenerator:
-    """Stands for the reference answers, which `turnmark eval` takes from the data (`evaluation.runs.running`)."""
+    """Stands for the reference answers, which `turnmark eval` takes from the data (`evaluation.runs.execution`)."""
 
     name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS
 

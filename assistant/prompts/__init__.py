@@ -1,9 +1,10 @@
 """Load, check and fill in prompts from text files, with fences that separate material from instructions.
 
-A package has its prompts in a folder (`PromptFolder`); a file in the user's folder (`--prompts`) replaces one of them.
-A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin a message; a file without such a
-line is one user message. A user's file may use any of the available placeholders. It is bare unless it explains the
-marks: material is fenced if the file has the placeholder `tag`, and quoted if it mentions lines that begin with "> ".
+A package has its prompts in one or more folders (`PromptFolder`). A file in the user's folder (`--prompts`) replaces
+the built-in file of the same name. A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin
+a message; a file without such a line is one user message. A user's file may use any of the available placeholders. It
+is bare unless it explains the marks: material is fenced if the file has the placeholder `tag`, and quoted if it
+mentions lines that begin with "> ".
 """
 
 from __future__ import annotations
@@ -150,12 +151,13 @@ class PromptFolder:
     """The prompts of a package, files `NAME.txt`, which a user's file may replace.
 
     Attributes:
+        folders: folders with the files; a name occurs in one of them.
         users: who uses the prompts, in messages: `the assistant`.
         further: function from a name to placeholders that a user's file may use in addition to the built-in ones.
         fixed: names of prompts that cannot be replaced.
     """
 
-    path: Path
+    folders: tuple[Path, ...]
     users: str
     further: Callable[[str], frozenset[str]] = lambda _: frozenset()
     fixed: frozenset[str] = frozenset()
@@ -163,7 +165,11 @@ class PromptFolder:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the built-in prompts."""
-        return _names(self.path)
+        return tuple(sorted(self._files))
+
+    @property
+    def _files(self) -> Mapping[str, Path]:
+        return _files_in(self.folders)
 
     @property
     def replaceable(self) -> tuple[str, ...]:
@@ -182,9 +188,10 @@ class PromptFolder:
         Raises:
             RequestError: there is no such prompt, or the user's file is wrong.
         """
-        if name not in self.names:
+        file_of_name = self._files
+        if name not in file_of_name:
             raise RequestError(f"no prompt of {self.users} is called {name!r}; there are: {', '.join(self.names)}")
-        built_in = read_prompt(name, self.path / f"{name}.txt")
+        built_in = read_prompt(name, file_of_name[name])
         if directory is None or not self.replaced([name], directory):
             return built_in
         file = directory / f"{name}.txt"
@@ -224,7 +231,7 @@ def check_prompts(directory: Path | None, *folders: PromptFolder) -> None:
     errors.raise_all()
 
 
-ASSISTANT = PromptFolder(HERE, "the assistant", fixed=frozenset(("json", "repair")))
+ASSISTANT = PromptFolder((HERE,), "the assistant", fixed=frozenset(("json", "repair")))
 
 
 def load_prompt(name: str, directory: Path | None = None) -> Prompt:
@@ -233,8 +240,8 @@ def load_prompt(name: str, directory: Path | None = None) -> Prompt:
 
 
 @cache
-def _names(folder: Path) -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in folder.glob("*.txt")))
+def _files_in(folders: tuple[Path, ...]) -> Mapping[str, Path]:
+    return {path.stem: path for folder in folders for path in folder.glob("*.txt")}
 
 
 @cache

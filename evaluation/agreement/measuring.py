@@ -15,7 +15,7 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
-from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
+from turnmark.evaluation.benchmarks.mtrag.data import problem_notes
 from turnmark.evaluation.scores.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
 from turnmark.evaluation.scores.summary import no_interval
 

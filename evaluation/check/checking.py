@@ -17,6 +17,7 @@ from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Passage
+from turnmark.evaluation.benchmarks.mtrag.synthesis import FAITHFUL, Questions
 from turnmark.evaluation.check.request import FIRST, CheckManifest, CheckRequest, check_manifest, place
 from turnmark.evaluation.check.result import Asked, CheckResult, count, share, worst_of
 from turnmark.evaluation.check.sentences import (
@@ -28,16 +29,15 @@ from turnmark.evaluation.check.sentences import (
 )
 from turnmark.evaluation.judging.mounting import judge_problems
 from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
-from turnmark.evaluation.runs.journal import read_records
-from turnmark.evaluation.runs.passages import HIDDEN, span_of
-from turnmark.evaluation.runs.planning import Plan, check_specs, plan
-from turnmark.evaluation.runs.request import EvalRequest, SynthRequest, command_line
-from turnmark.evaluation.runs.rundir import OutputFolder, default_folder, open_folder, stored_manifest
-from turnmark.evaluation.runs.running import run_plan
-from turnmark.evaluation.scores.scoring import now
+from turnmark.evaluation.runs.execution import run_plan
+from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
+from turnmark.evaluation.runs.scoring import now
+from turnmark.evaluation.storage.journal import read_records
+from turnmark.evaluation.storage.passages import HIDDEN, span_of
+from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, open_folder, stored_manifest
 from turnmark.evaluation.synth.folder import SynthManifest
-from turnmark.evaluation.synth.mtrag import FAITHFUL, Questions
 from turnmark.evaluation.synth.run import SynthReport, plan_synthesis, synthesize
+from turnmark.evaluation.tasks.request import EvalRequest, SynthRequest, command_line
 from turnmark.retrieval.altered import altered_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import default_retriever, open_retriever
@@ -131,7 +131,7 @@ def _eval_request(request: CheckRequest, index: Index | None, retriever: str | N
 
 def _run(checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], Index], spent: Usage) -> _Ran:
     """Answer or search what is missing in a folder of the check, over an index instead of a passage file."""
-    made = plan(request)
+    made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
 
     def open_corpus(_: str) -> tuple[Retriever, str]:

@@ -22,7 +22,7 @@ from turnmark.assistant.config import TOKENS
 from turnmark.core.flags import AsJson, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
-from turnmark.evaluation.runs.request import Budget, Concurrency, MaxFailures, Steps, Tokens, TopK, command_line
+from turnmark.evaluation.tasks.request import Budget, Concurrency, MaxFailures, Steps, Tokens, TopK, command_line
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.core.console import ellipsize, inert
+from turnmark.evaluation.calls.budget import usage_words
 from turnmark.evaluation.check.result import Asked, CheckResult, Share
 from turnmark.evaluation.report.rendering import one_line
-from turnmark.evaluation.runs.budget import usage_words
 
 EXCERPT, ANSWER = 240, 240
 """Characters shown of a passage and of an answer."""

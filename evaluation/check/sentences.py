@@ -13,8 +13,8 @@ from pathlib import Path
 from turnmark.core.home import write_atomic
 from turnmark.corpora.text import count_words, sentences
 from turnmark.corpora.types import Passage
+from turnmark.evaluation.benchmarks.mtrag.synthesis import CORPORA, corpus_row, domain_name
 from turnmark.evaluation.synth.folder import write_rows
-from turnmark.evaluation.synth.mtrag import CORPORA, corpus_row, domain_name
 from turnmark.retrieval.index import Index
 
 SHORTEST, LONGEST = 8, 40

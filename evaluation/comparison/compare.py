@@ -24,10 +24,10 @@ from turnmark.evaluation.comparison.loading import (
     merge_facts,
     metric_reason,
 )
+from turnmark.evaluation.metric_style import Figured
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import samples
-from turnmark.evaluation.scores.metric_info import Figured
 from turnmark.evaluation.scores.summary import Facts, no_interval
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from turnmark.evaluation.comparison.loading import ComparedRun
 from turnmark.evaluation.judging.rubrics import FILE, Judgement
 from turnmark.evaluation.report.stored import samples
 from turnmark.evaluation.report.tables import Column, Row, Table
-from turnmark.evaluation.runs.journal import read_records
+from turnmark.evaluation.storage.journal import read_records
 
 _REPLY = ["system", "id", "repeat"]
 _RANKS = (

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from turnmark.evaluation.comparison.compare import LEVEL, Change, MetricComparison, RunComparison
 from turnmark.evaluation.comparison.judges import judge_tables
+from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import ReportSection, folded
 from turnmark.evaluation.report.paper import paper_tables
 from turnmark.evaluation.report.stored import read_run
 from turnmark.evaluation.report.tables import Column, Mark, MarkKind, Row, Table
-from turnmark.evaluation.scores.metric_info import MetricStyle
 from turnmark.evaluation.scores.summary import name_clusters
 
 if TYPE_CHECKING:

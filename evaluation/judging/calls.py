@@ -15,8 +15,9 @@ from turnmark.assistant.settings import Budget, Price, price_of
 from turnmark.assistant.types import Usage
 from turnmark.core.console import Progress, inert
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Case, Item, attempted
-from turnmark.evaluation.benchmarks.task import Task
+from turnmark.evaluation.calls.budget import CountingModel, Ledger, spent_on, with_cost
+from turnmark.evaluation.calls.limits import ModelNoting
+from turnmark.evaluation.calls.thread_pool import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.rubrics import (
     FILE,
@@ -31,11 +32,11 @@ from turnmark.evaluation.judging.verdicts import RatingScale
 from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs.budget import CountingModel, Ledger, spent_on, with_cost
-from turnmark.evaluation.runs.journal import Journal
-from turnmark.evaluation.runs.limits import ModelNoting
-from turnmark.evaluation.runs.rundir import RunFolder
-from turnmark.evaluation.runs.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
+from turnmark.evaluation.storage.journal import Journal
+from turnmark.evaluation.storage.run_folder import RunFolder
+from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.metric import attempted
+from turnmark.evaluation.tasks.task import Task
 
 BUDGET = "budget"
 """Kind of failure of a judgement that was not requested because it would have exceeded `--budget`."""

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
 from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
-from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Outcome, Rubric, by_code, needs
+from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES, says_idk, wording
-from turnmark.evaluation.scores.metric_info import PLAIN, How, MetricStyle
+from turnmark.evaluation.tasks.items import Case
 
 if TYPE_CHECKING:
     import numpy as np

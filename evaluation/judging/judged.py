@@ -14,8 +14,6 @@ from statistics import median
 from typing import Any
 
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.base import Case, Item, Metric
-from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.judging.calls import BUDGET, JudgeCalls
 from turnmark.evaluation.judging.judge import Judge, is_snapshot, same_model, with_snapshots
 from turnmark.evaluation.judging.rubrics import FILE, OWN_WORDS, REASON, Outcome, Rubric, prompts_digest
@@ -35,6 +33,9 @@ from turnmark.evaluation.metrics.idk import (
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, whose
 from turnmark.evaluation.records import Panel, Sample, Score
 from turnmark.evaluation.scores.stats import alpha_figure
+from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.task import Task
 
 ROLE = "judge"
 

@@ -12,19 +12,19 @@ from pydantic import ValidationError
 
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task
-from turnmark.evaluation.benchmarks.task import Task
+from turnmark.evaluation.calls.thread_pool import CONCURRENCY
 from turnmark.evaluation.judging.calls import estimate_judgement
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.runs.request import EvalRequest
-from turnmark.evaluation.runs.scheduler import CONCURRENCY
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.registry import BENCHMARKS, find_task
+from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.tasks.task import Task
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.runs.planning import Plan
+    from turnmark.evaluation.runs.plan import Plan
 
 
 def judged_metrics(benchmark: str, task: str | None) -> tuple[str, ...]:
@@ -109,8 +109,8 @@ def described(plan: Plan) -> dict[str, Any]:
     manifest, request = plan.manifest, plan.request
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
         return description
-    from turnmark.evaluation.runs.budget import usage_json
-    from turnmark.evaluation.runs.request import selected
+    from turnmark.evaluation.calls.budget import usage_json
+    from turnmark.evaluation.tasks.request import selected
 
     judges = open_judges(request.judge)
     estimate = estimate_judging(
@@ -160,7 +160,7 @@ def estimate_judging(
     Args:
         searched: whether passages are retrieved; a case without passages then gets placeholder passages.
     """
-    from turnmark.evaluation.runs.budget import estimate_items
+    from turnmark.evaluation.calls.budget import estimate_items
 
     def usage(item: Item) -> dict[str, Usage]:
         sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")

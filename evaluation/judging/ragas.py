@@ -27,10 +27,10 @@ from turnmark.assistant.prompts import turn_lines
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.base import Case
+from turnmark.evaluation.calls.limits import ModelNoting
 from turnmark.evaluation.judging.rubrics import Outcome, Rubric, failed_outcome, needs
-from turnmark.evaluation.runs.limits import ModelNoting
-from turnmark.evaluation.scores.metric_info import MetricStyle
+from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.tasks.items import Case
 
 RAGAS = "ragas"
 FAITHFULNESS, SPREAD = "rl_f", "rl_f.spread"

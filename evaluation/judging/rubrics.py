@@ -16,13 +16,13 @@ from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
-from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
+from turnmark.evaluation.metric_style import PLAIN, How
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ScoreStatus
-from turnmark.evaluation.runs.journal import Journal
-from turnmark.evaluation.scores.metric_info import PLAIN, How
 from turnmark.evaluation.scores.stats import Level
+from turnmark.evaluation.storage.journal import Journal
+from turnmark.evaluation.tasks.items import Case
 
 T = TypeVar("T", bound=BaseModel)
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")

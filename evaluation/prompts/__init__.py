@@ -18,13 +18,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from turnmark.assistant.prompts import ASSISTANT, Prompt, PromptFolder, check_prompts
+from turnmark.evaluation.benchmark_files import benchmark_files
 
 HERE = Path(__file__).parent
 CASE = frozenset(("question", "history", "conversation", "answer", "reference", "passages"))
 """Placeholders of every prompt about one reply; `conversation` is the earlier turns and the question."""
 OVER_CASES = ("rb-llm", "rl-mtb", "idk", "claims", "claim-verdicts", "clarification", "implied-questions", "inseval")
 """The prompts about one reply."""
-JUDGES = PromptFolder(HERE, "the judges", lambda name: CASE if name in OVER_CASES else frozenset())
+JUDGES = PromptFolder(
+    (HERE, *benchmark_files("prompts")), "the judges", lambda name: CASE if name in OVER_CASES else frozenset()
+)
 
 PAPERS: Mapping[str, tuple[str, ...]] = {
     "rb-llm": ("1996041c5ba951a8",),

@@ -17,14 +17,15 @@ from pydantic import Field, FiniteFloat
 
 from turnmark.core.console import printable
 from turnmark.core.record import Record
-from turnmark.evaluation.benchmarks.base import Case, Item, attempted
-from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.benchmarks.turns import heading_of
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores
 from turnmark.evaluation.report.tables import arranged, chosen
-from turnmark.evaluation.runs.journal import json_line, open_atomic, read_records
-from turnmark.evaluation.runs.rundir import RunFolder
+from turnmark.evaluation.storage.journal import json_line, open_atomic, read_records
+from turnmark.evaluation.storage.run_folder import RunFolder
+from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.metric import attempted
+from turnmark.evaluation.tasks.task import Task
+from turnmark.evaluation.tasks.turns import heading_of
 from turnmark.retrieval.task_passages import cut_passages
 
 FILE = "browse.jsonl"

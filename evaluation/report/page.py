@@ -19,7 +19,7 @@ from turnmark.evaluation.report.browse import samples_json
 from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
 from turnmark.evaluation.report.stored import Stored, read_run
 from turnmark.evaluation.report.tables import Row
-from turnmark.evaluation.runs.journal import open_atomic
+from turnmark.evaluation.storage.journal import open_atomic
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -1,4 +1,4 @@
-"""Read `paper_tables.json`, which defines the rows and columns of the four papers' tables.
+"""Read the `paper_tables.json` of each benchmark, which defines the rows and columns of its paper's tables.
 
 A list of rows or columns holds slots, names of `axes`, and products `{"each": …, "under": …}`, in which every slot of
 the first list heads all of the second. The runs extend the axes `domains`, `queries`, `models` and `judges`.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
 from pydantic import Field
 
 from turnmark.core.record import Record
+from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.judging.judge import model_key, short_name
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.records import Summary
@@ -98,7 +98,7 @@ class PaperTable(Record):
 
 
 class PaperTables(Record):
-    """The content of `paper_tables.json`."""
+    """The content of a `paper_tables.json`."""
 
     axes: Mapping[str, tuple[Slot, ...]]
     tables: tuple[PaperTable, ...]
@@ -110,7 +110,14 @@ Shape = tuple[PaperTable, Sequence[Slot], Sequence[Slot]]
 
 @cache
 def _read() -> PaperTables:
-    return PaperTables.model_validate_json(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    """Read the files of all benchmarks as one."""
+    axes: dict[str, tuple[Slot, ...]] = {}
+    tables: list[PaperTable] = []
+    for path in benchmark_files("paper_tables.json"):
+        content = PaperTables.model_validate_json(path.read_text(encoding="utf-8"))
+        axes |= content.axes
+        tables += content.tables
+    return PaperTables(axes=axes, tables=tuple(tables))
 
 
 def shapes(summaries: Sequence[Summary]) -> Iterator[Shape]:

@@ -29,7 +29,7 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, Text
 from turnmark.evaluation.report.stored import StoredRun, distinct_names, samples
-from turnmark.evaluation.runs.journal import read_records
+from turnmark.evaluation.storage.journal import read_records
 
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 """The properties that people rate, in the order of MTRAG's tables."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import check_name
 from turnmark.evaluation.records import Sample, Score, Summary
-from turnmark.evaluation.runs.journal import read_records
+from turnmark.evaluation.storage.journal import read_records
 
 Key = tuple[str, int]
 _MOST_REASONS = 8

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from turnmark.evaluation.judging.judge import with_snapshots
+from turnmark.evaluation.metric_style import PLAIN
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
-from turnmark.evaluation.scores.metric_info import PLAIN
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]

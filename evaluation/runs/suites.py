@@ -19,16 +19,16 @@ from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import file_sha256, write_json
 from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
-from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
-from turnmark.evaluation.benchmarks.registry import RETRIEVAL
+from turnmark.evaluation.benchmarks.mtrag.data import problem_notes
+from turnmark.evaluation.calls.budget import spent_in
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.runs import running
-from turnmark.evaluation.runs.budget import spent_in
-from turnmark.evaluation.runs.planning import Plan, check_specs, plan
-from turnmark.evaluation.runs.predictions import MTRAG_FAMILY
-from turnmark.evaluation.runs.request import EvalRequest
-from turnmark.evaluation.runs.rundir import check_folder, default_folder
+from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
+from turnmark.evaluation.storage.predictions import MTRAG_FAMILY
+from turnmark.evaluation.storage.run_folder import check_folder, default_folder
+from turnmark.evaluation.tasks.registry import RETRIEVAL
+from turnmark.evaluation.tasks.request import EvalRequest
 
 SMOKE = 8
 """Number of samples of each benchmark in the suite `smoke`."""
@@ -124,7 +124,7 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
             changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None}
             changed["prompts"] = None
         try:
-            plans[name] = plan(request.model_copy(update=changed))
+            plans[name] = plan_run(request.model_copy(update=changed))
         except RequestError as error:
             if name not in FOUR:  # problems of the further runs do not stop the four benchmarks
                 plans[name] = str(error)
@@ -157,7 +157,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     Returns:
         Name of the run -> its summary, or the reason why it has none; the folder; whether a run failed.
     """
-    from turnmark.evaluation.runs.ray_engine import use_workers
+    from turnmark.evaluation.runs.ray_workers import use_workers
 
     entries: dict[str, Summary | str] = {name: run for name, run in plan.plans.items() if isinstance(run, str)}
     failed = False
@@ -171,7 +171,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
                 if other_name != name and isinstance(other, Plan):
                     elsewhere += spent_in(plan.folder / other_name)
             ready = replace(run, began=time.perf_counter(), elsewhere=elsewhere)
-            entries[name], _, gave_up = running.run_plan(use_workers(ready))
+            entries[name], _, gave_up = execution.run_plan(use_workers(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"
@@ -231,7 +231,7 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
         answers = folder / ANSWERS / f"{name}.jsonl"
         _write_answers(answers, content, model)
         changed = {"predictions": (answers,), "out": folder / name, "answered_only": True}
-        plans[name] = plan(request.model_copy(update=changed))
+        plans[name] = plan_run(request.model_copy(update=changed))
     return SuitePlan(plans, folder, tuple(problem_notes(content.problems)))
 
 

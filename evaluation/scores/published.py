@@ -1,4 +1,4 @@
-"""Read published figures (`published.json`), and decide whether a figure of ours is comparable with them.
+"""Read published figures (`published.json` of each benchmark), and decide whether ours are comparable with them.
 
 A published figure is comparable only if data, domains, subset, number of samples, setting, judge and the metric's
 variant all agree and, for retrieval, also the documents and the query mode. An aspect that the source does not state
@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
 from turnmark.core.record import Record
+from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.judging.judge import model_key, with_snapshots
 from turnmark.evaluation.metrics.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
@@ -99,13 +99,16 @@ class Ran(Record):
 
 @lru_cache(maxsize=1)
 def facts() -> tuple[Fact, ...]:
-    """Return every published row, in the order of the file.
+    """Return every published row. The rows of a benchmark are in the order of its file.
 
-    The file has the instruments, and the differences from every run (`always`), once for each benchmark; a row may
+    A file states the instruments, and the differences from every run (`always`), once for each benchmark. A row may
     replace their judges and add differences.
     """
-    content = json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
-    return TypeAdapter(tuple[Fact, ...]).validate_python([_complete_row(row, content) for row in content["facts"]])
+    rows = []
+    for path in benchmark_files("published.json"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rows += [_complete_row(row, content) for row in content["facts"]]
+    return TypeAdapter(tuple[Fact, ...]).validate_python(rows)
 
 
 def _complete_row(row: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:

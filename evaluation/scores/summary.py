@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from turnmark.core.record import Record
+from turnmark.evaluation.metric_style import MetricStyle, shown_as
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
-from turnmark.evaluation.runs.journal import json_line, open_atomic
-from turnmark.evaluation.scores.metric_info import MetricStyle, shown_as
+from turnmark.evaluation.storage.journal import json_line, open_atomic
 
 if TYPE_CHECKING:
     from turnmark.evaluation.scores.stats import Bools, ClusterFigure, Floats, Ints

@@ -21,6 +21,7 @@ from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.prompts import PromptFolder
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.synth.folder import IndexSource, Reject, SynthItem
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=BaseModel)
 
-PROMPTS = PromptFolder(Path(__file__).with_name("prompts"), "a synthesis")
+PROMPTS = PromptFolder(benchmark_files("prompts/synthesis"), "a synthesis")
 ABOUT_THE_REPLY = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
 """Kinds of failure that depend on the prompt, so that the same call would fail again."""
 EMBEDDER = "minilm"
@@ -201,9 +202,9 @@ class Synthesis(Protocol):
 
 
 SYNTHESES = {
-    "mtrag": "turnmark.evaluation.synth.mtrag:Conversations",
-    "inscoqa": "turnmark.evaluation.synth.inscoqa:Instructions",
-    "compound-qa": "turnmark.evaluation.synth.compound:CompoundQuestions",
+    "mtrag": "turnmark.evaluation.benchmarks.mtrag.synthesis:Conversations",
+    "inscoqa": "turnmark.evaluation.benchmarks.inscoqa.synthesis:Instructions",
+    "compound-qa": "turnmark.evaluation.benchmarks.compound_qa.synthesis:CompoundQuestions",
 }
 
 

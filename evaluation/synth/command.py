@@ -10,7 +10,7 @@ import typer
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import command_from
-from turnmark.evaluation.runs.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
+from turnmark.evaluation.tasks.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
     from turnmark.evaluation.synth.run import SynthReport
@@ -73,8 +73,8 @@ def _show(report: SynthReport, as_json: bool) -> None:
         return
     from rich.console import Console
 
+    from turnmark.evaluation.calls.budget import usage_words
     from turnmark.evaluation.report.rendering import one_line
-    from turnmark.evaluation.runs.budget import usage_words
 
     lines = [
         f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "

@@ -30,9 +30,9 @@ from turnmark.core.record import Record
 from turnmark.corpora.text import count_words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.records import FolderManifest, Sample
-from turnmark.evaluation.runs.journal import Journal, open_samples, read_records
-from turnmark.evaluation.runs.passages import OneAtATime
-from turnmark.evaluation.runs.rundir import OutputFolder, open_folder
+from turnmark.evaluation.storage.journal import Journal, open_samples, read_records
+from turnmark.evaluation.storage.passages import OneAtATime
+from turnmark.evaluation.storage.run_folder import OutputFolder, open_folder
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.types import Hit, Query, Retriever
 

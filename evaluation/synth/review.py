@@ -18,7 +18,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.report.rating import RatingTask, Texts, write_page
-from turnmark.evaluation.runs.journal import read_records
+from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.synth.folder import ITEMS, REJECTS, Reject, SynthItem, SynthManifest, reviewed_id
 
 VERDICT, REASON = "A verdict", "A reason"

@@ -18,15 +18,13 @@ from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.calls.budget import Ledger, add_usage, open_ledger, price_in
+from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs.budget import Ledger, add_usage, open_ledger, price_in
-from turnmark.evaluation.runs.engine import Limits, RunOutcome, SampleJob, generate
-from turnmark.evaluation.runs.journal import SampleJournal
-from turnmark.evaluation.runs.limits import Bounded
-from turnmark.evaluation.runs.request import allowed_failures, command_line
-from turnmark.evaluation.runs.rundir import check_folder, default_folder, package_versions, version_of
-from turnmark.evaluation.scores.scoring import now
+from turnmark.evaluation.runs.answering import Limits, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs.scoring import now
+from turnmark.evaluation.storage.journal import SampleJournal
+from turnmark.evaluation.storage.run_folder import check_folder, default_folder, package_versions, version_of
 from turnmark.evaluation.synth.attempt import (
     EMBEDDER,
     JUDGE,
@@ -48,9 +46,11 @@ from turnmark.evaluation.synth.folder import (
     open_synthesis_folder,
 )
 from turnmark.evaluation.synth.review import Reviews, check_reviews, read_reviews, rejections
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.request import allowed_failures, command_line
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.runs.request import SynthRequest
+    from turnmark.evaluation.tasks.request import SynthRequest
 
 DEADLINE = 600.0
 """Seconds for one attempt, all of its calls together."""

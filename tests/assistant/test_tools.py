@@ -11,7 +11,7 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.assistant.generators.base import Tool, ToolGenerator, ToolMessage
 from turnmark.assistant.generators.cache import with_cache
-from turnmark.evaluation.runs.limits import Bounded
+from turnmark.evaluation.calls.limits import Bounded
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 

@@ -27,7 +27,7 @@ from turnmark.assistant.steps.understand_llm import (
 )
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event
-from turnmark.evaluation.runs.limits import Bounded
+from turnmark.evaluation.calls.limits import Bounded
 from turnmark.retrieval.build import build_index
 
 TALK = conversation("How do I make Älplermagronen?", "Boil pasta and potatoes, add cheese. [1]")

@@ -29,7 +29,6 @@ from tests.intervals import mean_interval
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import (
     WEIGHTS,
     Embed,
@@ -39,6 +38,7 @@ from turnmark.evaluation.judging.extractive import (
 from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.scores.stats import draw_clusters, rank_correlations
+from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import by_text
 

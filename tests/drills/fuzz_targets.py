@@ -83,7 +83,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     from turnmark.corpora.inspector import read_evaluation
     from turnmark.corpora.readers import read_source
     from turnmark.evaluation.agreement.rows import gather
-    from turnmark.evaluation.runs.predictions import check_predictions, parse_run
+    from turnmark.evaluation.storage.predictions import check_predictions, parse_run
 
     folder = folder / "documents"
     folder.mkdir()

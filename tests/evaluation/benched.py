@@ -13,10 +13,11 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora.rows import Source
-from turnmark.evaluation.benchmarks.base import Item, measured
-from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import Embed
 

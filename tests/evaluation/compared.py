@@ -9,8 +9,8 @@ from typing import Any
 from tests.evaluation.run_records import summarise
 from turnmark.core.home import write_json
 from turnmark.evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.runs.journal import json_line
 from turnmark.evaluation.scores.summary import Facts, write_facts
+from turnmark.evaluation.storage.journal import json_line
 
 IDS = tuple(f"c{conversation}<::>{turn}" for conversation in range(1, 7) for turn in (1, 2, 3))
 """Eighteen turns of six conversations."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.evaluation.benched import assistant_of, items_of, minilm, open_task
 from turnmark.corpora.rows import Source
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
+from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
+from turnmark.evaluation.tasks.items import Item
 
 CONTEXT = (
     "The lamp was lit in 1868. At first the lamp burned rape oil. The horn sounded until 2005. Goats graze on the hill."

@@ -15,8 +15,9 @@ from tests.evaluation.compared import IDS, shifted
 from tests.evaluation.reported import write_run
 from tests.run_checker import problems_of_run
 from turnmark.corpora.types import Passage
-from turnmark.evaluation.runs import passages, running
-from turnmark.evaluation.runs.planning import Plan
+from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs.plan import Plan
+from turnmark.evaluation.storage import passages
 from turnmark.retrieval.types import Hit, Query
 
 # conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages
@@ -137,7 +138,7 @@ def searched(plan: Plan, opener: Callable[..., Any]) -> Any:
     """What `run_plan` gives, with a stand-in for what opens a corpus."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", opener)
-        return running.run_plan(plan)
+        return execution.run_plan(plan)
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,11 @@ from typing import Any
 
 from tests.evaluation.benched import assistant_of, items_of, open_task
 from turnmark.corpora.rows import Source
-from turnmark.evaluation.benchmarks.base import Item, measured
-from turnmark.evaluation.benchmarks.kiwi import Kiwi
-from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
-from turnmark.evaluation.benchmarks.task import Task
+from turnmark.evaluation.benchmarks.kiwi.analyse import KiwiAnalyse
+from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.task_passages import Embed
 
 ANSWER = "The lamp was lit in 1868. It burned rape oil."

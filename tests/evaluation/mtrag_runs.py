@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.evaluation import writer
 from turnmark.evaluation.records import Sample, Score, Summary
-from turnmark.evaluation.runs import planning, running
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs.plan import Plan, plan_run
+from turnmark.evaluation.tasks.request import EvalRequest
 
 SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
 """Answerable and partial tasks that the writer answers."""
@@ -51,12 +52,12 @@ class Ran:
         }
 
 
-def planned(root: Path | None, out: Path, **changes: Any) -> planning.Plan:
+def planned(root: Path | None, out: Path, **changes: Any) -> Plan:
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC, "retriever": "bm25", "concurrency": 1,
     }  # fmt: skip
-    return planning.plan(EvalRequest(**(fields | changes)))
+    return plan_run(EvalRequest(**(fields | changes)))
 
 
 def ran(root: Path | None, out: Path, **changes: Any) -> Ran:
-    return Ran(*running.run_plan(planned(root, out, **changes))[:2])
+    return Ran(*execution.run_plan(planned(root, out, **changes))[:2])

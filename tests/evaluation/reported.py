@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.evaluation.run_records import SHOWN
 from turnmark.core.home import write_json
+from turnmark.evaluation.metric_style import shown_as
 from turnmark.evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
-from turnmark.evaluation.runs.journal import json_line
-from turnmark.evaluation.scores.metric_info import shown_as
+from turnmark.evaluation.storage.journal import json_line
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = "demo data: a small split that ships with Turnmark; its figures show that things work, and nothing else"

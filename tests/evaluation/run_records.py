@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
-from turnmark.evaluation.benchmarks.measures import (
+from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
+from turnmark.evaluation.metric_style import by_name
+from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
+from turnmark.evaluation.scores.summary import Facts, ScoreTally
+from turnmark.evaluation.tasks.measures import (
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
     UNKNOWN_METRICS,
 )
-from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
-from turnmark.evaluation.scores.metric_info import by_name
-from turnmark.evaluation.scores.summary import Facts, ScoreTally
 
 SHOWN = {
     name: shown

@@ -12,8 +12,9 @@ from tests.evaluation.judged_runs import values
 from tests.evaluation.mtrag_runs import ran, samples_of
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.runs import planning, running
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def official(path, answers):
@@ -31,11 +32,11 @@ def official(path, answers):
 
 def planned(root, out, *files, **fields):
     request: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
-    return planning.plan(EvalRequest(**(request | fields)))
+    return plan_run(EvalRequest(**(request | fields)))
 
 
 def scored(root, out, *files, **fields):
-    return running.run_plan(planned(root, out, *files, **fields))[0]
+    return execution.run_plan(planned(root, out, *files, **fields))[0]
 
 
 def test_an_official_file_by_hand(benchmark_root, tmp_path, check_run):

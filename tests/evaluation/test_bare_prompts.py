@@ -11,15 +11,15 @@ from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.steps.understand_llm import rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
 from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks import kiwi_judge
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.compound_modes import PROMPTS as MODES
-from turnmark.evaluation.benchmarks.compound_modes import prompt_of
-from turnmark.evaluation.benchmarks.kiwi import first_answer
-from turnmark.evaluation.benchmarks.kiwi_turns import Instruction
-from turnmark.evaluation.benchmarks.turns import prompted_sample
+from turnmark.evaluation.benchmarks.compound_qa.modes import PROMPTS as MODES
+from turnmark.evaluation.benchmarks.compound_qa.modes import prompt_of
+from turnmark.evaluation.benchmarks.kiwi import judge as kiwi_judge
+from turnmark.evaluation.benchmarks.kiwi.revise import first_answer
+from turnmark.evaluation.benchmarks.kiwi.turns import Instruction
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.synth.attempt import PROMPTS
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.turns import prompted_sample
 
 FOLDERS = {"assistant": ASSISTANT, "judges": JUDGES, "synth": PROMPTS}
 NAMES = [(users, name) for users, folder in FOLDERS.items() for name in folder.replaceable]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from turnmark.core.errors import MissingExtra, RequestError
-from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.bertscore import (
     PUBLISHED,
     Bert,
@@ -22,6 +21,7 @@ from turnmark.evaluation.judging.bertscore import (
     rb_alg,
 )
 from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.tasks.items import Case
 
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]
 

@@ -17,7 +17,7 @@ from turnmark.evaluation.check.checking import rank_of
 from turnmark.evaluation.check.result import share
 from turnmark.evaluation.check.sentences import draw_sentences
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.runs.passages import CorpusTexts
+from turnmark.evaluation.storage.passages import CorpusTexts
 from turnmark.retrieval.altered import altered_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import open_retriever

@@ -11,7 +11,7 @@ import pytest
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
 from tests.evaluation.reported import golden
-from turnmark.evaluation.runs import passages
+from turnmark.evaluation.storage import passages
 from turnmark.retrieval.registry import RETRIEVERS
 
 

@@ -16,9 +16,9 @@ from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
 from turnmark.evaluation.comparison.showing import comparison_page as page
 from turnmark.evaluation.judging.rubrics import Judgement
-from turnmark.evaluation.runs.journal import json_line
 from turnmark.evaluation.scores.published import facts
 from turnmark.evaluation.scores.summary import FACTS, read_facts, write_facts
+from turnmark.evaluation.storage.journal import json_line
 
 
 def test_differences_are_those_of_numpy(three_runs):

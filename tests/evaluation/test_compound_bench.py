@@ -11,7 +11,7 @@ from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Raw, Say
 from turnmark.assistant.generators import GeneratorError
 from turnmark.corpora import compound_qa
-from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
+from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 
 NAMES = [
     "part_coverage", "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "k_precision", "k_precision[+history]",

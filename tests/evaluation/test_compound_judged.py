@@ -15,14 +15,14 @@ from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.compound_qa import (
+from turnmark.evaluation.benchmarks.compound_qa.rubrics import (
     ERRORS,
     MARGINS,
     PARTS,
     WHOLE_REPLY,
     compare_replies,
 )
+from turnmark.evaluation.tasks.items import Case
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 LABELS = st.sampled_from(list(MIRRORED))

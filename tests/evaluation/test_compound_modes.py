@@ -10,8 +10,7 @@ from tests.evaluation.benched import asked, assistant_of, done, items_of, open_t
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Say
 from turnmark.assistant.generators import GeneratorError
-from turnmark.evaluation.benchmarks import compound_modes as modes
-from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
+from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA, modes
 from turnmark.evaluation.records import SubAnswer
 
 PARTS = ("When was the lamp lit?", "What did the lamp burn?", "Until when did the horn sound?")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import (
     APPROPRIATENESS,
     COMPLETENESS,
@@ -22,6 +21,7 @@ from turnmark.evaluation.judging.extractive import (
     reply_features,
 )
 from turnmark.evaluation.metrics.idk import says_idk, wording
+from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.embed import shared_embedder
 
 PASSAGES = (

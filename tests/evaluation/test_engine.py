@@ -15,12 +15,12 @@ from turnmark.assistant.generators.base import Completion, GeneratorBase, Genera
 from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.calls.budget import Ledger
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs import engine
-from turnmark.evaluation.runs.budget import Ledger
-from turnmark.evaluation.runs.engine import Limits, RunOutcome, SampleJob, generate
-from turnmark.evaluation.runs.rundir import open_run
+from turnmark.evaluation.runs import answering
+from turnmark.evaluation.runs.answering import Limits, RunOutcome, SampleJob, generate
+from turnmark.evaluation.storage.run_folder import open_run
+from turnmark.evaluation.tasks.items import Item
 
 
 class Model:
@@ -193,7 +193,7 @@ def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path):
 
 
 def test_a_run_in_which_everything_hangs_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "MOST_LEFT_BEHIND", 5)
+    monkeypatch.setattr(answering, "MOST_LEFT_BEHIND", 5)
     free = threading.Event()
 
     def answer(item, _):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
-from turnmark.evaluation.runs import scheduler
+from turnmark.evaluation.calls import thread_pool
 
 ANSWER = "The bell was cast in the foundry by the river [1]."
 DEMO_SAMPLES, DEMO_CALLS = 67, 51
@@ -110,7 +110,7 @@ def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark, che
 
 
 def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(turnmark, monkeypatch):
-    monkeypatch.setattr(scheduler, "SETTLE", 0.2)
+    monkeypatch.setattr(thread_pool, "SETTLE", 0.2)
     lock, busy, turned_away = threading.Lock(), [], []
 
     def crowded(_):

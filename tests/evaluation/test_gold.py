@@ -12,11 +12,11 @@ from tests.evaluation.benched import assistant_of, items_of, minilm
 from turnmark.assistant.generators.base import Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-from turnmark.evaluation.benchmarks.kiwi_turns import Instruction
-from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
-from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task, import_tasks
-from turnmark.evaluation.runs.passages import FirstPassages
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.benchmarks.kiwi.turns import Instruction
+from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
+from turnmark.evaluation.storage.passages import FirstPassages
+from turnmark.evaluation.tasks.registry import BENCHMARKS, find_task, import_tasks
+from turnmark.evaluation.tasks.request import EvalRequest
 
 TYPED: dict[type, frozenset[str]] = {
     mtrag.MtragTask: frozenset({"id", "conversation", "turn", "domain", "history", "question", "contexts"}),

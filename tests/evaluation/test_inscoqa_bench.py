@@ -13,10 +13,10 @@ from turnmark.corpora import inscoqa
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Document, Problem
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, pool, write_pool
-from turnmark.evaluation.judging.inscoqa import judged_steps
+from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA, pool, write_pool
+from turnmark.evaluation.benchmarks.inscoqa.rubrics import judged_steps
 from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.tasks.items import Item
 
 DEMO = inscoqa.locate(None)
 NAMES = [

@@ -15,9 +15,7 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora import inscoqa
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.extractive import NoModel
-from turnmark.evaluation.judging.inscoqa import (
+from turnmark.evaluation.benchmarks.inscoqa.rubrics import (
     INSEVAL,
     REFERENCE_STEP,
     STEP,
@@ -25,6 +23,8 @@ from turnmark.evaluation.judging.inscoqa import (
     InsevalReply,
     extractive_inseval,
 )
+from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.embed import open_embedder
 
 

@@ -12,10 +12,10 @@ from tests.evaluation.benched import only, open_task
 from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
-from turnmark.evaluation.benchmarks.base import measured
-from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
-from turnmark.evaluation.benchmarks.inscoqa_prompt import InsCoQAReply, read_reply
-from turnmark.evaluation.judging.inscoqa import judged_steps
+from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA
+from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import InsCoQAReply, read_reply
+from turnmark.evaluation.benchmarks.inscoqa.rubrics import judged_steps
+from turnmark.evaluation.tasks.metric import measured
 
 GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the oven.\n2. Bake the bread."
 STEPS = ("Light the oven.", "Bake the bread.")

@@ -174,7 +174,7 @@ def test_one_failed_verdict_fails_its_conditioned_score_and_no_other(benchmark_r
 
 
 def test_an_interrupted_judging_goes_on_where_it_stopped(benchmark_root, turnmark, tmp_path, monkeypatch):
-    from turnmark.evaluation.runs.journal import Journal
+    from turnmark.evaluation.storage.journal import Journal
 
     written, append = [], Journal.append
 

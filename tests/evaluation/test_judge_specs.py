@@ -10,9 +10,9 @@ from tests.evaluation.published_rows import PANEL
 from tests.evaluation.scripted_judges import CASE
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.core.errors import RequestError
+from turnmark.evaluation.benchmarks.mtrag.rubrics import RB_LLM
 from turnmark.evaluation.judging import judge
 from turnmark.evaluation.judging.judge import open_judges, same_model
-from turnmark.evaluation.judging.mtrag import RB_LLM
 
 
 def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path):

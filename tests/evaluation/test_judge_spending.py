@@ -13,8 +13,8 @@ from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons
 from tests.servers import ScriptedServer
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
+from turnmark.evaluation.calls.budget import spent_on_judges
 from turnmark.evaluation.prompts import HERE, own_prompts
-from turnmark.evaluation.runs.budget import spent_on_judges
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (

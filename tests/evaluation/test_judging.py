@@ -8,13 +8,22 @@ import pytest
 
 from tests.evaluation.scripted_judges import CASE, Heard, replay, say
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.compound_qa import FIVE
-from turnmark.evaluation.judging.inscoqa import INSEVAL
+from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE
+from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
+from turnmark.evaluation.benchmarks.mtrag.rubrics import (
+    CLARIFICATION,
+    IDK,
+    IDK_JUDGE,
+    RB_LLM,
+    RL_F,
+    RL_MTB,
+    YES_NO,
+    relevance,
+)
 from turnmark.evaluation.judging.judged import panel_outcome
-from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.verdicts import RatingScale, Verdict, read_verdict
+from turnmark.evaluation.tasks.items import Case
 
 
 @pytest.mark.parametrize(

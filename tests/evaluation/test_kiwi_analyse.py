@@ -14,7 +14,7 @@ from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks.kiwi_analyse import (
+from turnmark.evaluation.benchmarks.kiwi.analyse import (
     PROMPTS,
     KiwiAnalyse,
     TurnLabels,

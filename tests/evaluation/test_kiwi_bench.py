@@ -12,7 +12,7 @@ from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
 from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks.kiwi import Kiwi
+from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
 from turnmark.evaluation.records import Sample
 
 DEMO = kiwi.locate(None)

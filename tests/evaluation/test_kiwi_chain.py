@@ -12,9 +12,9 @@ from tests.evaluation.benched import open_task, values
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
+from turnmark.evaluation.benchmarks.kiwi.revise import EarlierTurn, Kiwi
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.tasks.items import Item
 
 STYLE = {"instruction_type": "stylistic"}
 

@@ -19,9 +19,9 @@ from turnmark.assistant.generators import GeneratorError
 from turnmark.core.errors import RequestError
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import Session
-from turnmark.evaluation.benchmarks.base import measured
-from turnmark.evaluation.benchmarks.kiwi_judge import JudgedTurn, KiwiJudge, split
+from turnmark.evaluation.benchmarks.kiwi.judge import JudgedTurn, KiwiJudge, split
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.tasks.metric import measured
 
 GOOD = Say('{"rating": "good"}')
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from turnmark.assistant.steps.marks import pieces_of
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.judging.kiwi import Operation, operations, read_revision, type_of
+from turnmark.evaluation.benchmarks.kiwi.rubrics import Operation, operations, read_revision, type_of
 
 FERRY, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
 ANSWER = f"{FERRY} {TWO}\n\n{THREE}"

@@ -11,10 +11,10 @@ from tests.evaluation import instructions as inscoqa
 from tests.evaluation.kiwis import session, turn, written
 from turnmark.corpora import mtrag
 from turnmark.corpora.checking import PRINTED, unlike_printed
-from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
-from turnmark.evaluation.benchmarks.kiwi import Kiwi
-from turnmark.evaluation.benchmarks.mtrag_data import doubts_of_queries, doubts_of_tasks, labels_hash, tasks_hash
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA
+from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
+from turnmark.evaluation.benchmarks.mtrag.data import doubts_of_queries, doubts_of_tasks, labels_hash, tasks_hash
+from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def a_task(name, domain="govt", question="q"):

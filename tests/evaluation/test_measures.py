@@ -9,14 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from turnmark.evaluation.benchmarks.base import Case, measured
-from turnmark.evaluation.benchmarks.measures import (
-    LEAD_METRICS,
-    PASSAGE_METRICS,
-    REFERENCE_METRICS,
-    STYLE_METRICS,
-    lead,
-)
 from turnmark.evaluation.metrics.overlap import (
     edit_distance,
     edit_ratio,
@@ -29,6 +21,15 @@ from turnmark.evaluation.metrics.overlap import (
     token_recall,
 )
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.measures import (
+    LEAD_METRICS,
+    PASSAGE_METRICS,
+    REFERENCE_METRICS,
+    STYLE_METRICS,
+    lead,
+)
+from turnmark.evaluation.tasks.metric import measured
 
 METRICS = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 

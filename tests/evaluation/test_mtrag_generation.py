@@ -13,7 +13,7 @@ from tests.evaluation.conftest import TURNS, WordCount, write_benchmark
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations
-from turnmark.evaluation.runs import passages
+from turnmark.evaluation.storage import passages
 
 
 def prompts():

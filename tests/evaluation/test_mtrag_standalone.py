@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from turnmark.corpora import mtrag
-from turnmark.evaluation.benchmarks.mtrag_data import standalone_labels, task_item
+from turnmark.evaluation.benchmarks.mtrag.data import standalone_labels, task_item
 
 
 def a_task(name, standalone=None):

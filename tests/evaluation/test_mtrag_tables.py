@@ -8,14 +8,14 @@ import pytest
 
 from tests.evaluation.benched import items_of
 from turnmark.corpora import mtrag
-from turnmark.evaluation.benchmarks.mtrag import Mtrag, MtragUn
+from turnmark.evaluation.benchmarks.mtrag.generation import Mtrag, MtragUn
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
 from turnmark.evaluation.report.paper import MARK, paper_tables
 from turnmark.evaluation.report.tables import untagged
-from turnmark.evaluation.runs.planning import plan
-from turnmark.evaluation.runs.request import EvalRequest
-from turnmark.evaluation.runs.running import run_plan
+from turnmark.evaluation.runs.execution import run_plan
+from turnmark.evaluation.runs.plan import plan_run
 from turnmark.evaluation.scores.published import RERUN, Ran, facts, find_rows
+from turnmark.evaluation.tasks.request import EvalRequest
 
 TWO_DOMAINS = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
@@ -70,7 +70,7 @@ def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data, system,
     files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in TWO_DOMAINS)
     if missing := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
-    summary, *_ = run_plan(plan(EvalRequest(
+    summary, *_ = run_plan(plan_run(EvalRequest(
         benchmark="mtrag", task="retrieval", data=real_data, predictions=files, out=Path("r")
     )))  # fmt: skip
     for fact in packaged(system, query):

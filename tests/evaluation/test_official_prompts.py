@@ -11,13 +11,13 @@ from tests.evaluation.judged_runs import done
 from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
 from turnmark.evaluation import prompts as judges_prompts
-from turnmark.evaluation.benchmarks.registry import import_tasks
+from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, RB_LLM
 from turnmark.evaluation.judging.bertscore import Bert, bert_rubrics
 from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
-from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, OWN, digest, whose
 from turnmark.evaluation.scores.published import facts, find_rows
+from turnmark.evaluation.tasks.registry import import_tasks
 
 TEXTS = {
     "idk": "[Inquiry]\n{{ conversation }}\n[Response]\n{{ answer }}\n[Output]\n",

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.evaluation.scripted_judges import FAILED, scored
+from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.judged import majority, panel_agreement, panel_outcome
-from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.rubrics import Outcome
 from turnmark.evaluation.metrics.idk import accuracy, conditioned, is_conditioned, with_underspecified
 from turnmark.evaluation.records import Score

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.runs.passages import CorpusTexts, recorded
+from turnmark.evaluation.storage.passages import CorpusTexts, recorded
 
 
 def corpus(path, *lines):

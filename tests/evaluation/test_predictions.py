@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
-from turnmark.evaluation.runs.journal import json_line
-from turnmark.evaluation.runs.predictions import Answers, check_predictions
+from turnmark.evaluation.storage.journal import json_line
+from turnmark.evaluation.storage.predictions import Answers, check_predictions
 
 OFFICIAL: dict[str, Any] = {
     "task_id": "c<::>2", "conversation_id": "c", "task_type": "rag", "turn": "2", "dataset": "MT-RAG",

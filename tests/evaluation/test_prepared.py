@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.benchmarks.registry import find_task, setting_of
-from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.tasks.registry import find_task, setting_of
+from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def prepared(benchmark, setting=None, **fields):

@@ -22,7 +22,7 @@ from tests.evaluation.published_rows import (
     well_formed,
 )
 from turnmark.corpora.compound_qa import Capability, QuestionType
-from turnmark.evaluation.judging.inscoqa import INSEVAL
+from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
 from turnmark.evaluation.judging.rubrics import OWN_WORDS
 from turnmark.evaluation.prompts import OFFICIAL
 from turnmark.evaluation.records import MetricSummary
@@ -307,7 +307,7 @@ def test_every_fact_says_where_it_is_from_and_what_was_measured():
 
 
 def test_what_of_ours_computes_the_same_is_named_as_we_name_it():
-    from turnmark.evaluation.benchmarks.measures import ROUGE_CHAR
+    from turnmark.evaluation.tasks.measures import ROUGE_CHAR
 
     names = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
             for name in tool.same}  # fmt: skip

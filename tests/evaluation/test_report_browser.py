@@ -12,7 +12,7 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, Utterance, clip_text
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.runs.journal import json_line
+from turnmark.evaluation.storage.journal import json_line
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 

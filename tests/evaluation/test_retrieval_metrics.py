@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.benchmarks.mtrag_retrieval import NAMES, score_lists
+from turnmark.evaluation.benchmarks.mtrag.retrieval import NAMES, score_lists
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.runs.predictions import format_trec, parse_run, ranked, read_runs
+from turnmark.evaluation.storage.predictions import format_trec, parse_run, ranked, read_runs
 
 DOCS = st.sampled_from([f"d{i}" for i in range(15)])
 QRELS = st.dictionaries(

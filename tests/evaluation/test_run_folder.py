@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.evaluation.run_records import DATA, manifest, sample
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs.journal import json_line, open_samples
-from turnmark.evaluation.runs.rundir import default_folder, open_run
+from turnmark.evaluation.storage.journal import json_line, open_samples
+from turnmark.evaluation.storage.run_folder import default_folder, open_run
 
 
 def ids(run):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.runs.request import EvalRequest, select
+from turnmark.evaluation.tasks.request import EvalRequest, select
 
 IDS = [f"t{number}" for number in range(50)]
 

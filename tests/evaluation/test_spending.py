@@ -6,8 +6,8 @@ import pytest
 
 from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.runs.budget import CAUTION, Ledger, estimate_items
+from turnmark.evaluation.calls.budget import CAUTION, Ledger, estimate_items
+from turnmark.evaluation.tasks.items import Item
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 

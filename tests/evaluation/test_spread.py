@@ -9,11 +9,11 @@ import pytest
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import TurnmarkError
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs.engine import SampleJob, failed_sample
-from turnmark.evaluation.runs.limits import Bounded
-from turnmark.evaluation.runs.ray_engine import answer_item, remote_answer
+from turnmark.evaluation.runs.answering import SampleJob, failed_sample
+from turnmark.evaluation.runs.ray_workers import answer_item, remote_answer
+from turnmark.evaluation.tasks.items import Item
 from turnmark.retrieval.workers import WorkerLost
 
 ITEM = Item("a", None)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
-from turnmark.evaluation.benchmarks.measures import REFERENCE_METRICS
-from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.scores.published import Fact, Instrument
+from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.measures import REFERENCE_METRICS
+from turnmark.evaluation.tasks.metric import Metric, Value
+from turnmark.evaluation.tasks.task import Task
 
 WORDS = {"bell": "The bell was cast in 1858.", "tower": "The tower is 96 metres tall.", "clock": "It strikes."}
 

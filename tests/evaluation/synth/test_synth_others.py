@@ -15,10 +15,10 @@ from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
 from turnmark.corpora import compound_qa, inscoqa
 from turnmark.corpora.types import Passage
+from turnmark.evaluation.benchmarks.compound_qa.synthesis import TYPES, load_type_rules, missing_keywords
+from turnmark.evaluation.benchmarks.mtrag.question_types import TYPE_INSTRUCTIONS, ConversationPlan, load_shares
 from turnmark.evaluation.synth.attempt import PROMPTS
-from turnmark.evaluation.synth.compound import TYPES, load_type_rules, missing_keywords
 from turnmark.evaluation.synth.folder import spliced
-from turnmark.evaluation.synth.question_types import TYPE_INSTRUCTIONS, ConversationPlan, load_shares
 
 
 def test_instructions_open_as_inscoqa(synth, turnmark):

@@ -1,0 +1,326 @@
+"""Compound-QA's task (sections 3 and 4): answer several questions asked at once, with or without a context.
+
+Nothing is searched: the contexts come with the data. The settings are
+
+- `decompose` (default): with a language model, a question with a context is answered by the assistant's turn, which has
+  that context as evidence, and a closed-book question by a prompt of ours. (The paper's prompt, Table 21, lets the
+  model consult the context; ours asks for an answer that rests on it.) Without a model, the turn chooses sentences of
+  the context for each part and joins them in the order asked; closed-book questions get "I don't know".
+- `vanilla`, `cot`, `few-shot`: a model is asked once, by the paper's modes (Tables 21, 22).
+- `dialogue`: the sub-questions are asked one a turn (section 5, Figure 3).
+- `positions`: each Factual-Statement question of three parts is asked in four orders (Tables 3, 20).
+
+`dialogue` and `positions` use the prompt of `vanilla` if there is a model, and else the assistant's turn.
+
+The questions with and without a context come from different sources; the dimension `context` separates them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from turnmark.assistant.asking import WrittenText, write_text
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.generators.base import EmptyReply, Generator
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.decide import grade_evidence
+from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.steps.understand import understand
+from turnmark.assistant.types import GROUNDED, Usage
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.corpora import compound_qa
+from turnmark.corpora.compound_qa import CompoundQuestion
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Message, Problem
+from turnmark.evaluation.benchmarks.compound_qa import modes
+from turnmark.evaluation.benchmarks.compound_qa.modes import DIALOGUE, CompoundCase, compound_metrics
+from turnmark.evaluation.benchmarks.compound_qa.rubrics import compound_rubrics, judged_texts
+from turnmark.evaluation.metrics.matching import assign_sentences
+from turnmark.evaluation.records import Sample, SubAnswer
+from turnmark.evaluation.report.stored import read_run, samples
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
+from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
+from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
+from turnmark.retrieval.task_passages import by_text, cut_passages, ranked_by
+
+References = Mapping[str, tuple[SubAnswer, ...]]
+"""Item id -> its sub-questions with their reference answers."""
+
+
+def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str]:
+    """Read the reference answers of sub-questions from a run of the setting `dialogue` (`--references`).
+
+    Returns:
+        Item id -> sub-questions with answers, from the first repeat of each finished sample; and the SHA-256 of
+        `predictions.jsonl`.
+    """
+    flag = f"--references {str(run)!r}"
+    try:
+        stored = read_run(run)
+    except RequestError as error:
+        raise RequestError([f"--references: {problem}" for problem in error.problems]) from error
+    summary = stored.runs[0].summary if stored.runs and not stored.several else None
+    if summary is None or (summary.benchmark, summary.setting) != ("compound-qa", DIALOGUE):
+        raise RequestError(f"{flag}: name a run of compound-qa in the setting {DIALOGUE}")
+    answers_of_id: dict[str, tuple[SubAnswer, ...]] = {}
+    for sample in samples(run):
+        answered = any(part.answer.strip() for part in sample.sub_answers)
+        if sample.status == "done" and sample.repeat == 0 and answered:
+            answers_of_id[sample.id] = sample.sub_answers
+    if not answers_of_id:
+        raise RequestError(f"{flag}: none of its dialogues has an answer")
+    return answers_of_id, hashlib.sha256((run / "predictions.jsonl").read_bytes()).hexdigest()
+
+
+class CompoundQA(Task):
+    """The task of Compound-QA; its questions are streamed from the files.
+
+    The bootstrap resamples contexts, because several questions share one. A closed-book question is its own cluster.
+    """
+
+    settings = modes.SETTINGS
+    flags = ("references", "types")
+    rubrics = staticmethod(compound_rubrics)
+
+    source: Source
+    references: References = MappingProxyType({})
+
+    def open(self) -> None:
+        errors, request = ErrorCollector(), self.request
+        self.source = compound_qa.locate(request.data)
+        files = compound_qa.files(self.source.root)
+        capabilities = dict.fromkeys(file.capability for file in files)
+        self.domains = errors.collect(choose_domains, capabilities, request.domains) or ()
+        chosen = [file for file in files if file.capability in self.domains]
+        known_types = dict.fromkeys(file.type for file in chosen)
+        for name in request.types:
+            if name not in known_types:
+                errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(known_types)}")
+        if self.setting in modes.PROMPTS and not request.asks_model and not request.scoring:
+            errors.add(
+                f"--setting {self.setting}: a language model is asked by a prompt of the paper; add --generator "
+                "(without one there are decompose, dialogue and positions)"
+            )
+        references = None
+        if request.references is not None:
+            references = errors.collect(read_references, request.references)
+        prompt_names = modes.prompts_of(self.setting) if request.asks_model else ()
+        self.inputs = errors.collect(hash_prompts, prompt_names, request.prompts) or {}
+        if references is not None:
+            self.references, digest = references
+            self.inputs = {"references": digest, **self.inputs}
+        errors.raise_all()
+        self.data = data_used(self.source, {file.shown: file.path for file in files})
+        self.specs = {"types": ", ".join(sorted(set(request.types)))} if request.types else {}
+        of_types = [file for file in chosen if not request.types or file.type in request.types]
+        self._several = len({file.capability for file in of_types}) > 1
+
+    @property
+    def metrics(self) -> Sequence[Metric[Any]]:  # type: ignore[override]
+        """See `Task.metrics`; `part_coverage` needs the embedder."""
+        return (
+            *compound_metrics(self.assistant.embed, self.setting == modes.POSITIONS),
+            *REFERENCE_METRICS,
+            *PASSAGE_METRICS,
+            *LEAD_METRICS,
+            *STYLE_METRICS,
+        )
+
+    def stratum(self, item_id: str) -> str:
+        return compound_qa.file_of(item_id)
+
+    def items(self) -> Iterator[Item | Problem]:
+        for task in compound_qa.stream_tasks(self.source.root, self.domains, self.request.types):
+            if isinstance(task, Problem):
+                yield task
+            elif self.setting == modes.POSITIONS:
+                yield from modes.in_orders(self._item(task))
+            else:
+                yield self._item(task)
+
+    def _item(self, task: CompoundQuestion) -> Item:
+        labels = {
+            "capability": (task.capability,),
+            "type": (task.type,),
+            "context": ("closed-book" if task.context is None else "with",),
+        }
+        if self._several:  # the cells of Table 2, which are those of the types if there is one capability
+            labels["capability+type"] = (f"{task.capability}, {task.type}",)
+        return Item(
+            task.id,
+            task,
+            task.capability,
+            question=task.question,
+            reference=task.reference,
+            passages={} if task.context is None else {task.id: ("", task.context)},
+            labels=labels,
+            cluster=hashlib.sha256((task.context or task.id).encode()).hexdigest()[:16],
+        )
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Task.answer`. An empty reply is a sample like any other: it counts in the mean and loses."""
+        began = time.perf_counter()
+        try:
+            return self._answer(item, generator)
+        except EmptyReply as error:
+            return _sample(item, item.task, "", "answer", error.usage, began, (f"{modes.EMPTY}: {error}",))
+
+    def _answer(self, item: Item, generator: Generator | None) -> Sample:
+        task: CompoundQuestion = item.task
+        if self.setting == modes.DIALOGUE:
+            return self._dialogue(item, task, generator)
+        if generator is None:
+            return self._turn(item, task.question, apart=True)
+        if self.setting == modes.DECOMPOSE and task.context is not None:
+            sample = self._turn(item, task.question, generator=generator)
+        else:
+            sample = self._prompted(item, task, generator)
+        if self.assistant.embed is None:  # only vectors tell which sentences answer which part
+            return sample
+        parts = split_questions(task.question)
+        text = strip_marks(with_steps(sample.prediction or "", sample.procedure), sample)
+        answers = assign_sentences(parts, text, self.assistant.embed)
+        return sample.model_copy(update={"sub_answers": _sub_answers(parts, answers)})
+
+    def context(self, item: Item, sample: Sample) -> CompoundCase:
+        task: CompoundQuestion = item.task
+        text = with_steps(sample.prediction or "", sample.procedure)
+        order = self._order(item)
+        id_in_data = item.id.rpartition("#")[0] if order else item.id
+        references = self.references.get(id_in_data, ())
+        if order and len(references) == len(order):
+            references = tuple(references[part] for part in order)
+        turns = sample.sub_answers if self.setting == modes.DIALOGUE else ()
+        parts = tuple(part.question for part in turns or references) or split_questions(task.question)
+        replies = tuple(part.answer for part in turns)
+        reference_answers = tuple(part.answer for part in references)
+        return CompoundCase(
+            question=task.question,
+            answer=strip_marks(text, sample),
+            reference=task.reference,
+            passages=() if task.context is None else (task.context,),
+            more=judged_texts(parts, replies, reference_answers, order),
+            raw=text,
+            decision=sample.decision,
+            parts=parts,
+            replies=replies,
+            order=order,
+        )
+
+    def _order(self, item: Item) -> tuple[int, ...]:
+        """See `modes.order_of`. Only `positions` has orders: in other settings an id may end in `#order1` by chance."""
+        return modes.order_of(item.id) if self.setting == modes.POSITIONS else ()
+
+    def _turn(
+        self,
+        item: Item,
+        question: str,
+        history: Sequence[Message] = (),
+        generator: Generator | None = None,
+        apart: bool = False,
+    ) -> Sample:
+        """Answer by the assistant's turn, with the context as evidence.
+
+        Without a model, the context is trusted for every part if it is similar enough to the full question.
+        """
+        embed = by_text(self.assistant.embed) if self.assistant.embed else None
+        assistant = Assistant(self.assistant.config, generator=generator, embed=embed)
+        context = item.task.context
+        passages = [] if context is None else cut_passages(item.id, "", context)
+        hits = ranked_by(passages, (question,), embed)
+        trusted = generator is not None
+        if not trusted:
+            rewrite = understand(history, question).rewrite
+            trusted = grade_evidence((question, rewrite), hits, embed).decision in GROUNDED
+        return turn_sample(assistant, item, history, question, hits, trusted, apart)
+
+    def _prompted(self, item: Item, task: CompoundQuestion, generator: Generator) -> Sample:
+        """Ask a model once: by our prompt for closed-book questions (`decompose`), or by one of the paper's modes."""
+        began = time.perf_counter()
+        reply: WrittenText | modes.ModeReply
+        if self.setting == modes.DECOMPOSE:
+            compound_prompt = load_prompt("compound", self.assistant.config.prompts)
+            reply = write_text(generator, compound_prompt.render(question=task.question))
+            note = ""
+            if reply.note is not None:
+                note = f"the answer is incomplete: it was ended by {reply.finish_reason}"
+        else:
+            mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
+            prompt = modes.prompt_of(mode, task.question, task.context, self.assistant.config.prompts)
+            reply = modes.ask_once(generator, prompt, self.request.generator)
+            note = reply.note or ""
+        decision = "unknown" if not reply.note and says_unknown(reply.text) else "answer"
+        return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
+
+    def _dialogue(self, item: Item, task: CompoundQuestion, generator: Generator | None) -> Sample:
+        """Ask the sub-questions one a turn, each with the turns before it.
+
+        With `--references` they are the sub-questions of that run; else the rules split the question or, with
+        `understand=llm`, the model does (Table 18). Replies are kept as written, including "I don't know": the judge
+        grades them, as it grades a reply to the full question.
+        """
+        began = time.perf_counter()
+        usage = Usage()
+        parts = tuple(part.question for part in self.references.get(item.id, ()))
+        if not parts and generator is not None and "understand=llm" in self.assistant.config.steps:
+            parts, usage = modes.split_by_model(generator, task.question, self.assistant.config.prompts)
+        parts = parts or split_questions(task.question)
+        if generator is None:
+            turn_samples = self._turns(item, parts)
+            decisions = [turn.decision or "answer" for turn in turn_samples]
+            texts = [strip_marks(with_steps(turn.prediction or "", turn.procedure), turn) for turn in turn_samples]
+            distinct_notes = dict.fromkeys(note for turn in turn_samples for note in turn.notes)
+            notes: tuple[str, ...] = tuple(distinct_notes)
+        else:
+            first_prompt = modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
+            replies = modes.ask_dialogue(generator, first_prompt, parts, self.request.generator)
+            texts = [reply.text for reply in replies]
+            decisions = ["unknown" if says_unknown(text) else "answer" for text in texts]
+            notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(replies, 1) if reply.note)
+            usage = sum((reply.usage for reply in replies), usage)
+        grounded = [part_decision in GROUNDED for part_decision in decisions]
+        if all(grounded):
+            decision = "answer"
+        elif any(grounded):
+            decision = "partial"
+        else:
+            decision = "unknown"
+        sample = _sample(item, task, "\n\n".join(texts).strip(), decision, usage, began, notes)
+        return sample.model_copy(update={"sub_answers": _sub_answers(parts, texts)})
+
+    def _turns(self, item: Item, parts: Sequence[str]) -> list[Sample]:
+        history: list[Message] = []
+        replies: list[Sample] = []
+        for part in parts:
+            replies.append(self._turn(item, part, history))
+            answer = strip_marks(replies[-1].prediction or "", replies[-1])
+            history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
+        return replies
+
+
+def _sample(
+    item: Item, task: CompoundQuestion, text: str, decision: str, usage: Usage, began: float, notes: tuple[str, ...]
+) -> Sample:
+    return Sample(
+        id=item.id,
+        status="done",
+        domain=item.domain,
+        query=task.question,
+        prediction=text,
+        decision=decision,
+        notes=notes,
+        usage={"answer": usage} if usage != Usage() else {},
+        timings={"answer": round(time.perf_counter() - began, 4)},
+    )
+
+
+def _sub_answers(parts: Sequence[str], answers: Sequence[str]) -> tuple[SubAnswer, ...]:
+    return tuple(SubAnswer(question=part, answer=text) for part, text in zip(parts, answers, strict=True))

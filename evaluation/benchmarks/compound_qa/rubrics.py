@@ -1,0 +1,326 @@
+"""Rubrics of Compound-QA (sections 4 and 5, appendices D.2, E and H).
+
+The judge compares a reply with the reference in both orders, by the five labels of Table 17; a tie counts as a win, as
+in the paper. With `--references`, the answer to each sub-question is compared with that run's answer; unless the
+sub-questions were asked one by one, the judge first copies the answer out of the reply (Table 19). The criteria are the
+paper's, in our own words. As in the paper, the judge sees the question and the two replies, but not the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel
+
+from turnmark.assistant.asking import Failure, ask, one_a_line, write_text
+from turnmark.assistant.budget import fit_prompt, room_for
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.generators.client import short_text
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.benchmarks.compound_qa.modes import (
+    DIALOGUE,
+    POSITIONS,
+    by_position,
+    cell_names,
+)
+from turnmark.evaluation.judging.rubrics import (
+    OWN_WORDS,
+    RAW,
+    TOO_LONG,
+    Outcome,
+    Rubric,
+    checked,
+    failed_outcome,
+    judge_prompt,
+    needs,
+)
+from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
+from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.prompts import JUDGES
+from turnmark.evaluation.tasks.items import Case
+
+WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
+FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
+OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"
+"""The errors of Table 23."""
+SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
+"""Winner of both orders -> value of `preference`; human ratings in `turnmark agreement` use the same values."""
+FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
+"""The five labels of Table 17, from Arena-Hard."""
+MARGINS: Mapping[str, int] = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}
+CRITERIA = (
+    "Find what is wrong in either reply, and count it against it. Then consider whether each is helpful: it answers "
+    "what is asked, correctly, and all of it, or asks back where the question can be read in several ways; relevant: "
+    "every part of it bears on the question; and concise: clear, and not wordy. Where the question calls for ideas, "
+    "consider how fresh they are. Last, consider what is missing that whoever asked would have wanted."
+)
+PER_QUESTION = f"{SUB_WIN_RATE}[per question]"
+"""Mean over questions of the mean over their sub-questions; `sub_win_rate` pools all sub-questions, as in the paper."""
+EMPTY_LOSES = "the reply is empty, which loses in both orders"
+NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
+
+
+def compound_rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
+    """See `turnmark.evaluation.tasks.task.Task.rubrics`: settings that study the parts grade only these."""
+    if setting == POSITIONS:
+        return [replace(PARTS, also=(*PARTS.also, *cell_names(SUB_WIN_RATE)))]
+    if setting == DIALOGUE:
+        return [PARTS]
+    return [WHOLE_REPLY, ERRORS, PARTS]
+
+
+def judged_texts(
+    parts: Sequence[str], replies: Sequence[str], references: Sequence[str], order: Sequence[int]
+) -> tuple[tuple[str, str], ...]:
+    """The texts of `Case.more`: the parts and, if each has a reference, replies, references and order.
+
+    Args:
+        replies: the reply to each part, if each was asked in a separate turn; else empty.
+        order: at each position, the index of the original sub-question; empty: the original order.
+    """
+    texts = [(f"part {n}", part) for n, part in enumerate(parts, 1)]
+    if len(references) == len(parts):
+        texts += [(f"given {n}", text) for n, text in enumerate(replies, 1)]
+        texts += [(f"reference {n}", text) for n, text in enumerate(references, 1)]
+        if order:
+            texts.append(("order", " ".join(map(str, order))))
+    return tuple(texts)
+
+
+def _texts_named(case: Case, name: str) -> list[str]:
+    """The numbered texts of a case, such as `part 1`, `part 2`."""
+    return [text for key, text in case.more if key.rpartition(" ")[0] == name]
+
+
+# --- two replies side by side ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The verdicts on two replies in both orders, which expose a judge with a position bias.
+
+    Attributes:
+        orders: the outcomes with ours first and with theirs first; the value is the margin for ours, from 2 (much
+            better) to -2 (much worse).
+    """
+
+    orders: tuple[Outcome, Outcome]
+
+    @property
+    def failure(self) -> Outcome | None:
+        """The first outcome without a verdict; None: both orders have one. A pair with a failure does not count."""
+        return next((outcome for outcome in self.orders if outcome.value is None), None)
+
+    @property
+    def signs(self) -> list[int]:
+        """The winner of each verdict: 1 ours, 0 tie, -1 theirs."""
+        margins = [outcome.value for outcome in self.orders if outcome.value is not None]
+        return [(margin > 0) - (margin < 0) for margin in margins]
+
+    @property
+    def flipped(self) -> bool:
+        """Whether the two orders name different winners."""
+        return len(set(self.signs)) > 1
+
+    @property
+    def winner(self) -> Literal["ours", "theirs", "tie"]:
+        """The winner in both orders; `tie` if the orders differ."""
+        if self.flipped or self.signs[0] == 0:
+            return "tie"
+        return "ours" if self.signs[0] > 0 else "theirs"
+
+    @property
+    def wins(self) -> float:
+        """Share of the verdicts in which ours is at least as good as theirs: 0, .5 or 1."""
+        return sum(sign >= 0 for sign in self.signs) / len(self.signs)
+
+    @property
+    def to_first(self) -> float | None:
+        """Share of the verdicts without a tie that prefer the first reply; .5 shows no bias. None: both are ties."""
+        decided = [sign * place for sign, place in zip(self.signs, (1, -1), strict=True) if sign]
+        return decided.count(1) / len(decided) if decided else None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Each order with its label, as text."""
+        orders = ("ours first", "reference first")
+        return tuple(f"{order}: {outcome.label}" for order, outcome in zip(orders, self.orders, strict=True))
+
+    @property
+    def usage(self) -> Usage:
+        """Usage of both orders together."""
+        return self.orders[0].usage + self.orders[1].usage
+
+
+def compare_replies(generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None) -> Pair:
+    """Ask a judge twice which reply is better, ours first and theirs first. Failures of the judge do not raise."""
+
+    def in_order(first: str, second: str, sign: int) -> Outcome:
+        texts = {"question": question, "first": first, "second": second}
+        prompt = fit_prompt(JUDGES.load("pairwise", prompts), room_for(generator), texts, plain={"criteria": CRITERIA})
+        if prompt is None:
+            return TOO_LONG
+        verdict, usage = ask_verdict(generator, prompt.messages, FIVE, prompts)
+        if isinstance(verdict, Failure):
+            return failed_outcome(verdict, usage)
+        value = float(sign * MARGINS[verdict.label])
+        return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text, usage=usage)
+
+    return Pair((in_order(ours, theirs, 1), in_order(theirs, ours, -1)))
+
+
+# --- the full reply --------------------------------------------------------------------------------------------------
+
+
+def _judge_reply(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    if not case.answer.strip():
+        also = {WIN_RATE + FLIPS: 0.0, WIN_RATE + FIRST: None, PREFERENCE: SIDES["theirs"]}
+        return Outcome(status="scored", value=0.0, label="theirs", reason=EMPTY_LOSES, also=also)
+    pair = compare_replies(generator, case.question, case.answer, case.reference, prompts)
+    if pair.failure is not None:
+        return pair.failure.model_copy(update={"usage": pair.usage})
+    side = pair.winner
+    also = {WIN_RATE + FLIPS: float(pair.flipped), WIN_RATE + FIRST: pair.to_first, PREFERENCE: SIDES[side]}
+    reasons = "\n---\n".join(outcome.reason[-RAW // 2 :] for outcome in pair.orders)
+    return Outcome(
+        status="scored", value=pair.wins, label=side, reason=f"{'; '.join(pair.labels)}\n{reasons}",
+        parts=pair.labels, also=also, usage=pair.usage,
+    )  # fmt: skip
+
+
+# --- its parts -------------------------------------------------------------------------------------------------------
+
+
+def _judge_parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    questions, references = _texts_named(case, "part"), _texts_named(case, "reference")
+    answers = _texts_named(case, "given")
+    if not any(reference.strip() for reference in references):
+        return Outcome(status="not_applicable", reason="the reference run answers none of the sub-questions")
+    usage = Usage()
+    rates: list[float | None] = []
+    flips: list[bool] = []
+    notes: list[str] = []
+    for number, (part, reference) in enumerate(zip(questions, references, strict=True), 1):
+        if not reference.strip():
+            rates.append(None)
+            notes.append(f"{number}: no reference answer")
+            continue
+        if answers:
+            answer = answers[number - 1]
+        else:
+            extraction = _extract_answer(generator, case, part, prompts)
+            usage += extraction.usage
+            if extraction.status != "scored":
+                return extraction.model_copy(update={"usage": usage})
+            answer = extraction.reason
+        if not answer.strip():
+            rates.append(0.0)
+            notes.append(f"{number}: not answered, which loses in both orders")
+            continue
+        pair = compare_replies(generator, part, answer, reference, prompts)
+        usage += pair.usage
+        failure = pair.failure
+        if failure is not None:
+            return failure.model_copy(update={"usage": usage, "reason": f"sub-question {number}: {failure.reason}"})
+        rates.append(pair.wins)
+        flips.append(pair.flipped)
+        notes.append(f"{number}: {'; '.join(pair.labels)}")
+    rated = [rate for rate in rates if rate is not None]
+    order = [int(number) for number in dict(case.more).get("order", "").split()]
+    mean = sum(rated) / len(rated)
+    also: dict[str, float | None] = {
+        PER_QUESTION: mean,
+        SUB_WIN_RATE + FLIPS: sum(flips) / len(flips) if flips else None,
+    }
+    also |= by_position(SUB_WIN_RATE, order, rates)
+    reason = "; ".join(notes)
+    return Outcome(
+        status="scored", value=mean, weight=len(rated), reason=reason, parts=tuple(notes), also=also, usage=usage
+    )
+
+
+def _extract_answer(generator: Generator, case: Case, part: str, prompts: Path | None) -> Outcome:
+    """Copy the answer to one sub-question out of a reply; it is the outcome's reason, or empty if there is none."""
+    if not case.answer.strip():
+        return Outcome(status="scored", value=0.0)
+    prompt = judge_prompt("compound-extract", replace(case, question=part), generator, prompts, ("question", "answer"))
+    if prompt is None:
+        return TOO_LONG
+    try:
+        reply = write_text(generator, prompt.messages)
+    except GeneratorError as error:
+        return failed_outcome(Failure(kind=error.kind, reason=str(error)), error.usage)
+    if reply.note is not None:
+        kind = "length" if reply.finish_reason == "length" else "content_filter"
+        return failed_outcome(Failure(kind=kind, raw=reply.text, reason=reply.note), reply.usage)
+    is_none = reply.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
+    return Outcome(status="scored", value=0.0, reason="" if is_none else reply.text, usage=reply.usage)
+
+
+def _without_references(case: Case) -> str | None:
+    return None if _texts_named(case, "reference") else NO_REFERENCES
+
+
+# --- its errors ------------------------------------------------------------------------------------------------------
+
+
+class ErrorsReply(BaseModel):
+    """The reply that the prompt `compound-errors` asks for; sub-questions are numbered from 1."""
+
+    omitted: list[int]
+    merged: list[int]
+    wrong_language: bool
+    reason: Annotated[str, short_text()] = ""
+
+
+def _problem(reply: ErrorsReply, count: int) -> str | None:
+    """What is wrong with a reply about `count` sub-questions, in words for the judge; None: nothing."""
+    unknown = sorted({number for number in (*reply.omitted, *reply.merged) if not 1 <= number <= count})
+    if unknown:
+        return f"there are questions 1 to {count}, and none with the numbers {unknown}"
+    if len(set(reply.merged)) == 1:
+        return "of merged answers there are two or more, or none"
+    return None
+
+
+def _judge_errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    questions = _texts_named(case, "part")
+    if not case.answer.strip():
+        return Outcome(status="scored", value=1.0, reason=EMPTY_LOSES, also={MERGED: 0.0, LANGUAGE: 0.0})
+    prompt = judge_prompt(
+        "compound-errors", case, generator, prompts, ("answer",), {"questions": one_a_line(questions)}
+    )  # fmt: skip
+    if prompt is None:
+        return TOO_LONG
+    form = checked(ErrorsReply, len(questions), lambda reply: _problem(reply, len(questions)))
+    reply, usage = ask(generator, prompt.messages, form)
+    if isinstance(reply, Failure):
+        return failed_outcome(reply, usage)
+    parts = (f"{OMITTED}: {_numbers(reply.omitted)}", f"{MERGED}: {_numbers(reply.merged)}")
+    also = {MERGED: float(bool(reply.merged)), LANGUAGE: float(reply.wrong_language)}
+    reason = " ".join(reply.reason.split()) or "; ".join(parts)
+    value = float(bool(reply.omitted))
+    return Outcome(status="scored", value=value, reason=reason, parts=parts, also=also, usage=usage)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(set(numbers)))) or "none"
+
+
+_PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
+WHOLE_REPLY = Rubric(
+    WIN_RATE, _PAIRED, ("pairwise",), _judge_reply, needs(reference=True), offers=FIVE,
+    also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
+    shown={WIN_RATE: MetricStyle(headline=30)},
+)  # fmt: skip
+PARTS = Rubric(
+    SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
+    _judge_parts, _without_references, offers=FIVE, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
+)  # fmt: skip
+ERRORS = Rubric(
+    OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _judge_errors,
+    also=(MERGED, LANGUAGE),
+)  # fmt: skip

@@ -1,0 +1,377 @@
+"""KIWI's revisions: predict the user's rating (section 2.2) by a model or by rules, which read English instructions.
+
+Published shares of good turns are ratings of users, so shares by a judge are a different instrument. In KIWI's other
+tasks the judge is not the instrument but the system under test.
+
+The rules give the type of an instruction, the sentences in which two answers differ, and those errors of the paper's
+Table 4 that leave traces: an ignored instruction (nothing changed), figures that had to be kept and are missing, and
+unrequested changes. On the 23 turns of the demo split, which we wrote ourselves, they agree with the rating in 20,
+where always saying good agrees in 15; further rules (length, words verbatim, topics still there, layout) changed
+nothing there and were dropped. The rules cannot see whether an addition is wrong, vague or badly integrated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from turnmark.assistant.steps.marks import pieces_of
+from turnmark.assistant.steps.support import coverage, missing_numbers, stems
+from turnmark.core.record import Record
+from turnmark.corpora.kiwi import FINE_TYPES, Coarse, RevisionRating
+from turnmark.corpora.text import strip_citations, words
+from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Outcome, Rubric, by_code, by_verdict
+from turnmark.evaluation.judging.verdicts import Labels
+from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.tasks.items import Case
+
+# --- types of instructions -------------------------------------------------------------------------------------------
+
+Kind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
+
+_LEAVE_ALONE = re.compile(
+    r"[,;.]?\s*(?:but |and )?(?:please )?(?:(?:leave|keep|copy) (?:the |every|all )?"
+    r"(?:rest|other|remaining|answer|text|it|thing)"
+    r"|do(?: not|n't) (?:change|touch|alter|modify|lose|repeat)|without (?:losing|changing|removing))\b"
+    r"(?:(?!\b(?:and|but) (?:put|add|insert|append|remove|delete|replace|extract|mention|include|expand|explain"
+    r"|describe)\b)[^.!?;])*",
+    re.IGNORECASE,
+)
+_QUOTATION = re.compile(r"\"([^\"]{1,2000})\"|“([^”]{1,2000})”|(?<!\w)'([^']{1,2000})'(?!\w)|‘([^’]{1,2000})’(?!\w)")
+_START = r"(?:(?:please|now|also|just|then|can you|could you|you can|i want you to|i would like you to)[,\s]+)*"
+_REMOVE = re.compile(
+    rf"{_START}(?:remove|delete|drop|omit|leave out|take out|exclude|get rid of|cut out|skip|eliminate|strip"
+    r"|do(?: not|n't) (?:mention|include|talk about|discuss))\b\s*",
+    re.IGNORECASE,
+)
+_CONDENSE = re.compile(
+    r"\b(?:shorten|shorter|condense|compress|summari[sz]e|concise(?:ly)?|brief(?:er|ly)?|trim"
+    r"|cut (?:it |this )?(?:down|to)|reduce|limit"
+    r"|(?:under|at most|no more than|within|fewer than|less than) [\w-]+ (?:words|sentences))\b",
+    re.IGNORECASE,
+)
+_MOVE = r"(?:move|put|place|start(?: the \w+)?(?: with)?|begin(?: the \w+)?(?: with)?|end(?: the \w+)? with)\b"
+_REORGANIZE = re.compile(
+    rf"{_START}(?:(?:turn|make|write|format|organi[sz]e|reorgani[sz]e|rearrange|restructure|split|merge|present|use"
+    r"|convert|combine|break)\b(?=.*(?:\b(?:bullet(?:ed|s)?|(?:numbered )?list|paragraphs?)\b|order))"
+    rf"|reorder|rearrange|reorgani[sz]e|restructure|{_MOVE})",
+    re.IGNORECASE,
+)
+_ADD = re.compile(
+    rf"{_START}(?:add|include|mention|expand|elaborate|explain|describe|discuss|provide|give|cover|clarify|define"
+    r"|specify|extract|tell|what|how|why|who|which|when|where|is|are|does|do|did|can|compare|list|say|talk about|more"
+    r"|and (?:what|how))\b"
+    rf"|(?:at|as|after|before) [^.?]{{1,80}}?\b(?:provide|give|explain|define|describe|mention)\b"
+    r"|[^.]*\?\s*$|.*\?|.*\bmore (?:detail|information|about|on)\b",
+    re.IGNORECASE,
+)
+_CHANGE = re.compile(r"\b(?:replace|change|rename|substitute|correct|rewrite|reword)\b", re.IGNORECASE)
+_PUT_QUOTED = re.compile(r"\b(?:add|insert|put|append|write|include|place)\b", re.IGNORECASE)
+_BLANKS = re.compile(r"\s{9,}")
+_CLARIFIES = re.compile(
+    rf"{_START}(?:clarify|define|specify|be (?:more )?(?:specific|precise|clear))\b"
+    r"|\byou (?:also )?(?:say|said|mention|mean|meant|write|wrote|refer|describe|claim|do(?: not|n't) say)"
+    r"|\b(?:what|who) (?:is|are|does|do) [^?]{1,60} (?:mean|meant|refer)|\bwhat (?:exactly|precisely)\b"
+    r"|\bwhere (?:do|does|did) [^?]{1,80} come from\b|\b(?:explain|say) what .{1,60} (?:is|are|means?)\b",
+    re.IGNORECASE,
+)
+_COVERS = re.compile(
+    r"\bcover|\b(?:as well|of the kind|in the same way)\b|\b(?:any|some|the|more|what|are there|list|include|add) "
+    r"(?:other|others|further)\b|\bmore (?:approaches|methods|ways|works?|papers|datasets|models|reasons|kinds|types)\b"
+    r"|\bextract\b|\bfrom (?:all )?(?:the )?(?:papers?|documents?|sources|passages)\b",
+    re.IGNORECASE,
+)
+_FINE = {"edit": "Specific edit", "remove": "Remove", "condense": "Condense", "reorganize": "Reorganize"}
+INFORMATION = frozenset(FINE_TYPES[:3])
+"""The fine types that ask for information that is not in the answer."""
+
+
+class InstructionType(Record):
+    """The type of an instruction in KIWI (section 2.2 and Table 3); `fine` is one of `FINE_TYPES`."""
+
+    coarse: Coarse
+    fine: str
+
+
+def _squeeze(instruction: str) -> str:
+    """Cut runs of white space to eight characters, because the patterns are slow on long runs."""
+    return _BLANKS.sub(lambda run: run.group()[:8], instruction)
+
+
+def _request(instruction: str) -> str:
+    """An instruction without its clauses on what to leave alone."""
+    text = _squeeze(instruction)
+    return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", _LEAVE_ALONE.sub("", text)).strip()
+
+
+def _quotations(request: str) -> list[str]:
+    return [" ".join("".join(quotation).split()) for quotation in _QUOTATION.findall(request)]
+
+
+def classify(instruction: str) -> Kind:
+    """The kind of revision that an English instruction asks for, by its words; `other` if no rule matches."""
+    request = _request(instruction)
+    quotations = _quotations(request)
+    if _CHANGE.search(request) and len(quotations) >= 2:
+        return "edit"
+    first_quotation = quotations[0] if quotations else ""
+    # A quoted sentence is text to insert; a quoted term is a topic to write about.
+    if _PUT_QUOTED.search(request) and len(words(first_quotation)) > 2 and first_quotation[-1] in ".!?":
+        return "edit"
+    if _REMOVE.match(request):
+        return "remove"
+    if _CONDENSE.search(request) and not request.endswith("?"):
+        return "condense"
+    if _REORGANIZE.match(request):
+        return "reorganize"
+    return "add" if _ADD.match(request) else "other"
+
+
+def type_of(instruction: str) -> InstructionType:
+    """The type of an English instruction, by its words; its fine type is "Others" if no rule matches."""
+    kind = classify(instruction)
+    instruction = _squeeze(instruction)
+    if kind == "add":
+        if _CLARIFIES.search(instruction):
+            fine = "Clarification"
+        else:
+            fine = "Expand coverage" if _COVERS.search(instruction) else "More information"
+        return InstructionType(coarse="information-seeking", fine=fine)
+    is_question = kind == "other" and instruction.rstrip().endswith("?")
+    coarse: Coarse = "information-seeking" if is_question else "stylistic"
+    return InstructionType(coarse=coarse, fine=_FINE.get(kind, "Others"))
+
+
+# --- operations of a revision ----------------------------------------------------------------------------------------
+
+_SAME_SENTENCE = 0.5
+"""Similarity of their words from which on one sentence is an edited version of another."""
+
+
+class Operation(Record):
+    """The change of one sentence; `before` is "" for an inserted sentence, `after` for a removed one.
+
+    `replace`: some words were changed. `rewrite`: another sentence replaces it. `move`: it is in another place.
+    """
+
+    kind: Literal["remove", "insert", "replace", "move", "rewrite"]
+    before: str
+    after: str
+
+
+def operations(previous: str, revised: str) -> tuple[Operation, ...]:
+    """The operations that turn the sentences of one text into those of the other, in order.
+
+    Every sentence that only one text has is in exactly one operation; a sentence that both have is in none, or in a
+    `move`. Differences in white space do not count.
+    """
+    old, new = _sentences(previous), _sentences(revised)
+    blocks: list[tuple[list[str], list[str]]] = []
+    removed_counts: Counter[str] = Counter()
+    inserted_counts: Counter[str] = Counter()
+    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            blocks.append((old[a:b], new[c:d]))
+            removed_counts.update(old[a:b])
+            inserted_counts.update(new[c:d])
+    moved = removed_counts & inserted_counts
+    sources, targets = Counter(moved), Counter(moved)
+    changes: list[Operation] = []
+    for removed, inserted in blocks:
+        removed_only = [text for text in removed if not _take_one(sources, text)]
+        moves: list[Operation] = []
+        inserted_only = []
+        for text in inserted:
+            if _take_one(targets, text):
+                moves.append(Operation(kind="move", before=text, after=text))
+            else:
+                inserted_only.append(text)
+        changes += [*_pair_sentences(removed_only, inserted_only), *moves]
+    return tuple(changes)
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line."""
+    return [" ".join(piece.text.split()) for piece in pieces_of(text)]
+
+
+def _take_one(counts: Counter[str], text: str) -> bool:
+    """Decrease the count of a text; False if it is 0."""
+    if counts[text] <= 0:
+        return False
+    counts[text] -= 1
+    return True
+
+
+def _pair_sentences(removed: list[str], inserted: list[str]) -> list[Operation]:
+    """Pair the removed and inserted sentences of one block: similar ones first, then the others in order."""
+    from rapidfuzz.distance import Indel
+
+    pairs: dict[int, int] = {}
+    start = 0
+    for i, text in enumerate(removed):
+        likeness = [Indel.normalized_similarity(words(text), words(candidate)) for candidate in inserted[start:]]
+        best = max(range(len(likeness)), key=likeness.__getitem__, default=None)
+        if best is not None and likeness[best] >= _SAME_SENTENCE:
+            pairs[i] = start + best
+            start += best + 1
+    changes = [Operation(kind="replace", before=removed[i], after=inserted[j]) for i, j in pairs.items()]
+    removed_only = [text for i, text in enumerate(removed) if i not in pairs]
+    inserted_only = [text for j, text in enumerate(inserted) if j not in pairs.values()]
+    count = min(len(removed_only), len(inserted_only))
+    changes += [Operation(kind="rewrite", before=a, after=b) for a, b in zip(removed_only, inserted_only, strict=False)]
+    changes += [Operation(kind="remove", before=text, after="") for text in removed_only[count:]]
+    return changes + [Operation(kind="insert", before="", after=text) for text in inserted_only[count:]]
+
+
+# --- checking a revision against its instruction ---------------------------------------------------------------------
+
+TOLERATED = 0.2
+"""Share of the previous sentences that may change without being asked, unless the instruction forbids other changes."""
+MUCH = 0.5
+"""Share of unrequested changes from which on the rating is bad instead of neutral."""
+KEPT = 0.8
+"""A text counts as kept if at least this share of its content words is there."""
+NEW = 0.5
+"""A sentence says something new if the previous answer has less than this share of its content words."""
+ABOUT_TOPIC = 0.7
+"""A sentence is about a topic if it has at least this share of the topic's content words."""
+_ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
+_KEEPS_FIGURES = re.compile(
+    r"\b(?:without (?:losing|dropping|changing|removing)|keep(?:ing)?) (?:any|all|the|every)[^.;]{0,20}"
+    r"\b(?:figures?|numbers?)\b",
+    re.IGNORECASE,
+)
+_COPY = re.compile(
+    r"\b(?:copy|repeat|return|keep|leave)\b[^.?!]{0,30}\bas[ -](?:it|they)?\s?(?:stands?|is|are)\b", re.I
+)
+_COUNTED_OUT = re.compile(
+    r"\b(?:first|second|third|fourth|fifth|last|final|(?:sentence|paragraph|point|item) \d{1,2})\b", re.IGNORECASE
+)
+_TOPIC = re.compile(
+    r"\b(?:everything|anything|all|the|any|every|that|which|is|are|about|of|on|to|mentions?|sentences?|parts?"
+    r"|information|discussion|references?|how|from|answer|text|please)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The result of the rules for a revision; `error` is one of `ERROR_TYPES`, "Others" if nothing was found."""
+
+    rating: RevisionRating
+    reason: str
+    error: str
+
+
+def read_revision(instruction: str, previous: str, revised: str) -> Reading:
+    """Check a revision against its instruction. Citation marks count only if the instruction is about them."""
+    instruction = _squeeze(instruction)
+    before, after = previous, revised
+    if not _ABOUT_MARKS.search(instruction):
+        before, after = strip_citations(previous), strip_citations(revised)
+    kind, request = classify(instruction), _request(instruction)
+    changes = operations(before, after)
+    if not changes and kind != "other":
+        return Reading("bad", "nothing was done of what was asked", "Ignored")
+    reasons: list[str] = []
+    missing_figures = missing_numbers(before, [after]) if _KEEPS_FIGURES.search(instruction) else set()
+    if missing_figures:
+        reasons.append(f"figures are gone: {', '.join(sorted(missing_figures))}")
+    asks_for_copy = kind == "other" and bool(_COPY.search(instruction))
+    unasked = [change for change in changes if asks_for_copy or not _is_requested(kind, request, before, change)]
+    share = min(1.0, len(unasked) / max(1, len(pieces_of(before))))
+    forbids_other_changes = asks_for_copy or bool(_LEAVE_ALONE.search(instruction))
+    too_much = share > (0.0 if forbids_other_changes else TOLERATED)
+    if too_much:
+        reasons.append(f"{share:.0%} of the sentences changed unasked: {'; '.join(map(_in_words, unasked[:3]))}")
+    if share >= MUCH or (missing_figures and too_much):
+        rating: RevisionRating = "bad"
+    else:
+        rating = "neutral" if reasons else "good"
+    error = "Others"
+    if missing_figures:
+        error = "Constraint failure"
+    elif too_much:
+        error = "Unrequested change"
+    return Reading(rating, "; ".join(reasons) or "no broken constraint and no unrequested change was found", error)
+
+
+def _in_words(operation: Operation) -> str:
+    text = operation.after if operation.kind == "insert" else operation.before
+    return f"{operation.kind} {' '.join(text.split())[:60]!r}"
+
+
+def _topics(request: str) -> list[str]:
+    """The topics that an instruction says to remove; empty if it gives positions, such as the last sentence."""
+    if _COUNTED_OUT.search(request):
+        return []
+    parts = re.split(r",|;|\band\b|\bor\b", _TOPIC.sub(" ", _REMOVE.sub("", request)))
+    return [" ".join(part.split()) for part in parts if stems(part)]
+
+
+def _is_requested(kind: Kind, request: str, before: str, change: Operation) -> bool:
+    """Whether a change may be what the instruction asks for; always, if no rule knows the instruction."""
+    if kind == "edit":
+        texts = list(filter(None, map(_plain, (change.before, change.after))))
+        quotations = [_plain(quotation) for quotation in _quotations(request)]
+        return any(quotation in text or text in quotation for quotation in quotations for text in texts)
+    if kind == "add":
+        return change.kind == "insert" or coverage(change.before, [change.after]) >= KEPT
+    if kind == "remove":
+        if change.kind in ("insert", "move"):
+            return change.kind == "move"
+        topics = _topics(request)
+        on_topic = not topics or any(coverage(topic, [change.before]) >= ABOUT_TOPIC for topic in topics)
+        if change.kind == "remove":
+            return on_topic
+        says_something_new = coverage(change.after, [before]) < NEW
+        return coverage(change.after, [change.before]) >= KEPT or (on_topic and not says_something_new)
+    return True
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).strip(" .,;:!?")
+
+
+# --- the rubrics ------------------------------------------------------------------------------------------------------
+
+GOOD, GOOD_EMBEDDED = "good", "good[embedded]"
+PREVIOUS, INSTRUCTION = "previous", "instruction"
+"""Names of the texts in `Case.more`: the previous answer and the instruction."""
+RATINGS: Mapping[str, float] = {"good": 1.0, "neutral": 0.0, "bad": 0.0}
+"""Rating -> value in the share of good turns."""
+_OFFER = Labels(offered=tuple(RATINGS))
+
+
+def kiwi_rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
+    """See `turnmark.evaluation.tasks.task.Task.rubrics`."""
+    return BY_MODEL, BY_CODE
+
+
+def _without(case: Case) -> str | None:
+    """Why the rubrics do not apply to a case; None: they do."""
+    return None if dict(case.more)[PREVIOUS].strip() else "there is no answer before the revision"
+
+
+def _judge_by_rules(case: Case) -> Outcome:
+    texts = dict(case.more)
+    reading = read_revision(texts[INSTRUCTION], texts[PREVIOUS], case.answer)
+    return Outcome(status="scored", value=RATINGS[reading.rating], label=reading.rating, reason=reading.reason)
+
+
+BY_MODEL = Rubric(
+    GOOD, f"share of revisions that a judge rates good (section 2.2), {OWN_WORDS}", ("kiwi-rating",),
+    by_verdict("kiwi-rating", _OFFER, lambda label, _: RATINGS[label], "question", "answer"),
+    _without, "nominal", RATINGS, offers=_OFFER, shown=MetricStyle(headline=140),
+)  # fmt: skip
+BY_CODE = Rubric(
+    GOOD_EMBEDDED,
+    "embedded judge, no language model: unrequested change by sentence alignment",
+    (), by_code(EMBEDDED, _judge_by_rules), _without, "nominal", RATINGS, extra="3",
+    shown=MetricStyle(headline=140),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""MTRAG, MTRAG-UN and MTRAG-S."""

@@ -1,0 +1,407 @@
+"""MTRAG's generation task (section 6.1) for MTRAG, MTRAG-UN and MTRAG-S. The settings:
+
+- `reference`: answer from the annotators' passages; unanswerable and conversational tasks have none.
+- `reference+rag`: the tasks with at most two such passages, filled up to five with retrieved ones in random order.
+- `rag`: the assistant searches the corpus; by the paper's protocol it uses five passages.
+- `live`: as `rag`, but the earlier turns hold the assistant's own replies instead of the recorded ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.types import Usage
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.home import file_sha256
+from turnmark.corpora import mtrag
+from turnmark.corpora.rows import Source
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message, Problem
+from turnmark.evaluation.benchmarks.mtrag import data as bench
+from turnmark.evaluation.benchmarks.mtrag import passages as shown
+from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource
+from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
+from turnmark.evaluation.benchmarks.mtrag.retrieval import Retrieval, searched_texts
+from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics, un_rubrics
+from turnmark.evaluation.calls.budget import add_usage
+from turnmark.evaluation.judging.rubrics import BERT
+from turnmark.evaluation.metrics.idk import unknown_label
+from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
+from turnmark.evaluation.runs.scoring import missing
+from turnmark.evaluation.scores.summary import Ranked
+from turnmark.evaluation.storage.passages import (
+    HIDDEN,
+    OFFICIAL_SEARCH,
+    CorpusTexts,
+    is_official,
+    recorded,
+    samples_file,
+)
+from turnmark.evaluation.tasks import measures
+from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
+from turnmark.evaluation.tasks.turns import PASSAGES, prompted_sample, turn_sample
+from turnmark.retrieval.types import Hit, Retriever
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.tasks.task import Rubrics
+
+NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
+LIVE = "live"
+"""The setting of `--live`, which no paper has."""
+SETTINGS = ("reference", *shown.SEARCHING, LIVE)
+TOPPED_UP = 2
+"""Largest number of references of a task in `reference+rag` (section 6.1)."""
+FEW_REFERENCES = {"references": ("at most two",)}
+"""Label of these tasks in all settings: MTRAG Table 5 compares three settings on them, without conversational tasks."""
+FIRST = 3
+"""A pair counts in `hidden.auroc` if a relevant passage was among this many first passages before it was hidden."""
+
+
+class EarlierTurn(TurnmarkError):
+    """The previous turn of a live conversation has no answer, so the conversation cannot continue."""
+
+
+def _exchange(question: str, answer: str) -> tuple[Message, Message]:
+    answer = strip_citations(answer)
+    return Message(role="user", content=question), Message(role="assistant", content=answer)
+
+
+class Mtrag(Task):
+    """The generation task of MTRAG and MTRAG-S."""
+
+    settings = SETTINGS
+    flags = ("query", "queries", "passages", "counterfactual")
+    brought = BERT
+    rubrics: ClassVar[Rubrics] = staticmethod(mtrag_rubrics)
+    prompt: ClassVar[str] = "mtrag-answer"
+    asks_back: ClassVar[bool] = False
+
+    _data: bench.MtragData
+    _shown: shown.Shown
+    _relevant: Mapping[str, tuple[str, ...]] = {}
+
+    def open(self) -> None:
+        errors, request = ErrorCollector(), self.request
+        self._benchmark = cast(mtrag.Benchmark, request.benchmark)
+        self._live = self.setting == LIVE
+        self._source_setting = "rag" if self._live else self.setting or SETTINGS[0]
+        # Ask by the paper's prompt, without the assistant's turn.
+        self._prompted = request.protocol == "paper"
+        self.metrics: Sequence[Metric[Any]] = (
+            *measures.REFERENCE_METRICS,
+            *measures.LEAD_METRICS,
+            *measures.PASSAGE_METRICS,
+            *measures.STYLE_METRICS,
+            *(measures.UNKNOWN_METRICS if self._source_setting == "rag" else ()),
+            *(measures.CLARIFY_METRICS if self.asks_back else ()),
+        )
+        self._visible_confidence: dict[tuple[str, int], float] = {}
+        """(task id, repeat) -> confidence before a relevant passage was hidden."""
+        if request.setting is None or request.setting == self.setting:  # an unknown setting has been reported
+            self._check_search_flags(errors)
+        source = errors.collect(mtrag.locate, request.data)
+        loaded = errors.collect(mtrag.load_tasks, source.root, self._benchmark) if source else None
+        passages = None
+        if not request.scoring:
+            passages = shown.recorded_file(request, self._benchmark, self._source_setting, source, errors)
+        lists = errors.collect(recorded, passages) if passages else None
+        if source is None or loaded is None:
+            if request.query:
+                errors.collect(bench.check_mode, request.query, self._benchmark)
+            raise RequestError(errors.problems)
+        known = sorted({task.domain for task in loaded.data.values()})
+        self.domains = errors.collect(choose_domains, known, request.domains) or ()
+        self._data = bench.MtragData(
+            benchmark=self._benchmark,
+            source=source,
+            tasks={key: task for key, task in loaded.data.items() if task.domain in self.domains},
+            qrels={key: {} for key in self.domains},
+            problems=loaded.problems,
+            files={"tasks": loaded.path},
+        )
+        self._open_passages(source, passages, lists, errors)
+        errors.raise_all()
+
+    def _check_search_flags(self, errors: ErrorCollector) -> None:
+        """Record flags that contradict each other or the setting."""
+        request = self.request
+        if self._source_setting not in shown.SEARCHING:
+            for flag in ("query", "queries", "passages"):
+                if getattr(request, flag):
+                    errors.add(f"--{flag}: the setting {self.setting} searches for nothing; use --setting rag")
+        if self._live and (request.query or request.queries or request.passages or request.protocol == "paper"):
+            errors.add("--live asks the assistant itself; leave --query, --queries, --passages and --protocol out")
+        if request.counterfactual and self.setting != "rag":
+            errors.add("--counterfactual hides passages from the index: it needs --setting rag")
+        if request.passages and (request.query or request.queries):
+            errors.add("--passages answers from a recorded retrieval, so --query and --queries have no use with it")
+        if request.query and request.queries:
+            errors.add("--query and --queries name two sources of queries; give one of them")
+
+    def _open_passages(
+        self,
+        source: Source,
+        passages: Path | None,
+        lists: Mapping[str, Sequence[ContextRef]] | None,
+        errors: ErrorCollector,
+    ) -> None:
+        """Open corpora, queries and recorded passages, and describe them for the manifest.
+
+        Args:
+            passages: the file of recorded passages; None: search.
+            lists: its content; None: search, or the file could not be read.
+        """
+        request, root = self.request, source.root
+        setting_file = mtrag.setting_file(root, self._benchmark, self._source_setting)
+        official = passages is not None and setting_file is not None and passages.resolve() == setting_file.resolve()
+        searching = self._source_setting in shown.SEARCHING
+        if searching and (request.scoring or (lists is not None and official)):
+            self.corpora = bench.available_corpora(root, self.domains)
+        elif searching:
+            self.corpora = errors.collect(bench.find_corpora, root, self.domains) or {}
+        mode = request.query or ("file" if request.queries else "assistant")
+        queries: QuerySource | None = None
+        if searching and not request.scoring and not passages and request.queries:
+            queries = errors.collect(bench.read_query_file, request.queries, self._data)
+        elif searching and not request.scoring and not passages:
+            queries = errors.collect(bench.open_queries, mode, self._data)
+        texts = {domain: CorpusTexts(path) for domain, path in self.corpora.items()}
+        files: dict[str, Path] = {}
+        problems: list[Problem] = []
+        if queries is not None:
+            files.update(queries.files)
+            problems += queries.problems
+        if request.counterfactual:
+            self._relevant, label_files, label_problems = shown.relevant_passages(root, self._benchmark, self.domains)
+            files |= label_files
+            problems = [*label_problems, *problems]
+            if not request.scoring and texts:
+                shown.check_hidden(self._data.tasks.values(), self._relevant, texts, errors)
+        self._shown = shown.Shown(
+            setting=self._source_setting,
+            texts=texts,
+            queries=queries if mode != "assistant" else None,
+            recorded=lists,
+            complete=passages is not None and is_official(passages),
+        )
+        if self._prompted or self._source_setting != "rag" or lists is not None:
+            self.passages = PASSAGES
+        corpora_used: dict[str, CorpusUsed] = {}
+        if not official:
+            corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
+        tasks = {key: task for key, task in self._data.tasks.items() if self._takes(task)}
+        notes = bench.problem_notes(problems)
+        if queries and queries.fails_without_record and queries.recorded:
+            notes += shown.note_lacking(f"--query {mode}: there is no query", queries.recorded, tasks)
+        if lists is not None:
+            notes += shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors)
+        self.notes = (*notes, *bench.corpus_notes(corpora_used))
+        self.data, self.corpora_used = self._data.used(files), corpora_used
+        self.searched = searching and not request.scoring and lists is None
+        if searching and not request.scoring:
+            query_spec = mode
+            if lists is not None:
+                query_spec = "rewrite" if official else "recorded"
+            self.specs = {"query": query_spec}
+        if official:
+            self.specs = {**self.specs, "passages": OFFICIAL_SEARCH}
+        user_files = {"queries": request.queries, "passages": samples_file(passages) if passages else None}
+        checksums = {role: file_sha256(file) for role, file in user_files.items() if file and file.is_file()}
+        self.inputs = {**checksums, **self._prompt_hashes(errors)}
+
+    def _prompt_hashes(self, errors: ErrorCollector) -> dict[str, str]:
+        if not self._prompted or self.request.scoring:
+            return {}
+        if not self.request.asks_model:
+            errors.add(NEEDS_MODEL)
+        if self.request.steps:
+            errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+        return errors.collect(hash_prompts, (self.prompt,), self.request.prompts) or {}
+
+    def _takes(self, task: mtrag.MtragTask) -> bool:
+        """Whether the setting has the task."""
+        return self.setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
+
+    def _relevant_of(self, task: mtrag.MtragTask) -> frozenset[str]:
+        """Ids of the passages that are labelled relevant or are references."""
+        return frozenset(self._relevant.get(task.id, ())) | {context.document_id for context in task.contexts}
+
+    def items(self) -> Iterator[Item | Problem]:
+        """See `Task.items`. With `--counterfactual`, answerable and partial tasks are repeated without their passages.
+
+        In the repeated items the relevant passages are hidden. They do not count in the headline, like CONVERSATIONAL
+        tasks.
+        """
+        yield from self._data.problems
+        previous_of: dict[str, str] = {}  # conversation -> its previous task
+        for task in self._data.tasks.values():
+            if not self._takes(task):
+                continue
+            item = replace(bench.task_item(task, task.domain), task=MtragTurn(task))
+            if self._live:
+                item = replace(item, after=previous_of.get(task.conversation))
+                previous_of[task.conversation] = task.id
+            # In the setting `reference+rag` all tasks have few references.
+            few_references = len(task.contexts) <= TOPPED_UP and self.setting != "reference+rag"
+            if self._benchmark == "mtrag" and few_references and item.headline:
+                item = replace(item, labels={**item.labels, **FEW_REFERENCES})
+            yield item
+            hidden = self._relevant_of(task) if self.request.counterfactual else frozenset()
+            if hidden and task.answerability in ("ANSWERABLE", "PARTIAL"):
+                labels = {"counterfactual": ("hidden",)}
+                turn = MtragTurn(task, hidden)
+                yield replace(item, id=task.id + HIDDEN, task=turn, reference="", labels=labels, headline=False)
+
+    def doubts(self) -> Mapping[str, str]:
+        return bench.doubts_of_tasks(self._benchmark, self._data.tasks.values())
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        turn: MtragTurn = item.task
+        task, passages = turn.task, self._passages
+        retriever = passages.retriever(turn)
+        if retriever is not None and passages.queries is None:
+            assistant = self._assistant(retriever, generator)
+            if self._live:
+                return self._answer_live(item, assistant)
+            if self._prompted and generator is not None:
+                return self._search_and_prompt(item, assistant, generator)
+            return turn_sample(assistant, item, task.history, task.question)
+        try:
+            hits, query = passages.hits(turn, retriever, generator)
+        except NoQuery as error:
+            # Passages from another query would make these tasks, mostly unanswerable ones, differ from the others.
+            return missing(item, str(error))
+        if self._prompted and generator is not None:
+            sample = self._prompt(item, hits, generator)
+        else:
+            assistant, trusted = self._assistant(None, generator), passages.trusted(generator)
+            sample = turn_sample(assistant, item, task.history, task.question, hits, trusted)
+        if passages.recorded is not None:
+            sample = sample.model_copy(update={"contexts": passages.with_texts(task, sample.contexts)})
+        if query is None:
+            return sample
+        searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
+        return sample.model_copy(update={"rewrite": searched or None})
+
+    @property
+    def _passages(self) -> shown.Shown:
+        return replace(
+            self._shown,
+            retrievers=self.retrievers,
+            embed=self.assistant.embed,
+            passages=self.passages or self.assistant.passages,
+        )
+
+    def _assistant(self, retriever: Retriever | None, generator: Generator | None) -> Assistant:
+        assistant = self.assistant.using(retriever, generator)
+        if self.passages is not None:
+            config = assistant.config.model_copy(update={"passages": self.passages})
+            return Assistant(config, retriever=retriever, generator=generator, embed=assistant.embed)
+        return assistant
+
+    def _answer_live(self, item: Item, assistant: Assistant) -> Sample:
+        """Answer a turn after the assistant's own replies to the earlier turns.
+
+        The earlier turns come from the sample of the previous task. Turns without a task (MTRAG-UN has tasks only for
+        last turns) are answered now, and not scored.
+        """
+        task: mtrag.MtragTask = item.task.task
+        history: list[Message] = []
+        if item.earlier is not None:
+            if item.earlier.status != "done" or item.earlier.prediction is None:
+                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+            history += item.earlier.history or ()
+            history += _exchange(item.earlier.query or "", item.earlier.prediction)
+        earlier_questions = [message.content for message in task.history if message.role == "user"]
+        answered = len(history) // 2
+        usage: dict[str, Usage] = {}
+        for question in earlier_questions[answered:]:
+            reply = assistant.reply(history, question)
+            history += _exchange(question, reply.answer)
+            usage = add_usage(usage, reply.usage)
+        sample = turn_sample(assistant, item, history, task.question)
+        return sample.model_copy(update={"history": tuple(history), "usage": add_usage(usage, sample.usage)})
+
+    def _search_and_prompt(self, item: Item, assistant: Assistant, generator: Generator) -> Sample:
+        """Ask by the paper's prompt, with the passages that the assistant's turn finds."""
+        task: mtrag.MtragTask = item.task.task
+        findings = assistant.find(task.history, task.question)
+        sample = self._prompt(item, findings.hits[:PASSAGES], generator)
+        rewrite = "\n".join(text for text in searched_texts(findings.searches) if text != task.question)
+        return sample.model_copy(update={
+            "rewrite": rewrite or None,
+            "notes": (*findings.notes, *sample.notes),
+            "usage": {**findings.usage, **sample.usage},
+            "timings": {**findings.timings, **sample.timings},
+        })  # fmt: skip
+
+    def _prompt(self, item: Item, hits: Sequence[Hit], generator: Generator) -> Sample:
+        """Ask by the paper's prompt."""
+        texts = [(hit.passage.title, hit.passage.text) for hit in hits]
+        sample = prompted_sample(item, self.prompt, texts, generator, self.assistant.config.prompts)
+        # Only a judge can tell whether a text asks back, so it must not be recorded as an answer.
+        decision = None if self.asks_back else sample.decision
+        return sample.model_copy(update={"contexts": tuple(map(shown.ref_of, hits)), "decision": decision})
+
+    def context(self, item: Item, sample: Sample) -> Case:
+        turn: MtragTurn = item.task
+        case: Case = super().context(item, sample)
+        return replace(
+            case,
+            history=case.history if sample.history is None else sample.history,
+            passages=self._shown.texts_of(turn.task, sample),
+            answerability="UNANSWERABLE" if turn.hidden else turn.task.answerability,
+        )
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
+        """See `Task.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
+
+        A pair is the item with its passages visible and then hidden; it is complete with the second, and counts then.
+        """
+        turn: MtragTurn = item.task
+        if self._source_setting != "rag" or sample.confidence is None or sample.status != "done":
+            return {}
+        score, key = -sample.confidence, (turn.task.id, sample.repeat)
+        if turn.hidden:
+            confidence = self._visible_confidence.pop(key, None)
+            if confidence is None:
+                return {}
+            return {"hidden.auroc": [(False, -confidence), (True, score)]}
+        first_passages = {context.document_id for context in sample.contexts[:FIRST]}
+        if self.request.counterfactual and first_passages & self._relevant_of(turn.task):
+            self._visible_confidence[key] = sample.confidence
+        positive = unknown_label(turn.task.answerability)
+        if positive is None:
+            return {}
+        return {"unknown.auroc": (positive, score)}
+
+    def target(self, item: Item) -> Mapping[str, Any] | None:
+        """See `Task.target`; with the recorded passages of the setting."""
+        fields = super().target(item)
+        if fields is None or self.setting == "reference" or self._shown.recorded is None:
+            return fields
+        passages, task = self._passages, item.task.task
+        with suppress(NoQuery):
+            refs = [shown.ref_of(hit) for hit in passages.listed(item.task)]
+            fields = {**fields, "contexts": passages.with_texts(task, refs)}
+        return fields
+
+
+class MtragUn(Mtrag):
+    """The generation task of MTRAG-UN: judges also grade clarification, and the prompt mentions it (section 3.3)."""
+
+    rubrics = staticmethod(un_rubrics)
+    prompt = "mtrag-un-answer"
+    asks_back = True
+
+
+TASKS = (Mtrag, Retrieval)
+UN_TASKS = (MtragUn, Retrieval)

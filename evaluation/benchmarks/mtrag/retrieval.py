@@ -1,0 +1,372 @@
+"""MTRAG's retrieval task (section 5): run our retrievers, or score a TREC run of another system.
+
+Only queries with relevance labels count, which are those of answerable and partial tasks.
+
+If the query mode asks a language model, the engine that answers samples makes the queries too, with its deadlines,
+concurrency, budget and resuming: each query is searched as soon as its rewrite has come. A missing rewrite is noted and
+the query searched without it. Only a refused API key fails the query, because then no query would get a rewrite.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS, minimal
+from turnmark.assistant.types import Search, Usage
+from turnmark.core.console import inert, shown_progress
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.home import file_sha256, write_atomic
+from turnmark.corpora import mtrag
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.mtrag import data as bench
+from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
+from turnmark.evaluation.calls.limits import Bounded
+from turnmark.evaluation.calls.thread_pool import HOPELESS
+from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.storage.predictions import Answers, format_trec, ranked, read_runs
+from turnmark.evaluation.storage.run_folder import RunFolder
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.metric import Metric, Value
+from turnmark.evaluation.tasks.request import select
+from turnmark.evaluation.tasks.task import Task, choose_domains
+from turnmark.retrieval.types import Hit, Query, Retriever
+
+CUTOFFS = (1, 3, 5, 10)
+NAMES = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in CUTOFFS)
+VARIANT = "pytrec_eval"
+DEPTH = 10
+"""Number of passages kept for each query: the largest cutoff of the metrics."""
+BATCH = 64
+QUERIES = "queries.jsonl"
+"""File in the run folder with the queries that were searched, in the format of `--queries`."""
+SEARCHING = 300.0
+"""Seconds for the search after the rewrite's deadline; they include the wait for the searches of other queries."""
+PROMPTS = ("rewrite", "json", "repair")
+"""Names of the prompts that ask a model for a rewrite as a JSON object."""
+Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
+"""Passage id -> grade, and the retrieved passages."""
+
+
+def score_lists(
+    qrels: Mapping[str, Mapping[str, int]], lists: Mapping[str, Sequence[ContextRef]]
+) -> dict[str, dict[str, float]]:
+    """Compute every metric in `NAMES` for every query with a relevant passage: query id -> metric -> 0..1.
+
+    A query of `qrels` without passages in `lists` scores 0; a list without relevance labels is left out.
+
+    Args:
+        qrels: query id -> passage id -> grade; a grade above 0 is relevant.
+        lists: query id -> retrieved passages. They are sorted by score, ties by document id descending.
+    """
+    import pytrec_eval
+
+    judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    if not judged:
+        return {}
+    cutoffs = ",".join(map(str, CUTOFFS))
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {f"recall.{cutoffs}", f"ndcg_cut.{cutoffs}"})
+    run: dict[str, dict[str, float]] = {}
+    for query in judged:
+        passages = lists.get(query)
+        if passages:
+            run[query] = {passage.document_id: float(passage.score) for passage in passages}
+    evaluated = evaluator.evaluate(run) if run else {}
+    trec_names = {name: name.replace("recall@", "recall_").replace("ndcg@", "ndcg_cut_") for name in NAMES}
+    zeros = dict.fromkeys(trec_names.values(), 0.0)
+    scores: dict[str, dict[str, float]] = {}
+    for query in judged:
+        values = evaluated.get(query, zeros)
+        scores[query] = {name: float(values[trec_name]) for name, trec_name in trec_names.items()}
+    return scores
+
+
+def _measured(context: Lists) -> Mapping[str, Value]:
+    relevant, contexts = context
+    return score_lists({"query": relevant}, {"query": contexts}).get("query", {})
+
+
+# --- the benchmark ---------------------------------------------------------------------------------------------------
+
+
+class Retrieval(Task):
+    """The task `retrieval`: find passages for each query that has relevance labels."""
+
+    name = "retrieval"
+    flags = ("query", "queries")
+    metrics: Sequence[Metric[Lists]] = (
+        Metric(
+            NAMES,
+            VARIANT,
+            _measured,
+            shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
+        ),
+    )
+    retrieves = True
+
+    _data: bench.MtragData
+    _ids: Mapping[str, str]
+    """Query id -> domain, in the order of the data."""
+    _queries: QuerySource | None = None
+    """The queries to search; None: lists of another system are scored."""
+    _mode: str = "assistant"
+    """The query mode, or `file`."""
+    _seconds: float = MINIMAL_SECONDS
+    """Deadline in seconds for the rewrite of one query in the mode `minimal`."""
+
+    def open(self) -> None:
+        errors, request = ErrorCollector(), self.request
+        name = cast(mtrag.Benchmark, request.benchmark)
+        if request.query and request.queries:
+            errors.add("--query and --queries name two sources of queries; give one of them")
+        known_mode = errors.collect(check_mode, request.query, name, True) if request.query else "assistant"
+        if request.query == MINIMAL and not request.asks_model:
+            errors.add(f"--query {MINIMAL} asks a language model; name it with --generator, see `turnmark list`")
+        data = self._load(name, errors)
+        if request.queries:
+            self._queries = errors.collect(read_query_file, request.queries, data)
+        elif data is not None and known_mode and not request.scoring:
+            data_of_domains = bench.only_domains(data, self.domains)
+            self._queries = errors.collect(open_queries, known_mode, data_of_domains, True)
+        if data is not None:
+            self._ids = self._select(data, errors)
+            if not request.scoring:
+                domains_of_queries = set(self._ids.values())
+                data = bench.only_domains(data, domains_of_queries.intersection(self.domains))
+                self.corpora = errors.collect(bench.find_corpora, data.source.root, data.qrels) or {}
+        errors.raise_all()
+        assert data is not None, "errors.raise_all() raised otherwise"
+        self._data = data
+        self.data = data.used(self._queries.files if self._queries else {})
+        self.domains = tuple(data.qrels)
+        self.corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
+        self.notes = tuple(bench.corpus_notes(self.corpora_used))
+        self.searched = not request.scoring
+        self._mode = ("file" if request.queries else known_mode) or "assistant"
+        self.specs = {"query": self._mode}
+        self.inputs = {"queries": file_sha256(request.queries)} if request.queries else {}
+        self.prompts = {}
+        if self.searched and self._mode in (MINIMAL, "assistant") and request.asks_model:
+            self._open_generator()
+        self.batched = self.searched and self._mode not in (MINIMAL, "assistant")
+
+    def _open_generator(self) -> None:
+        """Record the generator, its prompts and the deadline of a rewrite."""
+        from turnmark.assistant.generators import GENERATORS
+        from turnmark.evaluation.prompts import own_prompts
+
+        request = self.request
+        with suppress(RequestError):  # reported when the flags are checked
+            self.specs = {**self.specs, "generator": str(GENERATORS.check(request.generator))}
+            self.prompts = own_prompts(request.prompts)
+            if self._mode == MINIMAL:
+                self._seconds = MINIMAL_SECONDS if request.deadline is None else request.deadline
+                self.deadline = self._seconds + SEARCHING
+                self.specs = {**self.specs, "rewrite": f"within {self._seconds:g} s"}
+                self.prompts = {name: self.prompts[name] for name in PROMPTS}
+
+    def _load(self, name: mtrag.Benchmark, errors: ErrorCollector) -> bench.MtragData | None:
+        """Load the data; of all domains if `--domains` is wrong, so that the rest of the request can be checked."""
+        source = errors.collect(mtrag.locate, self.request.data)
+        known = errors.collect(bench.labelled_domains, name, source) if source else None
+        if source is None or known is None:
+            return None
+        domains = errors.collect(choose_domains, known, self.request.domains)
+        self.domains = domains or tuple(domain for domain in known if domain in self.request.domains)
+        return errors.collect(bench.load_data, name, source, domains or ())
+
+    def _select(self, data: bench.MtragData, errors: ErrorCollector) -> dict[str, str]:
+        """Query id -> domain of the queries that the request selects."""
+        labels, queries = data.qrels, self._queries
+        if self.request.queries and queries and queries.recorded is not None and not self.request.domains:
+            recorded_ids = queries.recorded.keys()
+            labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
+        domain_of: dict[str, str] = {}
+        for domain, judged in labels.items():
+            domain_of.update(dict.fromkeys(judged, domain))
+        return {query: domain_of[query] for query in select(self.request, list(domain_of), errors)}
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:  # noqa: ARG003
+        """Read TREC runs."""
+        lists = read_runs(paths)
+        samples = (Sample(id=query, status="done", contexts=contexts[:DEPTH]) for query, contexts in lists.items())
+        return Answers(tuple(samples), tuple(paths))
+
+    def items(self) -> Iterator[Item | Problem]:
+        yield from self._data.problems
+        if self._queries is not None:
+            yield from self._queries.problems
+        for query, domain in self._ids.items():
+            relevant, task = self._data.qrels[domain][query], self._data.tasks.get(query)
+            if task is None:
+                labels = {"domain": (domain,)}
+                item = Item(query, domain=domain, labels=labels, cluster=mtrag.conversation_of(query))
+            else:
+                item = bench.task_item(task, domain)
+            yield replace(item, task=relevant, relevant=frozenset(relevant))
+
+    def doubts(self) -> Mapping[str, str]:
+        return bench.doubts_of_queries(self.request.benchmark, self._data.qrels)
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Task.answer`. Only for the query modes `assistant` and `minimal`; `search` handles the others."""
+        query = self._query(item.id, item.domain)
+        if isinstance(query, Sample):
+            return query
+        retriever = self.retrievers[item.domain or ""]
+        if self._mode == MINIMAL:
+            assert generator is not None, "a mode that asks a model is planned with one"
+            return self._search_with_rewrite(item, query, retriever, generator)
+        return self._search_by_assistant(item, query, self.assistant.using(retriever, generator))
+
+    def _search_by_assistant(self, item: Item, query: Query, assistant: Assistant) -> Sample:
+        """Search as the assistant's turn does: for the message and, with a model, its rewrite, parts and phrases."""
+        assert assistant.retriever is not None, "opened for every domain"
+        findings = assistant.find(query.history, query.text, DEPTH)
+        if findings.fallback in HOPELESS:
+            raise GeneratorError("auth", "; ".join(findings.notes), sum(findings.usage.values(), Usage()))
+        hits = findings.hits[:DEPTH]
+        if len(findings.searches) > 1:  # the parts take turns, and their scores do not compare
+            hits = tuple(hit.model_copy(update={"score": 1 / rank}) for rank, hit in enumerate(hits, 1))
+        variants = [text for text in searched_texts(findings.searches) if text != query.text]
+        full_query = query.model_copy(update={"variants": tuple(variants)})
+        sample = _sample(item.id, item.domain, full_query, contexts_of(assistant.retriever, hits))
+        return sample.model_copy(update={
+            "variants": {f"variant {number}": text for number, text in enumerate(variants, 1)},
+            "left_out": {"assistant": findings.fallback} if findings.fallback else {},
+            "notes": findings.notes,
+            "usage": {role: usage for role, usage in findings.usage.items() if usage != Usage()},
+            "timings": dict(findings.timings),
+        })  # fmt: skip
+
+    def _search_with_rewrite(self, item: Item, query: Query, retriever: Retriever, generator: Generator) -> Sample:
+        """Search for the message together with a model's rewrite of it."""
+        seconds = self._seconds
+        began = time.monotonic()
+        bounded = Bounded(generator, began + seconds, seconds)
+        wordings = minimal(bounded, query.history, query.text, self.request.prompts)
+        if not HOPELESS.isdisjoint(wordings.left_out.values()):
+            raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
+        rewritten = time.monotonic()
+        full_query = query.model_copy(update={"variants": tuple(wordings.variants.values())})
+        contexts = contexts_of(retriever, retriever.search([full_query], DEPTH)[0])
+        return _sample(item.id, item.domain, full_query, contexts).model_copy(update={
+            "variants": wordings.variants,
+            "left_out": wordings.left_out,
+            "notes": wordings.notes,
+            "usage": {"rewrite": wordings.usage} if wordings.usage != Usage() else {},
+            "timings": {"rewrite": rewritten - began, "search": time.monotonic() - rewritten},
+        })  # fmt: skip
+
+    def _query(self, task_id: str, domain: str | None) -> Query | Sample:
+        """The query of a task, or a failed sample with the reason why it has no query."""
+        assert self._queries is not None, "lists that are there already are not searched for"
+        try:
+            return self._queries.query(task_id)
+        except NoQuery as error:
+            return Sample(id=task_id, status="failed", kind="no_query", reason=str(error), domain=domain)
+
+    def search(self, run: RunFolder, open_corpus: Callable[[str], Retriever]) -> Mapping[str, float]:
+        """Search for every query without a finished sample; each batch is written before the next one begins."""
+        seconds: Counter[str] = Counter()
+        for domain in self._data.qrels:
+            pending: list[tuple[str, Query]] = []
+            for task_id, query_domain in self._ids.items():
+                if query_domain != domain or run.samples.finished((task_id, 0)):
+                    continue
+                query = self._query(task_id, domain)
+                if isinstance(query, Sample):
+                    run.append(query)
+                else:
+                    pending.append((task_id, query))
+            if pending:
+                began = time.perf_counter()
+                retriever = open_corpus(domain)
+                opened = time.perf_counter()
+                _search(run, domain, pending, retriever)
+                seconds.update({"index": opened - began, "search": time.perf_counter() - opened})
+        return seconds
+
+    def finish(self, run: RunFolder) -> list[str]:
+        """Write the lists as a TREC run and, if a model was asked, the queries; return notes for the report."""
+        run.samples.arrange((query, 0) for query in self._ids)
+        samples = filter(None, (run.samples.get((query, 0)) for query in self._ids))
+        done = [sample for sample in samples if sample.status == "done"]
+        notes: list[str] = []
+        if "generator" in self.specs:
+            rows = ({"_id": sample.id, "text": sample.query, "variants": dict(sample.variants)} for sample in done)
+            write_atomic(run.path / QUERIES, "".join(json.dumps(row) + "\n" for row in rows))
+            notes += _rewrite_notes(done)
+        try:
+            lists = {sample.id: sample.contexts for sample in done}
+            write_atomic(run.path / "run.trec", format_trec(lists, "turnmark"))
+        except ValueError as error:
+            notes.append(f"run.trec is not written: {error}")
+        return notes
+
+    def context(self, item: Item, sample: Sample) -> Lists:
+        return item.task, sample.contexts
+
+
+def _rewrite_notes(done: Sequence[Sample]) -> list[str]:
+    """How many queries were searched without a model's rewrite, and why."""
+    without_rewrite = [sample for sample in done if sample.left_out]
+    if not without_rewrite:
+        return []
+    reasons: Counter[str] = Counter()
+    for sample in without_rewrite:
+        reasons.update(reason.replace("_", " ") for reason in set(sample.left_out.values()))
+    counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    return [f"{len(without_rewrite)} of {len(done)} queries were searched without the model's words: {counts}"]
+
+
+def searched_texts(searches: Iterable[Search]) -> list[str]:
+    """The distinct texts that a turn searched for, in order."""
+    texts: dict[str, None] = {}
+    for search in searches:
+        texts.update(dict.fromkeys((search.query, *search.variants)))
+    return list(texts)
+
+
+def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
+    with shown_progress() as progress:
+        progress.start(f"searching {inert(domain)}", len(pending))
+        for start in range(0, len(pending), BATCH):
+            batch = pending[start : start + BATCH]
+            began = time.perf_counter()
+            results = retriever.search([query for _, query in batch], DEPTH)
+            seconds = (time.perf_counter() - began) / len(batch)
+            if len(results) != len(batch):
+                raise TurnmarkError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
+            for (task_id, query), hits in zip(batch, results, strict=True):
+                sample = _sample(task_id, domain, query, contexts_of(retriever, hits))
+                run.append(sample.model_copy(update={"timings": {"search": seconds}}))
+            progress.advance(len(batch))
+
+
+def _sample(task_id: str, domain: str | None, query: Query, contexts: tuple[ContextRef, ...]) -> Sample:
+    rewrite = "\n".join(query.variants) or None
+    return Sample(id=task_id, status="done", domain=domain, query=query.text, rewrite=rewrite, contexts=contexts)
+
+
+def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
+    """The ids and scores of retrieved passages, for a sample: at most `DEPTH`, best first.
+
+    Raises:
+        TurnmarkError: a passage occurs twice, or a score is not finite.
+    """
+    distinct = {hit.passage.id for hit in hits}
+    if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
+        raise TurnmarkError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
+    return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])

@@ -1,0 +1,402 @@
+"""`turnmark synth mtrag`: conversations in the form of MTRAG-S (MTRAG section 9, appendix G.1).
+
+A model plays the user by a plan over question types, multi-turn types and answerability. After each message a search
+finds new passages, and the model answers only from these. Two filters check the answer: the passages must support it,
+and it must say "I don't know" exactly if its label is UNANSWERABLE. The question type of a turn is the planned one: the
+paper's classifier and the framework that it extends (Lee et al., 2024) are not published. Prompts and thresholds are
+ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel
+
+from turnmark.core.errors import RequestError
+from turnmark.corpora.text import count_words, strip_citations, words
+from turnmark.corpora.types import Message, Passage
+from turnmark.evaluation.benchmarks.mtrag.question_types import (
+    MOST_TURNS,
+    MOST_UNANSWERABLE,
+    ConversationPlan,
+    PlannedTurn,
+    instructions,
+)
+from turnmark.evaluation.judging.extractive import FAITHFULNESS, IDK, NoModel, extractive_rubrics
+from turnmark.evaluation.synth.attempt import EMBEDDER, Attempt, Rejected, Seed, check
+from turnmark.evaluation.synth.folder import LEAST_WORDS, IndexSource, SynthItem, write_rows
+from turnmark.evaluation.tasks.items import Case
+from turnmark.retrieval.types import section_of
+
+TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
+CORPORA = "corpora/passage_level"
+FAITHFUL = 0.7
+"""Smallest faithfulness of an answer by the embedded judge. It accepts 97% of MTRAG's human references with their own
+passages and none with those of another conversation (docs/measured.md)."""
+PASSAGES_SHOWN = 5
+"""Number of passages for an answer, as in MTRAG's retrieval settings."""
+LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
+"""Largest number of words in a question and in an answer."""
+TEMPERATURES = (0.7, 0.85, 1.0, 1.0)
+"""Temperatures of the tries for the user's message of a turn. Each try plans another question type, and from the third
+on the message is written from one unused passage. If all tries fail, the conversation ends."""
+SURE = 2
+"""Number of failed tries after which an answerable question is planned."""
+FEWEST = 2
+"""Smallest number of turns in a conversation."""
+AGAIN = 0.9
+"""A question repeats an earlier one of its conversation if their cosine is at least this."""
+NOT_ABOUT_DOCUMENTS = ("Opinion", "Non-Question")
+"""Question types that single questions do not have: no passage holds their answer."""
+MOST_WORDS = 1_000
+"""Largest number of words of a passage to ask about; passages of files have at most 256 tokens."""
+LOOKED_AT = 10
+"""Number of found passages among which others that answer a question are looked for."""
+ROUNDS, MOST_SEEDS = 20, 20_000
+"""Largest number of conversations from one document, and about the largest number of seeds."""
+ANSWERS = (None, 0.7)
+"""Temperatures of the tries to answer a message (None: the generator's own) before another message is tried."""
+_SPOKEN_OF = re.compile(
+    r"\b(?:the|this|these|that|those|provided|given|above) "
+    r"(?:passages?|documents?|texts?|excerpts?|articles?|contexts?)\b"
+    r"|\baccording to the (?:author|passage|text|document)",
+    re.IGNORECASE,
+)
+_IN_THE_PASSAGE = re.compile(
+    r" (?:in|by|from) (?:the|this|these) (?:(?:given|provided|above) )?(?:passages?|documents?|texts?|excerpts?)\b",
+    re.IGNORECASE,
+)
+"""Phrases that are removed from questions, whose meaning they do not change."""
+
+
+class UserMessageReply(BaseModel):
+    """The reply that the prompt `mtrag-question` asks for."""
+
+    question: str
+
+
+class TurnAnswerReply(BaseModel):
+    """The reply that the prompt `mtrag-answer` asks for; passages are numbered from 1."""
+
+    answer: str
+    answerability: Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]
+    passages: list[int]
+
+
+class Conversations:
+    """Makes conversations; see the module.
+
+    Args:
+        turns: largest number of turns in a conversation.
+    """
+
+    name: ClassVar[str] = "mtrag"
+    prompts: ClassVar[tuple[str, ...]] = ("mtrag-question", "mtrag-answer")
+    each: ClassVar[int] = 1
+
+    def __init__(self, turns: int = MOST_TURNS) -> None:
+        if not FEWEST <= turns <= MOST_TURNS:
+            raise RequestError(f"--turns {turns}: expected a number from {FEWEST} to {MOST_TURNS}")
+        self.options: Mapping[str, int] = {"turns": turns}
+        self.tokens = (2_100 * turns, 130 * turns)
+
+    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
+        """Each seed is a document. Documents occur several times; each conversation starts at other passages."""
+        documents = source.drawn(seed)
+        rounds = max(1, min(ROUNDS, MOST_SEEDS // max(1, len(documents))))
+        return [Seed(f"{number:06d}", name) for number, name in enumerate(documents * rounds)]
+
+    def make(self, attempt: Attempt) -> None:
+        """See `Synthesis.make`."""
+        document = attempt.tools.source.of_document(attempt.seed.start)
+        turns = _Conversation(attempt, self.options["turns"], document).turns_that_pass()
+        if len(turns) < FEWEST:
+            rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
+            attempt.reject(rejected, document=attempt.seed.start, turns=turns)
+            return
+        domain = domain_name(attempt.tools.source.corpus().name)
+        content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.generator.name, "turns": turns}
+        key = " / ".join(turn["question"] for turn in turns[:3])
+        attempt.keep(f"mtrag-{attempt.seed.id}", key, content, domain)
+
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
+        """Write the tasks in the layout of MTRAG-S, and the corpus, so that the setting `rag` can search it."""
+        write_rows(folder / TASKS, (row for item in items for row in _rows(item)))
+        domains = sorted({domain_name(item.content["domain"]) for item in items})
+        corpora = [f"{CORPORA}/{domain}.jsonl" for domain in domains]
+        for name in corpora:
+            if not (folder / name).is_file():
+                write_rows(folder / name, map(corpus_row, source.passages()))
+        return [TASKS, *corpora]
+
+
+class Questions(Conversations):
+    """Makes conversations of one turn: a question that a given section answers, and its answer from this section.
+
+    The contexts of the turn are the passages of the section, and of what a search finds for the question those that
+    support the answer by themselves.
+    """
+
+    def __init__(self) -> None:
+        self.options = {"turns": 1}
+        self.tokens = (2_100, 130)
+
+    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
+        """Each seed is a passage; they take one of each document in turn."""
+        document_of = {passage.id: passage.document for passage in source.passages()}
+        rank_in_document: Counter[str] = Counter()
+        ranked: list[tuple[int, str]] = []
+        for name in source.drawn_passages(seed, LEAST_WORDS, MOST_WORDS):
+            document = document_of[name]
+            ranked.append((rank_in_document[document], name))
+            rank_in_document[document] += 1
+        ranked.sort(key=lambda pair: pair[0])
+        return [Seed(f"{number:06d}", name) for number, (_, name) in enumerate(ranked[:MOST_SEEDS])]
+
+    def make(self, attempt: Attempt) -> None:
+        """See `Synthesis.make`."""
+        source = attempt.tools.source
+        passage = source.passage(attempt.seed.start)
+        document = source.of_document(passage.document)
+        turn = _Conversation(attempt, 1, document).question_from(section_of(passage, document)[:PASSAGES_SHOWN])
+        if turn is None:
+            return
+        domain = domain_name(source.corpus().name)
+        content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.generator.name}
+        attempt.keep(f"mtrag-{attempt.seed.id}", turn["question"], {**content, "turns": [turn]}, domain)
+
+
+def corpus_row(passage: Passage) -> dict[str, str]:
+    """A passage as a row of a BEIR corpus."""
+    return {"_id": passage.id, "id": passage.id, "title": passage.title, "text": passage.text}
+
+
+def _context(passage: Passage) -> dict[str, str]:
+    return {"document_id": passage.id, "title": passage.title, "text": passage.text}
+
+
+class _Conversation:
+    """Makes one conversation, turn by turn.
+
+    Args:
+        document: the passages that it starts at.
+    """
+
+    def __init__(self, attempt: Attempt, most_turns: int, document: list[Passage]) -> None:
+        self._attempt, self._source = attempt, attempt.tools.source
+        rubrics = extractive_rubrics(attempt.tools.embed, EMBEDDER)
+        self._judge = {rubric.name: rubric for rubric in rubrics}
+        self._plan = ConversationPlan(attempt.random, most_turns)
+        self._history: list[Message] = []
+        self._turns: list[dict[str, Any]] = []
+        self._document = document
+        start = attempt.random.randrange(max(1, len(self._document) - PASSAGES_SHOWN + 1))
+        self._passages = self._document[start : start + PASSAGES_SHOWN]
+        self._used: set[str] = set()
+
+    def _unused(self) -> list[Passage]:
+        """Choose a passage of the document or the last search that was not used yet; else any of the document."""
+        unused = [passage for passage in (*self._document, *self._passages) if passage.id not in self._used]
+        passage = self._attempt.random.choice(unused or self._document)
+        self._used.add(passage.id)
+        return [passage]
+
+    def turns_that_pass(self) -> list[dict[str, Any]]:
+        """Make turns until the planned number is reached or all tries for a turn have failed."""
+        while len(self._turns) < self._plan.turns:
+            turn = self._turn(len(self._turns) + 1)
+            if turn is None:
+                break
+            self._turns.append(turn)
+            self._history += [
+                Message(role="user", content=turn["question"]),
+                Message(role="assistant", content=turn["answer"]),
+            ]
+            self._plan.record(turn["answerability"])
+        return self._turns
+
+    def question_from(self, section: Sequence[Passage]) -> dict[str, Any] | None:
+        """Make a turn that needs no conversation and that a section answers; None: all tries failed."""
+        kinds = list(NOT_ABOUT_DOCUMENTS)
+        for temperature in TEMPERATURES:
+            step = self._plan.next(1, (), kinds, answerable=True)
+            kinds.append(step.kind)
+            about: dict[str, Any] = {"planned": vars(step), "passage": section[0].id}
+            try:
+                question = self._question(step, section, [], temperature)
+                about["question"] = question
+                turn = self._answer(question, step, about, None, section)
+                answerable = turn["answerability"] == "ANSWERABLE"
+                check(answerable, "answer", "the section does not answer it in full", turn["answer"])
+            except Rejected as error:
+                self._attempt.reject(error, **about)
+                continue
+            relevant = [*section, *self._others(question, turn["answer"], section)]
+            return turn | {"contexts": [_context(passage) for passage in relevant]}
+        return None
+
+    def _others(self, question: str, answer: str, section: Sequence[Passage]) -> Iterator[Passage]:
+        """Yield what is found elsewhere and supports the answer, too."""
+        ids = {passage.id for passage in section}
+        for hit in self._source.search(question, (), LOOKED_AT):
+            case = Case(question=question, answer=answer, passages=(hit.passage.indexed_text,))
+            if hit.passage.id not in ids and self._supports(case):
+                yield hit.passage
+
+    def _supports(self, case: Case) -> bool:
+        return (self._judge[FAITHFULNESS].ask(NoModel(), case, None).value or 0.0) >= FAITHFUL
+
+    def _turn(self, number: int) -> dict[str, Any] | None:
+        """Make a turn that passes the filters; None: all tries failed."""
+        previous_types = self._turns[-1]["question_types"] if self._turns else ()
+        questions = [turn["question"] for turn in self._turns]
+        kinds: list[str] = []
+        for failures, temperature in enumerate(TEMPERATURES):
+            step = self._plan.next(number, previous_types, kinds, answerable=failures >= SURE)
+            kinds.append(step.kind)
+            passages = self._passages if failures < SURE else self._unused()
+            about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._attempt.seed.start}
+            try:
+                question = self._question(step, passages, questions, temperature)
+                about["question"] = question
+            except Rejected as error:
+                self._attempt.reject(error, **about)
+                continue
+            for answer_temperature in ANSWERS:
+                about_answer = dict(about)
+                try:
+                    return self._answer(question, step, about_answer, answer_temperature)
+                except Rejected as error:
+                    self._attempt.reject(error, **about_answer)
+        return None
+
+    def _question(self, step: PlannedTurn, passages: Sequence[Passage], earlier: list[str], temperature: float) -> str:
+        """Write the user's next message.
+
+        Args:
+            earlier: the earlier questions, which must not be repeated; gets the new one, even if it is rejected later.
+                They are not in the prompt, because a small model copies questions that it must not ask.
+        """
+        reply = self._attempt.ask(
+            "question", "mtrag-question", UserMessageReply, {}, passages=[passage.indexed_text for passage in passages],
+            history=self._history, plain=instructions(step), temperature=temperature,
+        )  # fmt: skip
+        question = _IN_THE_PASSAGE.sub("", " ".join(reply.question.split()))
+        check(bool(words(question)), "question", "empty", reply.question)
+        check(count_words(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
+        check(not _SPOKEN_OF.search(question), "question", "speaks of a document that the user has not seen", question)
+        repeats = self._repeats(question, earlier)
+        earlier.append(question)
+        check(not repeats, "question", "repeats an earlier one", question)
+        return question
+
+    def _repeats(self, question: str, earlier_questions: Sequence[str]) -> bool:
+        if not earlier_questions:
+            return False
+        vector, *earlier_vectors = self._attempt.tools.embed([question, *earlier_questions])
+        return any(float(vector @ earlier_vector) >= AGAIN for earlier_vector in earlier_vectors)
+
+    def _answer(
+        self,
+        question: str,
+        step: PlannedTurn,
+        about: dict[str, Any],
+        temperature: float | None,
+        section: Sequence[Passage] = (),
+    ) -> dict[str, Any]:
+        """Search for a question, answer it, and check the answer; return the turn.
+
+        Args:
+            about: gets the answer and its label, for a reject.
+            section: passages to answer from without a search.
+        """
+        passages = list(section)
+        if not passages:
+            passages = [hit.passage for hit in self._source.search(question, self._history, PASSAGES_SHOWN)]
+        check(bool(passages), "retrieval", "nothing was found")
+        texts = [passage.indexed_text for passage in passages]
+        reply = self._attempt.ask(
+            "answer", "mtrag-answer", TurnAnswerReply, {"question": question}, passages=texts, history=self._history,
+            temperature=temperature,
+        )  # fmt: skip
+        answer = strip_citations(reply.answer).strip()
+        about |= {"answer": answer, "answerability": reply.answerability}
+        self._check_answer(answer, reply, len(passages))
+        numbers = sorted(set(reply.passages)) if reply.answerability != "UNANSWERABLE" else []
+        grounds = [passages[n - 1] for n in numbers if n <= len(passages)]
+        grounding_texts = tuple(passage.indexed_text for passage in grounds)
+        self._filter(question, answer, reply.answerability, grounding_texts)
+        self._passages = passages
+        self._used |= {passage.id for passage in grounds}
+        return {
+            "question": question,
+            "answer": answer,
+            "answerability": reply.answerability,
+            "question_types": [step.kind],
+            "multi_turn": step.turn,
+            "planned": vars(step),
+            "contexts": [_context(passage) for passage in grounds],
+        }
+
+    def _check_answer(self, answer: str, reply: TurnAnswerReply, n_passages: int) -> None:
+        raw = reply.model_dump_json()
+        check(bool(words(answer)), "answer", "empty", raw)
+        check(count_words(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
+        check(all(1 <= n <= n_passages for n in reply.passages), "answer", "names a passage that there is not", raw)
+        grounded = reply.answerability == "UNANSWERABLE" or bool(reply.passages)
+        check(grounded, "answer", "names no passage that it rests on", raw)
+        too_many = reply.answerability == "UNANSWERABLE" and self._plan.full
+        check(not too_many, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
+
+    def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
+        """The paper's filter of wrong answers: the IDK verdict must fit the label, and the answer must be faithful."""
+        case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
+        idk = self._judge[IDK].ask(NoModel(), case, None).label
+        fits_label = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}
+        check(fits_label[label], "idk", f"labelled {label}, and the judge hears {idk}", answer)
+        if label == "UNANSWERABLE":
+            return
+        outcome = self._judge[FAITHFULNESS].ask(NoModel(), case, None)
+        check(outcome.value is not None, "faithfulness", "claims nothing that could be checked", answer)
+        check((outcome.value or 0.0) >= FAITHFUL, "faithfulness", f"below {FAITHFUL}", f"{answer}\n\n{outcome.reason}")
+
+
+# --- the layout of MTRAG-S -------------------------------------------------------------------------------------------
+
+
+def domain_name(index: str) -> str:
+    """The domain's name for an index: its lower-case letters and digits."""
+    return re.sub(r"[^a-z0-9]", "", index.lower()) or "corpus"
+
+
+def _rows(item: SynthItem) -> Iterator[dict[str, Any]]:
+    """Yield a row for each turn of a conversation, with the turns before it."""
+    content, turns = item.content, item.content["turns"]
+    name = hashlib.sha256(json.dumps([content["conversation"], turns[0]["question"]]).encode()).hexdigest()[:32]
+    utterances: list[dict[str, Any]] = []
+    for number, turn in enumerate(turns, 1):
+        metadata = {"author_type": "model", "author_id": content["writer"]}
+        question = {"speaker": "user", "text": turn["question"], "metadata": metadata}
+        answer = {"speaker": "agent", "text": turn["answer"], "metadata": metadata}
+        yield {
+            "conversation_id": name,
+            "task_id": f"{name}<::>{number}",
+            "task_type": "rag",
+            "turn": str(number),
+            "dataset": f"turnmark synth mtrag, {item.id}",
+            "contexts": turn["contexts"],
+            "input": [*utterances, question],
+            "targets": [answer],
+            "Question Type": turn["question_types"],
+            "Multi-Turn": [turn["multi_turn"]],
+            "Answerability": [turn["answerability"]],
+            "Collection": domain_name(content["domain"]),
+        }
+        utterances += [question, answer]

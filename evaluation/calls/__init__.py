@@ -1,0 +1,1 @@
+"""Calls of models: budgets, deadlines and threads."""

@@ -1,0 +1,333 @@
+"""The budget of a run: usage and cost of its samples and judges, the limit, and estimates before a run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar, Unpack
+
+from pydantic import BaseModel
+
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import (
+    CONTEXT_TOKENS,
+    MAX_TOKENS,
+    CallOptions,
+    Completion,
+    Generator,
+    GeneratorBase,
+    PromptMessage,
+    traits_of,
+)
+from turnmark.assistant.generators.openai import HOSTED_CONTEXT
+from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
+from turnmark.assistant.types import Usage
+from turnmark.core.errors import RequestError
+from turnmark.evaluation.storage.journal import SampleJournal, open_samples
+
+T = TypeVar("T")
+
+CAUTION = 4
+"""Safety factor: the first concurrent samples are each assumed to cost this many times the estimate."""
+
+
+def _tokens(usage: Usage) -> float:
+    return usage.prompt_tokens + usage.completion_tokens
+
+
+def _money(usage: Usage) -> float:
+    return usage.cost or 0.0
+
+
+def add_usage(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Add usage by role."""
+    total = dict(first)
+    for role, usage in second.items():
+        total[role] = total.get(role, Usage()) + usage
+    return total
+
+
+def with_cost(usage: Usage, price: Price | None) -> Usage:
+    """Usage with its cost: the endpoint's, if it reported a finite one; else by the price; else None."""
+    if usage.cost is not None and isfinite(usage.cost):
+        return usage
+    cost = price.cost(usage.prompt_tokens, usage.completion_tokens) if price is not None else None
+    return usage.model_copy(update={"cost": cost})
+
+
+class Ledger:
+    """Adds up the usage of a command's samples and decides whether the budget allows another one.
+
+    Args:
+        price: price of the generator's tokens; None: not configured.
+        budget: the limit; None: no limit.
+        spent: usage of earlier calls of the same command.
+        guess: estimated usage of one sample, used until a sample has ended.
+
+    Attributes:
+        others: role -> price, for roles whose calls go to another model than the generator.
+        now: usage of this call.
+    """
+
+    def __init__(
+        self,
+        price: Price | None = None,
+        budget: Budget | None = None,
+        spent: Usage | None = None,
+        guess: Usage | None = None,
+    ) -> None:
+        self._price, self._budget = price, budget
+        self.others: dict[str, Price | None] = {}
+        self._currency = budget.currency if budget is not None else None
+        if price is not None:
+            self._currency = price.currency
+        self._before = with_cost(spent or Usage(), price)
+        self._guess = with_cost(guess or Usage(), price)
+        self.now = Usage()
+        self._paid = 0
+
+    @property
+    def guessed(self) -> bool:
+        """Whether there is an estimate of one sample's usage."""
+        return _tokens(self._guess) > 0
+
+    def expect(self, usage: Usage) -> None:
+        """Set the estimated usage of one sample."""
+        self._guess = with_cost(usage, self._price)
+
+    def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
+        """Add the cost to usage by role, where a price is known."""
+        return {role: with_cost(one, self.others.get(role, self._price)) for role, one in usage.items()}
+
+    def spend(self, usage: Mapping[str, Usage]) -> None:
+        """Record the usage of a sample, with its cost."""
+        usage_before = self.now
+        for usage_of_role in usage.values():
+            self.now += usage_of_role
+        self._paid += _tokens(self.now) > _tokens(usage_before)
+
+    @property
+    def total(self) -> Usage:
+        """Usage of this call and the earlier ones."""
+        return self._before + self.now
+
+    def affords(self, running: int) -> bool:
+        """Whether the budget allows one more sample besides `running` others.
+
+        If no other is running, the sample is assumed to cost the mean of the samples so far, or the estimate if there
+        is none. If others are running, it is assumed to cost the higher of the two, times a safety factor that falls as
+        samples end: the first samples to end are the short ones, and a wrong estimate multiplies over all that run.
+        """
+        if self._budget is None:
+            return True
+        measure, limit = (_tokens, self._budget.tokens) if self._budget.tokens else (_money, self._budget.money)
+        guess = measure(self._guess)
+        cost_of_one = measure(self.now) / self._paid if self._paid else guess
+        if running:
+            cost_of_one = max(cost_of_one, guess) * (1 + (CAUTION - 1) / (1 + self._paid))
+        spent, limit = measure(self.total), limit or 0
+        tolerance = 1 + 1e-9  # sums of money are not exact
+        return spent < limit and spent + (running + 1) * cost_of_one <= limit * tolerance
+
+    def exhausted(self) -> str:
+        """The reason why no more samples are started."""
+        return f"stopped by --budget: {', '.join(self.in_words()) or 'nothing'} spent, and one more would exceed it"
+
+    def in_words(self) -> list[str]:
+        """The usage so far, over all calls: tokens and, if there is a price, money."""
+        total = self.total
+        tokens = total.prompt_tokens + total.completion_tokens
+        words = [f"{tokens:,} tokens"] if tokens else []
+        if self._currency is not None and total.cost is not None:
+            words.append(f"{total.cost:.4f} {self._currency}")
+        return words
+
+
+def open_ledger(
+    generator: str,
+    budget: str | None,
+    samples: SampleJournal | None = None,
+    guess: Usage | None = None,
+    judged: Usage | None = None,
+) -> Ledger:
+    """Open the ledger of a run, with prices, budget and earlier usage.
+
+    Args:
+        generator: spec of the generator, whose price is looked up.
+        budget: value of `--budget`.
+        samples: the samples of the run so far.
+        guess: estimated usage of one sample.
+        judged: usage of the run's judges and of other runs on the same budget.
+
+    Raises:
+        RequestError: the budget or the prices are wrong; see `price_in`.
+    """
+    prices = load_prices()
+    limit = parse_budget(budget) if budget is not None else None
+    price = price_of(generator, prices) if limit is None else price_in(limit, generator, prices)
+    spent = judged or Usage()
+    if samples:
+        spent = spent_on(samples) + spent
+    return Ledger(price, limit, spent, guess)
+
+
+def price_in(budget: Budget, spec: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price of a model, which must be in the currency of the budget.
+
+    Raises:
+        RequestError: the budget is money and the model has no price, or the price is in another currency.
+    """
+    price = price_of(spec, prices)
+    if budget.money is not None and price is None:
+        raise RequestError(
+            f"--budget: no price is known for {spec}; write one into config.toml in $TURNMARK_HOME, or give the budget "
+            "in tokens"
+        )
+    if price is not None and budget.currency not in (None, price.currency):
+        raise RequestError(f"--budget: the price of {spec} is in {price.currency}, not {budget.currency}")
+    return price
+
+
+def spent_on(samples: SampleJournal) -> Usage:
+    """Usage of a run's samples, over all their attempts."""
+    total = Usage()
+    for sample in samples.records():
+        total = sum(sample.usage.values(), total)
+    return total
+
+
+def spent_on_judges(folder: Path) -> Usage:
+    """Usage of the judgements in a run's folder."""
+    from turnmark.evaluation.judging.rubrics import FILE, open_judgements
+
+    return sum((judgement.usage for judgement in open_judgements(folder / FILE).records()), Usage())
+
+
+def spent_in(folder: Path) -> Usage:
+    """Usage of samples and judgements in a run's folder; zero if there is no such folder."""
+    return spent_on(open_samples(folder / "predictions.jsonl")) + spent_on_judges(folder)
+
+
+# --- estimates -------------------------------------------------------------------------------------------------------
+
+ANSWER_TOKENS, VERDICT_TOKENS, OBJECT_TOKENS = 200, 150, 60
+"""Assumed tokens of a reply: an answer, a verdict with its reasons, a small JSON object."""
+TWO_PARTS = "Answer: An answer.\nProcedural instructions:\n1. A step."
+CLAIMS = 5
+"""Assumed number of claims in an answer."""
+JUDGED: Mapping[str, Any] = {
+    "claims": ["a claim of some words"] * CLAIMS,
+    "verdicts": [{"claim": number, "reason": "", "supported": True} for number in range(1, CLAIMS + 1)],
+    "questions": ["why"],
+    "evasive": True,
+    "completion": 50,
+}
+"""Field of a judge's reply -> placeholder value in an estimate."""
+MOST = 2000
+"""Largest number of items whose prompts are rendered; more items are sampled at even distances."""
+
+
+class CountingModel(GeneratorBase):
+    """A generator for estimates: counts the tokens of its prompts (`count_tokens`) and calls no model.
+
+    Its replies are placeholders in the right form: the smallest value of the schema, or a short text.
+
+    Args:
+        verdict: its reply as a judge if no object is asked for; None: it is not a judge.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        context_tokens: int = CONTEXT_TOKENS,
+        reply_tokens: int = MAX_TOKENS,
+        verdict: str | None = None,
+    ) -> None:
+        self.name, self.context_tokens, self.reply_tokens = name, context_tokens, reply_tokens
+        self._verdict = verdict
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """See `Generator.complete`."""
+        text, tokens = self._reply(messages, options.get("schema"))
+        prompt = sum(count_tokens(message.content) for message in messages)
+        usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=tokens)
+        limit = options.get("max_tokens") or self.reply_tokens
+        return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
+
+    def _reply(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:
+        """A placeholder reply and the assumed tokens of a real one."""
+        if schema is not None:
+            value = smallest_value(schema.model_json_schema())
+            if self._verdict is None:
+                return json.dumps(value), OBJECT_TOKENS
+            return json.dumps({name: JUDGED.get(name, value[name]) for name in value}), 2 * OBJECT_TOKENS
+        if self._verdict is not None:
+            return self._verdict, VERDICT_TOKENS
+        asks_for_two_parts = "Procedural instructions:" in messages[0].content
+        return TWO_PARTS if asks_for_two_parts else "An answer. [1]", ANSWER_TOKENS
+
+
+def smallest_value(schema: dict[str, Any]) -> Any:
+    """The smallest value that fits a JSON schema of ours."""
+    if "default" in schema:
+        return schema["default"]
+    if "enum" in schema:
+        return schema["enum"][-1]
+    kind = schema.get("type", "string")
+    if kind == "object":
+        return {name: smallest_value(part) for name, part in schema.get("properties", {}).items()}
+    return {"string": "word", "array": [], "boolean": False, "integer": 1, "number": 1.0}.get(kind)
+
+
+def counting_like(generator: Generator) -> CountingModel:
+    """A counting generator for which prompts are made as for `generator`."""
+    # Reading the generator's own context size could call its endpoint.
+    counting = CountingModel(generator.name, HOSTED_CONTEXT, generator.reply_tokens)
+    counting.size = traits_of(generator).size
+    return counting
+
+
+def estimate_items(
+    items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MOST
+) -> dict[str, Usage]:
+    """Estimate the usage by role over all items.
+
+    Args:
+        total: number of items, times repeats.
+        usage: function from an item to its usage, by a `CountingModel`.
+        most: largest number of items to look at; more items are sampled at even distances, and the sum is scaled.
+    """
+    step = max(1, -(-total // most))
+    sum_of_sampled: dict[str, Usage] = {}
+    sampled = 0
+    for item in itertools.islice(items, 0, None, step):
+        sampled += 1
+        with suppress(Exception):  # an item that cannot be answered, because it is too long, say, costs almost nothing
+            sum_of_sampled = add_usage(sum_of_sampled, usage(item))
+    scale = total / sampled if sampled else 0.0
+    return {
+        role: Usage(
+            calls=round(one.calls * scale),
+            prompt_tokens=round(one.prompt_tokens * scale),
+            completion_tokens=round(one.completion_tokens * scale),
+        )
+        for role, one in sum_of_sampled.items()
+    }
+
+
+def usage_words(usage: Mapping[str, float | None]) -> str:
+    """`12 calls, 3,400 tokens in, 210 out, cost 0.0021`; the cost only if a price is known."""
+    calls, tokens_in, tokens_out = (usage.get(name) or 0 for name in ("calls", "prompt_tokens", "completion_tokens"))
+    words = f"{calls:,.0f} calls, {tokens_in:,.0f} tokens in, {tokens_out:,.0f} out"
+    cost = usage.get("cost")
+    return words if cost is None else f"{words}, cost {cost:.4f}"
+
+
+def usage_json(usage: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
+    """An estimate in the form that `--dry-run` prints."""
+    fields = {"calls", "prompt_tokens", "completion_tokens"}
+    return {role: one.model_dump(include=fields) for role, one in usage.items()}

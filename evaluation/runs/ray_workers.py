@@ -1,0 +1,125 @@
+"""`eval --engine ray`: make the samples of a run on the workers of a Ray cluster.
+
+The engine (`turnmark.evaluation.runs.answering`) with its concurrency, budget, deadlines and files stays in the process
+that the user started, which also scores and asks judges. Only `answer` calls a worker, which has planned the same
+request and opened the same benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
+from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.calls.limits import Bounded
+from turnmark.evaluation.records import RunManifest, Sample
+from turnmark.evaluation.runs.answering import GRACE, Answer, SampleJob, failed_sample
+from turnmark.evaluation.runs.execution import open_retrievers, warm
+from turnmark.evaluation.runs.plan import Plan, plan_run
+from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.tasks.task import Task
+from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
+
+
+@dataclass(frozen=True)
+class WorkerReply:
+    """A worker's reply: the sample (done or failed), its usage, and the number of rate-limit responses (429)."""
+
+    sample: Sample
+    usage: Usage
+    complaints: int
+
+
+def use_workers(plan: Plan) -> Plan:
+    """Let Ray workers answer the samples of a plan, if its request says so."""
+    if plan.request.engine == LOCAL:
+        return plan
+    return replace(plan, answering=partial(_answering, plan))
+
+
+@contextmanager
+def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
+    """See `plan.Answering`."""
+    request = plan.request
+    workers: Workers[WorkerReply] = Workers(
+        request.engine, open_on_worker, (portable(request),), mark=_digest(plan.manifest), at_once=request.concurrency
+    )
+    with workers:
+        yield remote_answer(workers, plan.limits.deadline)
+
+
+def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
+    """`Task.answer` on a worker.
+
+    Args:
+        deadline: seconds for a sample that asks no model; the generator of the others has the deadline.
+    """
+
+    def answer(item: Item, generator: Generator | None) -> Sample:
+        bounded = generator if isinstance(generator, Bounded) else None
+        seconds = bounded.left if bounded else deadline
+        try:
+            reply = workers.call((item, bounded.repeat if bounded else 0, seconds), seconds + GRACE)
+        except TimeoutError as error:
+            raise GeneratorError("timeout", f"no worker gave the sample within {seconds:.0f} s") from error
+        except WorkerLost as error:
+            raise GeneratorError("unavailable", str(error)) from error
+        if bounded:
+            bounded.count(reply.usage)
+        slow_down = ON_RATE_LIMIT.get()
+        if reply.complaints and slow_down is not None:
+            slow_down()
+        return reply.sample
+
+    return answer
+
+
+def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], WorkerReply], str]:
+    """Open the benchmark on a worker.
+
+    Returns:
+        A function that answers an item (arguments: item, repeat, seconds left), and the digest of the run.
+    """
+    planned = plan_run(request)
+    benchmark = planned.task.using(planned.assistant(), open_retrievers(planned, None))
+    warm(planned, benchmark)
+
+    def answer(item: Item, repeat: int, seconds: float) -> WorkerReply:
+        return answer_item(benchmark, item, repeat, planned.generator, seconds)
+
+    return answer, _digest(planned.manifest)
+
+
+def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator | None, seconds: float) -> WorkerReply:
+    """Answer an item on a worker; an error makes the same failed sample as in the engine."""
+    complaints: list[None] = []
+    token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
+    if repeat and isinstance(generator, Cached):
+        generator = with_cache(generator, repeat)
+    bounded = Bounded.until(generator, seconds) if generator is not None else None
+    try:
+        sample = benchmark.answer(item, bounded)
+    except BaseException as error:
+        sample = failed_sample(SampleJob(item, repeat), error)
+    finally:
+        ON_RATE_LIMIT.reset(token)
+    return WorkerReply(sample, bounded.usage if bounded else Usage(), len(complaints))
+
+
+def portable(request: EvalRequest) -> EvalRequest:
+    """The request for a worker: absolute paths, and no output folder, judges or budget."""
+    changed: dict[str, Any] = {name: value.resolve() for name, value in request if isinstance(value, Path)}
+    return request.model_copy(update=changed | {"engine": LOCAL, "out": None, "judge": (), "budget": None})
+
+
+def _digest(manifest: RunManifest) -> str:
+    """The fields of a manifest that a sample depends on (data, specs, prompts, versions …), one a line."""
+    fields = manifest.model_dump(mode="json", exclude={"started", "command", "version"})
+    return "\n".join(f"{name} {value}" for name, value in fields.items())

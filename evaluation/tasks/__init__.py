@@ -1,0 +1,1 @@
+"""What a benchmark is: tasks, items, cases and metrics."""

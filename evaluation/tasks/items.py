@@ -1,0 +1,88 @@
+"""What a benchmark asks and what its replies are scored by: `Item` is a question, `Case` is a reply to score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from turnmark.corpora.types import Message
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.scores.summary import Facts
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question to answer, with its labels in the data.
+
+    Attributes:
+        id: the id in `predictions.jsonl`.
+        task: the record that the benchmark's loader read, or any object that the methods of `Task` need.
+        after: id of the item that must be answered before this one, because this one continues from its sample.
+        earlier: the sample of `after`, whatever its status; set when this item is answered.
+        history: the turns before the question.
+        reference: the reference answer as plain text; empty if the data have none.
+        passages: passage or document id -> title and text, for those that the data attach to the item.
+        relevant: ids of the relevant passages; None: the data have no relevance labels for the item.
+        labels: dimension of a breakdown -> values; the item counts under each value.
+        cluster: the bootstrap cluster, such as the conversation; empty: the item is its own cluster.
+        headline: whether the item counts in the headline means.
+    """
+
+    id: str
+    task: Any = None
+    domain: str | None = None
+    after: str | None = None
+    earlier: Sample | None = None
+    question: str = ""
+    history: tuple[Message, ...] = ()
+    reference: str = ""
+    passages: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    relevant: frozenset[str] | None = None
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cluster: str = ""
+    headline: bool = True
+
+    @property
+    def facts(self) -> Facts:
+        """Cluster and labels, for the summary; an item without labels has its domain as the only one."""
+        labels = self.labels
+        if not labels and self.domain:
+            labels = {"domain": (self.domain,)}
+        return Facts(cluster=self.cluster or self.id, labels=labels, headline=self.headline)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One reply with everything that metrics measure it by and judges are shown.
+
+    Attributes:
+        answer: the reply without citation marks; with them where instructions may be about the marks.
+        history: the turns before the question.
+        reference: the reference answer; empty if the data have none.
+        passages: the texts that the system was given, best first; None: some of them are unknown.
+        answerability: the task's answerability label; None: it has no label.
+        more: further texts for judges, as pairs of name and text.
+        raw: the reply as the system wrote it.
+        decision: the system's decision (answer, partial, unknown, clarify); None: not recorded.
+        hedged: the reply says that it is not sure of any of its evidence.
+    """
+
+    passages_judged: ClassVar[bool] = True
+    """Whether judges are shown the passages."""
+
+    question: str
+    answer: str
+    history: tuple[Message, ...] = ()
+    reference: str = ""
+    passages: tuple[str, ...] | None = ()
+    answerability: str | None = None
+    more: tuple[tuple[str, str], ...] = ()
+    raw: str = ""
+    decision: str | None = None
+    hedged: bool = False
+
+    @property
+    def messages(self) -> list[str]:
+        """The texts of all turns up to and including the question."""
+        return [*(turn.content for turn in self.history), self.question]

@@ -1,0 +1,189 @@
+"""Metrics of written answers that need no judge, shared by the benchmarks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+
+from turnmark.corpora.text import sentences, words
+from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.metrics import overlap
+from turnmark.evaluation.metrics.idk import clarify_label, sample_values, says_idk, unknown_label
+from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.metric import Metric, Value
+
+ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
+ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
+ROUGE_CHAR = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
+SQUAD = "SQuAD-normalised token multisets"
+WORDS = "words"
+DECISION = "the decision; without one, the IDK detector by rules"
+LEAD, BESIDE_LEAD = "[lead]", "[-lead]"
+"""Suffixes of the lead baseline (the first sentences of the passages, as long as the answer) and of the difference."""
+
+
+def unknown(context: Case) -> bool:
+    """Whether the reply says "I don't know": by its decision or, if none is recorded, by the rules of `says_idk`.
+
+    The rules read the raw reply, with its citation marks.
+    """
+    if context.decision is None:
+        return says_idk(context.raw) == "yes"
+    return context.decision == "unknown"
+
+
+def lead(passages: Sequence[str], length: int) -> str:
+    """The first sentences of the passages, cut at `length` words (`turnmark.corpora.text.words`).
+
+    The result is shorter if all passages together have fewer words.
+    """
+    sentences_taken: list[str] = []
+    words_left = length
+    for text in passages:
+        for start, end in sentences(text):
+            if words_left <= 0:
+                return " ".join(sentences_taken)
+            sentence = _cut(text[start:end], words_left)
+            sentences_taken.append(sentence)
+            words_left -= len(words(sentence))
+    return " ".join(sentences_taken)
+
+
+def _cut(sentence: str, limit: int) -> str:
+    """The longest prefix of a sentence with at most `limit` words."""
+    if len(words(sentence)) <= limit:
+        return sentence
+    # Longer prefixes never have fewer words, so bisection finds the longest one.
+    longest = bisect_right(range(len(sentence) + 1), limit, key=lambda end: len(words(sentence[:end]))) - 1
+    return sentence[:longest].rstrip()
+
+
+def _against_reference(
+    name: str, by: str, measure: Callable[[str, str], float | None], headline: int | None = None
+) -> Metric[Case]:
+    return Metric(
+        (name,),
+        by,
+        lambda case: {name: measure(case.answer, case.reference)},
+        "the data has no reference answer",
+        MetricStyle(headline=headline),
+    )
+
+
+def _precision(context: Case) -> Mapping[str, Value]:
+    return {
+        "k_precision": overlap.k_precision(context.answer, context.passages or ()),
+        "k_precision[+history]": overlap.k_precision(context.answer, context.passages or (), context.messages),
+    }
+
+
+def _lead(context: Case) -> Mapping[str, Value]:
+    passages = context.passages or ()
+    if not any(words(text) for text in passages):
+        return {}
+    text = lead(passages, len(words(context.answer)))
+    values: dict[str, Value] = {}
+    for name, measure in (("rouge_l.word", overlap.rouge_l_word), ("token_recall", overlap.token_recall)):
+        of_lead = measure(text, context.reference)
+        of_answer = measure(context.answer, context.reference)
+        if of_lead is not None and of_answer is not None:
+            values[f"{name}{LEAD}"] = of_lead
+            values[f"{name}{BESIDE_LEAD}"] = of_answer - of_lead
+    return values
+
+
+NO_PASSAGES = "there are no passages, or not all of their texts are known"
+
+REFERENCE_METRICS: tuple[Metric[Case], ...] = (
+    _against_reference("rouge_l.word", ROUGE, overlap.rouge_l_word, 100),
+    _against_reference("rouge_l.word[unicode]", ROUGE_UNICODE, overlap.rouge_l_unicode),
+    _against_reference("token_recall", SQUAD, overlap.token_recall, 120),
+)
+CHARACTER_METRICS = (_against_reference("rouge_l.char", ROUGE_CHAR, overlap.rouge_l_char, 130),)
+PASSAGE_METRICS: tuple[Metric[Case], ...] = (
+    Metric(
+        ("k_precision", "k_precision[+history]"),
+        SQUAD,
+        _precision,
+        NO_PASSAGES,
+        {"k_precision": MetricStyle(headline=110)},
+    ),
+)
+LEAD_METRICS: tuple[Metric[Case], ...] = (
+    Metric(
+        tuple(f"{name}{mark}" for name in ("rouge_l.word", "token_recall") for mark in (LEAD, BESIDE_LEAD)),
+        "the first sentences of the passages, as long as the answer",
+        _lead,
+        f"{NO_PASSAGES}, or there is no reference answer",
+    ),
+)
+ANSWER_WORDS: Metric[Case] = Metric(
+    ("answer_words",),
+    WORDS,
+    lambda case: {"answer_words": overlap.answer_words(case.answer)},
+    shown=MetricStyle(digits=(1, 1), direction=None, fraction=False, headline=230),
+)
+STYLE_METRICS: tuple[Metric[Case], ...] = (
+    ANSWER_WORDS,
+    Metric(
+        ("idk_rate",),
+        DECISION,
+        lambda case: {"idk_rate": float(unknown(case))},
+        shown=MetricStyle(direction=None, headline=220),
+    ),
+)
+
+
+# --- the decision of a reply against the label of its task -----------------------------------------------------------
+
+ALWAYS, HEDGED = "[always-unknown]", "[hedged]"
+NOTHING = "it adds nothing to this figure"
+
+
+def _detection(
+    name: str,
+    positive: Callable[[str | None], bool | None],
+    predicted: Callable[[Case], bool | None],
+    by: str = DECISION,
+    mark: str = "",
+    without: str = NOTHING,
+    headline: int | None = None,
+) -> Metric[Case]:
+    """Precision, recall and F1 as metrics of samples: their weighted means over all samples are these figures.
+
+    Args:
+        positive: function from the answerability label to whether the task is positive; None: it does not count.
+        predicted: function from the case to whether the reply is positive; None: it does not count.
+        mark: suffix of the metric names.
+    """
+
+    def measure(context: Case) -> Mapping[str, Value]:
+        label, prediction = positive(context.answerability), predicted(context)
+        if label is None or prediction is None:
+            return {}
+        values: dict[str, Value] = {}
+        for figure, contributions in sample_values(label, prediction).items():
+            if contributions:
+                values[f"{name}.{figure}{mark}"] = (contributions[0], float(len(contributions)))
+        return values
+
+    names = tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1"))
+    return Metric(names, by, measure, without, {f"{name}.f1{mark}": MetricStyle(headline=headline)})
+
+
+def _clarifies(context: Case) -> bool | None:
+    return None if context.decision is None else context.decision == "clarify"
+
+
+def _unknown_or_hedged(context: Case) -> bool | None:
+    return None if context.decision is None else bool(unknown(context)) or context.hedged
+
+
+UNKNOWN_METRICS: tuple[Metric[Case], ...] = (
+    _detection("unknown", unknown_label, unknown, headline=200),
+    _detection("unknown", unknown_label, _unknown_or_hedged, "the decision; a hedged reply counts as unknown", HEDGED),
+    _detection("unknown", unknown_label, lambda _: True, "a system that always says unknown", ALWAYS),
+)
+CLARIFY_METRICS: tuple[Metric[Case], ...] = (
+    _detection("clarify", clarify_label, _clarifies, without=f"no decision is recorded, or {NOTHING}", headline=210),
+)

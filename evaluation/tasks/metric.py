@@ -1,0 +1,82 @@
+"""Metrics of samples: what they measure, and how a sample is scored by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from turnmark.evaluation.metric_style import PLAIN, How
+from turnmark.evaluation.records import Sample, Score
+
+C = TypeVar("C")
+T = TypeVar("T")
+C_contra = TypeVar("C_contra", contravariant=True)
+
+Value = float | tuple[float, float] | None
+"""A measured value, or a pair of value and weight in the mean. None: the metric is not applicable."""
+
+
+@dataclass(frozen=True)
+class Metric(Generic[C_contra]):
+    """One metric, or several that one function computes.
+
+    Attributes:
+        names: metric names; `scores.jsonl` gets a line for each of them and each sample.
+        by: the instrument: a library or a judge's spec.
+        measure: function from the context to name -> value; a missing name or None means not applicable.
+        without: the reason for a value of None, written to `scores.jsonl`.
+        shown: how reports show the metrics: digits, direction, range, rank among the headline metrics.
+    """
+
+    names: tuple[str, ...]
+    by: str
+    measure: Callable[[C_contra], Mapping[str, Value]]
+    without: str = "there is nothing to compare with"
+    shown: How = PLAIN
+
+
+def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:
+    """Call a scorer; return its value and "", or None and the text of the exception that it raised."""
+    try:
+        return scorer(), ""
+    except Exception as error:  # metrics and rubrics may be third-party code: an exception fails the score, not the run
+        return None, f"{type(error).__name__}: {error}"
+
+
+def measured(metrics: Sequence[Metric[C]], sample: Sample, context: Callable[[], C]) -> list[Score]:
+    """Score a sample: one line for each metric. An exception in a metric makes a failed score.
+
+    The scores of a failed sample are failed, with its reason; those of a skipped sample are not applicable.
+    """
+    scores: list[Score] = []
+    prepared: C | None = None
+    context_failure = ""
+    if sample.status == "done":
+        prepared, context_failure = attempted(context)
+    for metric in metrics:
+        values: Mapping[str, Value] | None = None
+        failure = context_failure
+        if prepared is not None:
+            values, failure = attempted(partial(metric.measure, prepared))
+        values = values or {}
+        scores += [_score(sample, name, metric, values.get(name), failure) for name in metric.names]
+    return scores
+
+
+def _score(sample: Sample, name: str, metric: Metric[C], value: Value, failure: str) -> Score:
+    about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "metric": name, "by": metric.by}
+    if sample.status == "failed":
+        return Score(status="failed", reason=sample.reason, **about)
+    if sample.status == "skipped":
+        return Score(status="not_applicable", reason=sample.reason, **about)
+    if failure:
+        return Score(status="failed", reason=failure, **about)
+    if value is None:
+        return Score(status="not_applicable", reason=metric.without, **about)
+    number, weight = value if isinstance(value, tuple) else (value, 1.0)
+    try:
+        return Score(status="scored", value=number, weight=weight, **about)
+    except ValueError:  # NaN or infinity
+        return Score(status="failed", reason=f"{metric.by} gave {number!r}", **about)

@@ -1,0 +1,105 @@
+"""The registry of benchmarks: ours in a table, those of other packages by an entry point or a spec.
+
+A package registers a benchmark by an entry point of the group `turnmark.benchmarks` with the benchmark's name. A module
+that is not installed is named by the spec `python:package.module:attribute`. Both point to a class derived from `Task`
+(`turnmark.evaluation.tasks.task`), or to a tuple of such classes. A benchmark is imported only when it is named.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from turnmark.core.errors import ErrorCollector, RequestError
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.tasks.task import Task
+
+GROUP = "turnmark.benchmarks"
+RETRIEVAL = "retrieval"
+TASKS = ("generation", RETRIEVAL, "revise", "judge", "analyse")
+"""The names of our tasks."""
+_OURS = "turnmark.evaluation.benchmarks"
+BENCHMARKS: Mapping[str, str] = {
+    "mtrag": f"{_OURS}.mtrag.generation:TASKS",
+    "mtrag-un": f"{_OURS}.mtrag.generation:UN_TASKS",
+    "mtrag-s": f"{_OURS}.mtrag.generation:TASKS",
+    "inscoqa": f"{_OURS}.inscoqa.generation:InsCoQA",
+    "compound-qa": f"{_OURS}.compound_qa.generation:CompoundQA",
+    "kiwi": f"{_OURS}.kiwi.revise:TASKS",
+}
+"""Our benchmarks: name -> where its task or tasks are, the default first."""
+
+
+def benchmark_names() -> list[str]:
+    """The names that `eval` accepts: our benchmarks, those of entry points, and `all`. Imports no benchmark."""
+    return [*BENCHMARKS, *(point.name for point in importlib.metadata.entry_points(group=GROUP)), "all"]
+
+
+@lru_cache(maxsize=16)
+def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
+    """The tasks of a benchmark, the default first; empty if there is no such benchmark.
+
+    Raises:
+        RequestError: the benchmark's module cannot be imported, or does not hold tasks.
+    """
+    from turnmark.core.specs import load_python
+    from turnmark.evaluation.tasks.task import Task
+
+    kind, _, argument = benchmark.partition(":")
+    targets = {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
+    targets.update(BENCHMARKS)
+    target = argument if kind == "python" else targets.get(benchmark)
+    if target is None:
+        return ()
+    attribute: Any = load_python(target, "benchmark")
+    tasks = attribute if isinstance(attribute, tuple) else (attribute,)
+    if not tasks or not all(isinstance(task, type) and issubclass(task, Task) for task in tasks):
+        raise RequestError(f"benchmark {benchmark!r}: a class derived from Task, or a tuple of them, was expected")
+    return tasks
+
+
+def _known_tasks(benchmark: str) -> tuple[type[Task], ...]:
+    try:
+        return import_tasks(benchmark)
+    except RequestError:  # reported when the request is checked
+        return ()
+
+
+def task_names(benchmark: str) -> tuple[str, ...]:
+    return tuple(task.name for task in _known_tasks(benchmark))
+
+
+def find_task(benchmark: str, name: str | None) -> type[Task] | None:
+    """Find a task by its name; without a name, the benchmark's default task. None if there is no such task."""
+    return next((task for task in _known_tasks(benchmark) if name is None or task.name == name), None)
+
+
+def retrieves(benchmark: str, name: str | None) -> bool:
+    """Whether a task is a retrieval task, which makes ranked lists of passages and no answers."""
+    task = find_task(benchmark, name) if name == RETRIEVAL else None
+    return task is not None and task.retrieves
+
+
+def measures_judges(benchmark: str, name: str | None) -> bool:
+    """Whether a task measures a judge, so that `--judge` names the system under test."""
+    task = find_task(benchmark, name) if name is not None else None
+    return task is not None and task.measures_judges
+
+
+def task_of(benchmark: str, name: str | None) -> str:
+    """The task's name, or the benchmark's default task."""
+    return name or next(iter(task_names(benchmark)), "generation")
+
+
+def setting_of(benchmark: str, name: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
+    """The setting's name, or the default setting; None if the task has no settings. An unknown name is an error."""
+    known_task = find_task(benchmark, task) or find_task(benchmark, None)
+    settings = known_task.settings if known_task is not None else ()
+    if name is not None and name not in settings:
+        choices = f"it has: {', '.join(settings)}" if settings else "it has no settings; leave it out"
+        errors.add(f"--setting: {benchmark} has no setting {name!r}; {choices}")
+        return None
+    return name or next(iter(settings), None)

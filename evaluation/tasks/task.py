@@ -1,0 +1,267 @@
+"""The base class of benchmark tasks. A benchmark can be one file with a class that yields its items:
+
+    from turnmark.evaluation.tasks.items import Item
+    from turnmark.evaluation.tasks.task import Task
+
+    class Bells(Task):
+        def items(self):
+            yield Item("1", question="Who made the bell?", reference="A founder.", passages={"b": ("", "A founder.")})
+
+`turnmark eval python:my_module:Bells` runs it. The assistant's turn answers each item from its passages; metrics of
+overlap with the reference score the answers. Resuming, judges, reports and comparisons work as for our benchmarks,
+whose tasks derive from the same class.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.generators.base import Generator
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Passage, Problem
+from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
+from turnmark.evaluation.scores.summary import Ranked
+from turnmark.evaluation.storage.predictions import Answers, check_predictions
+from turnmark.evaluation.storage.run_folder import RunFolder, fingerprint
+from turnmark.evaluation.tasks import measures
+from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
+from turnmark.retrieval.task_passages import cut_passages, ranked_by
+from turnmark.retrieval.types import Retriever
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.judging.rubrics import Rubric
+    from turnmark.evaluation.scores.published import Fact
+
+    Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
+    """Function from the setting and the embedder's spec to the rubrics of the judges."""
+
+FLAGS: Mapping[str, str] = {
+    "query": "it is for the MTRAG family, setting rag",
+    "queries": "it is for the MTRAG family, setting rag",
+    "passages": "it is for the MTRAG family, setting rag",
+    "counterfactual": "it is for the MTRAG family, setting rag",
+    "chain": "it is for kiwi, whose turns revise each other",
+    "references": "it is for compound-qa, whose questions have parts",
+    "types": "it is for compound-qa, whose questions have types",
+}
+"""Flags of single benchmarks -> where they apply, for the error message of the others."""
+
+
+class Task(ABC):
+    """One task of a benchmark. The class describes the task; an instance holds one request, whose data are opened.
+
+    Class attributes:
+        name: value of `--task`.
+        settings: values of `--setting`, the default first; empty: the task has no settings.
+        flags: the flags among `FLAGS` that the task accepts.
+        metrics: the metrics of every sample; they measure what `context` returns.
+        rubrics: the rubrics by setting and embedder. Those whose names end in `[embedded]` are for the embedded judge,
+            the others for language models.
+        brought: names (without a model's name) of judged metrics whose rubrics come with the judge, such as BERTScore.
+        published: published figures to compare with ours.
+        raters: who rated, for published figures that come from ratings without a judge.
+        measures_judges: whether the judge is the system under test instead of the instrument.
+        retrieves: whether the task makes and scores ranked lists of passages, without answers.
+
+    Instance attributes that `open` sets:
+        data: name and fingerprint of the data.
+        domains: the domains of this run; empty: the data have no domains.
+        corpora: name -> passage file that is searched, or in which passages are looked up by id.
+        corpora_used: name -> size and checksum of that file, for the manifest.
+        searched: whether these files are searched; False: passages are recorded, or answers are scored.
+        specs: further specs for the manifest, such as the query mode.
+        inputs: role -> SHA-256 of the user's files and of prompts.
+        prompts: name -> hash of prompts, for the manifest; None: the assistant's prompts.
+        notes: notes for the report.
+        deadline: seconds for a sample; None: as the request says.
+        batched: whether `search` makes the samples instead of `answer`.
+        passages: number of passages that the protocol shows; None: as many as the assistant uses.
+    """
+
+    name: ClassVar[str] = "generation"
+    settings: ClassVar[tuple[str, ...]] = ()
+    flags: ClassVar[tuple[str, ...]] = ()
+    rubrics: ClassVar[Rubrics] = staticmethod(lambda _setting, _embedder: ())
+    brought: ClassVar[tuple[str, ...]] = ()
+    published: ClassVar[tuple[Fact, ...]] = ()
+    raters: ClassVar[tuple[str, ...]] = ()
+    measures_judges: ClassVar[bool] = False
+    retrieves: ClassVar[bool] = False
+
+    metrics: Sequence[Metric[Any]] = (
+        *measures.REFERENCE_METRICS,
+        *measures.PASSAGE_METRICS,
+        *measures.STYLE_METRICS,
+    )
+    data: DataUsed
+    domains: tuple[str, ...] = ()
+    corpora: Mapping[str, Path] = {}
+    corpora_used: Mapping[str, CorpusUsed] = {}
+    searched = False
+    specs: Mapping[str, str] = {}
+    inputs: Mapping[str, str] = {}
+    prompts: Mapping[str, str] | None = None
+    notes: tuple[str, ...] = ()
+    deadline: float | None = None
+    batched = False
+    passages: int | None = None
+
+    def __init__(self, request: EvalRequest, setting: str | None = None) -> None:
+        self.request, self.setting = request, setting or next(iter(self.settings), None)
+        self.assistant = Assistant(AssistantConfig())
+        self.retrievers: Mapping[str, Retriever] = {}
+        errors = ErrorCollector()
+        for flag, purpose in FLAGS.items():
+            if flag not in self.flags and getattr(request, flag):
+                errors.add(f"--{flag}: {request.benchmark} has no use for it; {purpose}")
+        errors.collect(self.open)
+        errors.raise_all()
+
+    def using(self, assistant: Assistant, retrievers: Mapping[str, Retriever] | None = None) -> Self:
+        """Copy the task for an assistant that answers it.
+
+        Args:
+            retrievers: name of a corpus -> its retriever.
+        """
+        task = copy.copy(self)
+        task.assistant = assistant
+        task.retrievers = retrievers or {}
+        return task
+
+    def open(self) -> None:
+        """Find and check the data, and set the attributes that depend on it; by default from `items`.
+
+        Raises:
+            RequestError: the data are missing or wrong, or the flags do not fit the task.
+        """
+        digest = hashlib.sha256()
+        domains: dict[str, None] = {}  # a set in the order of the data
+        for item in self.items():
+            if isinstance(item, Problem):
+                continue
+            history = [message.model_dump() for message in item.history]
+            row = [item.id, item.question, history, item.reference, dict(item.passages), dict(item.labels)]
+            digest.update(json.dumps(row).encode())
+            if item.domain:
+                domains[item.domain] = None
+        self.domains = choose_domains(domains, self.request.domains)
+        name = self.request.data.name if self.request.data else self.request.benchmark
+        self.data = DataUsed(name=name, demo=False, fingerprint=digest.hexdigest())
+
+    @abstractmethod
+    def items(self) -> Iterator[Item | Problem]:
+        """Yield every item in the order of the data, and a `Problem` for each unreadable row. May be called again."""
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """Answer an item; return a sample with the status `done`. Called from many threads at once.
+
+        Args:
+            generator: the language model, with the sample's deadline; None: answer by the extractive forms.
+        """
+        passages: list[Passage] = []
+        for name, (title, text) in item.passages.items():
+            passages += cut_passages(name, title, text)
+        assistant = self.assistant.using(None, generator)
+        hits = ranked_by(passages, (item.question,), assistant.embed)
+        return turn_sample(assistant, item, item.history, item.question, hits, trusted=True)
+
+    def context(self, item: Item, sample: Sample) -> Any:
+        """Make the input of the metrics; a `Case` if the task has judged metrics, because judges read it too.
+
+        The steps of a procedure are part of the answer.
+        """
+        text = with_steps(sample.prediction or "", sample.procedure)
+        return Case(
+            question=item.question,
+            answer=strip_marks(text, sample).strip(),
+            history=item.history,
+            reference=item.reference,
+            passages=tuple(text for _, text in item.passages.values()),
+            raw=sample.prediction or "",
+            decision=sample.decision,
+            hedged=sample.hedged,
+        )
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
+        """Read the predictions of another system (`score --predictions`)."""
+        return check_predictions(paths, benchmark)
+
+    @property
+    def asks_as_paper(self) -> bool:
+        """Whether the system is asked by the paper's own prompts."""
+        return False
+
+    def doubts(self) -> Mapping[str, str]:
+        """Part of the data (a domain, a split; empty: all of it) -> why it is not known to be the published one.
+
+        Where there is nothing to doubt, published rows may be comparable.
+        """
+        return {}
+
+    def stratum(self, item_id: str) -> str:  # noqa: ARG002
+        """Sampling stratum of an item: `--sample` draws equally from each."""
+        return ""
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
+        """Name of an AUROC metric -> whether the sample is positive, and its score; empty: it does not count."""
+        return {}
+
+    def target(self, item: Item) -> Mapping[str, Any] | None:
+        """Fields of a sample that answers an item with its reference; None: the item has no reference."""
+        if not item.reference.strip():
+            return None
+        return {"query": item.question, "prediction": item.reference}
+
+    def search(self, run: RunFolder, open_corpus: Callable[[str], Retriever]) -> Mapping[str, float]:  # noqa: ARG002
+        """Make all samples by batches of searches; called instead of `answer` if `batched`.
+
+        Args:
+            open_corpus: opens the retriever of a corpus by the corpus's name, and builds its index if it is missing.
+
+        Returns:
+            Seconds by phase.
+        """
+        return {}
+
+    def finish(self, run: RunFolder) -> list[str]:  # noqa: ARG002
+        """Write further files of the run before it is scored; return notes for the report."""
+        return []
+
+
+def choose_domains(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
+    """The requested domains in the order of the data; all of them if none is requested.
+
+    Raises:
+        RequestError: a requested domain is not in the data.
+    """
+    names = tuple(known_domains)
+    unknown = [domain for domain in domains if domain not in names]
+    if unknown:
+        known = ", ".join(names) or "none"
+        raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {known}" for domain in unknown])
+    return tuple(domain for domain in names if not domains or domain in domains)
+
+
+def data_used(source: Source, files: Mapping[str, Path]) -> DataUsed:
+    """Describe the data for the manifest; the fingerprint is over the content of the files."""
+    return DataUsed(name=source.name, demo=source.demo, fingerprint=fingerprint(files))
+
+
+def hash_prompts(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
+    """`prompt NAME` -> hash of a prompt, for a manifest's `inputs`."""
+    from turnmark.evaluation.prompts import JUDGES
+
+    return {f"prompt {name}": content for name, content in JUDGES.hashes(names, prompts).items()}
