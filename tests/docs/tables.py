@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from tests.conftest import DEMO
 from tests.docs.pages import Example
 
 WORDS: dict[str, str | tuple[str, ...]] = {
+    "corpora/demo/documents": str(DEMO / "documents"),
+    "--embedder sentence-transformers:intfloat/multilingual-e5-small": "minilm",
     "--retriever SPEC": "bm25",
     "STEP=FORM": "verify=extractive",
     "index build FOLDER": "documents",
@@ -21,6 +24,8 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "RUN…": "runs/b",
     "RUN|FILE…": "human_evaluations.json",
     "synth/mtrag-0123456789ab": "synth/mtrag",
+    "checks/demo-28c6c248763c/retrieval-44afd3d8dab8": "runs/a",
+    "checks/demo-28c6c248763c/retrieval-8efc86012d5b": "runs/b",
     "--judge …": "embedded",
     "BENCHMARK": "mtrag",
     "--n 50": "2",

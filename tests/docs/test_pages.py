@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -28,7 +29,9 @@ OTHERS_FLAGS = {
 """Of vLLM, of Claude Code, of the programs in tests/."""
 PACKAGES = ("corpora", "retrieval", "assistant", "evaluation")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs)/[\w./-]+")
+PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs|turnmark)/[\w./-]+")
+MODULE = re.compile(r"(?<![\w./-])(?:[\w-]+/)*\w+\.py(?![\w])")
+DOTTED = re.compile(r"\bturnmark\.(?:core|corpora|retrieval|assistant|evaluation)(?:\.\w+)*")
 
 
 def text_of(page: str) -> str:
@@ -105,6 +108,30 @@ def test_files_that_are_named_are_there() -> None:
             path = path.rstrip("/.")
             if not (ROOT / path).exists() and not list(ROOT.glob(path.replace("NAME", "*").replace("…", "*"))):
                 wrong.append(f"{page}:{line}: {path}")
+    assert not wrong
+
+
+def test_modules_that_are_named_exist() -> None:
+    """`registry.py` and `core/flags.py` are named by the end of their path; CHANGELOG.md says what was."""
+    modules = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    wrong = [
+        f"{page}:{line}: {name}"
+        for page, line, text in spans()
+        if page != "CHANGELOG.md"
+        for name in MODULE.findall(text)
+        if not any(f"/{module}".endswith(f"/{name}") for module in modules)
+    ]
+    assert not wrong
+
+
+def test_names_of_the_package_exist() -> None:
+    wrong = []
+    for page, line, text in spans():
+        for name in DOTTED.findall(text) if page != "CHANGELOG.md" else ():
+            try:
+                pkgutil.resolve_name(name)
+            except (ImportError, AttributeError) as error:
+                wrong.append(f"{page}:{line}: {error}")
     assert not wrong
 
 
