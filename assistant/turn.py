@@ -34,8 +34,6 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.task_passages import Embed, nearest_among
 from turnmark.retrieval.types import Hit, Query, Retriever, nearest_of
 
-UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
-
 NOT_JUDGED = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
 """The judgement before the decide step."""
 _NOT_UNDERSTOOD = Understanding(rewrite="", sub_questions=())

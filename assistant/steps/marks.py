@@ -1,7 +1,7 @@
 """Parse the texts of a turn.
 
-Of a reply: citation marks (`[1]`, `[1, 2]`, `[2-4]`), sentences with their marks, and "I don't know". Of a passage:
-sentences, list items, table rows and code, with the headings above them.
+Of a reply: citation marks (`[1]`, `[1, 2]`, `[2-4]`) and sentences with their marks. Of a passage: sentences, list
+items, table rows and code, with the headings above them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from turnmark.corpora.tables import is_numbered_caption, row_text, tables_of
-from turnmark.corpora.text import heading_text, lines, list_items, plain, sentences, strip_citations, words
+from turnmark.corpora.text import heading_text, lines, list_items, plain, sentences, words
 from turnmark.corpora.types import Passage, without_continued
 
 _NUMBER_OR_RANGE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
@@ -81,63 +81,6 @@ def pieces_of(text: str) -> list[Piece]:
             pieces.append(Piece(text[previous_end:start], text[start:end]))
             previous_end = end
     return pieces
-
-
-_LONGEST_UNKNOWN = 3  # sentences
-_SOURCES = "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information)"
-_THE_SOURCES = rf"(?:the|these|those|your) (?:(?:provided|given|available|numbered|retrieved|supplied) )*{_SOURCES}"
-_FACTS = "(?:(?:any|enough|sufficient|the|specific|that|an) )*(?:information|answers?|data|details?|knowledge|mention)"
-_TELL = (
-    "(?:(?:actually|explicitly|directly|specifically) )?(?:say|state|mention|contain|include|provide|hold|give|specify|"
-    f"cover|address|answer|discuss|describe|explain|tell|indicate|(?:have|offer) {_FACTS})s?"
-)
-_IS_GIVEN = "(?:mentioned|stated|specified|provided|given|covered|found|answered|determined|available)"
-_OPENING = (
-    "(?:(?:i'm|i am) (?:sorry|afraid),?(?: but| that)? |(?:sorry|unfortunately|apologies),?(?: but)? |"
-    "(?:based on|according to|from|in) [^,.]{1,60}, )*"
-)
-_CLAIMS = (
-    "(?:i|we) (?:do not|don't|did not|didn't) (?:actually |currently |really )?know(?! of)",
-    f"(?:i|we) (?:do not|don't) (?:currently )?have {_FACTS}",
-    "(?:i|we) (?:cannot|can't|could not|couldn't|did not|didn't|am unable to|was unable to) "
-    "(?:find|answer|say|tell|determine)",
-    rf"{_THE_SOURCES} (?:i was given |provided |available |above )?"
-    rf"(?:do not|does not|don't|doesn't|did not|didn't) {_TELL}",
-    rf"none of {_THE_SOURCES} {_TELL}",
-    r"(?:there is|there's) (?:no|not enough|insufficient) (?:specific )?(?:information|mention|answer)"
-    r"(?= (?:in|about|on|regarding|of|for|to|that|as to|available|provided|given)\b|[.,;]|$)",
-    rf"no (?:specific )?(?:information|answer|mention) (?:\w+ ){{0,6}}?(?:is|was|can be|could be) {_IS_GIVEN}",
-    rf"(?:this|that|it|the answer) (?:is not|isn't|cannot be|can't be) {_IS_GIVEN}"
-    rf"(?= (?:in|by|from) {_THE_SOURCES}|[.]?$)",
-)
-_UNKNOWN = re.compile(rf"{_OPENING}(?:{'|'.join(_CLAIMS)})(?!\w)")
-_HOWEVER = re.compile(r"\b(?:but|however|although|though|yet)\b|;")
-
-
-@lru_cache(maxsize=1024)
-def says_unknown(text: str) -> bool:
-    """Return whether an English reply as a whole says that it does not know. Cached: every turn of a conversation asks.
-
-    Such a reply is short, opens with a sentence like "I don't know", and claims nothing else from the passages. A reply
-    that gives a part of the answer and names what is missing is an answer. The rules are cautious, since a cited answer
-    that is taken for "I don't know" loses its sources: "IPv6 is not available [1]" is an answer. Replies of other
-    systems, which cite nothing, are read by `turnmark.evaluation.metrics.idk`.
-    """
-    normalized: list[str] = []
-    for start, end in sentences(text):
-        sentence = " ".join(text[start:end].split()).replace("’", "'").lower()
-        if any(map(str.isalnum, strip_citations(sentence))):
-            normalized.append(sentence)
-    if not normalized or len(normalized) > _LONGEST_UNKNOWN:
-        return False
-    first, *others = normalized
-    opening = _UNKNOWN.match(first)
-    if opening is None:
-        return False
-    however = _HOWEVER.search(first, opening.end())
-    if however and cited_numbers(first[however.end() :]):
-        return False
-    return not any(cited_numbers(sentence) for sentence in others if not _UNKNOWN.match(sentence))
 
 
 # --- the lines of a passage

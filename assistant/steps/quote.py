@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT, not_found
 from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.marks import ITEM, TextLine, escape_marks, lines_of, without_item_mark
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import stems
-from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
+from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.console import printable
 from turnmark.corpora.types import Passage
@@ -32,7 +33,6 @@ LONGEST_BLOCK = 160
 """Most words of a list or table that is quoted complete; of a longer one, only the rows around the best are."""
 ROWS_AROUND = 2
 """Most rows of such a table before the best one, and after it."""
-UNSURE = "I am not sure this answers it. The nearest I found:"
 SECOND = 0.8
 """Least score of a line for a further stretch, as a share of the best score."""
 _NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
@@ -438,7 +438,7 @@ class Quote:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        turn.draft = count_mentions(turn) or quotations(turn) or nothing(turn.parts)
+        turn.draft = count_mentions(turn) or quotations(turn) or refuse(turn.parts)
         turn.stream(turn.draft.text)
 
 
@@ -464,7 +464,7 @@ def quotations(turn: Turn) -> Draft | None:
     numbers = dict(zip(map(id, shown), turn.number(stretch.hit for stretch in shown), strict=True))
     for part, new, answer in zip(turn.parts, new_by_part, answers, strict=True):
         if new and part.judgement.decision == "partial":
-            texts.append(UNSURE)
+            texts.append(UNSURE_TEXT)
         texts += [show_stretch(stretch, numbers[id(stretch)]) for stretch in new]
         if not answer:
             texts.append(not_found(part.text))
@@ -483,12 +483,6 @@ def _for_part(
     return stretches(ranked, [*part.hits, *part.tables], count, words, earlier, retriever, onward)
 
 
-def nothing(parts: Sequence[Part]) -> Draft:
+def refuse(parts: Sequence[Part]) -> Draft:
     """Return the answer if nothing was found for any part."""
     return Draft(text=UNKNOWN_TEXT, answers=("",) * len(parts))
-
-
-def not_found(question: str) -> str:
-    """Return the sentence for a part that nothing was found for."""
-    phrase = " ".join(question.split()).rstrip(" .!?…。！？")
-    return f"I found nothing about “{phrase}”."

@@ -14,9 +14,10 @@ from turnmark.assistant.asking import WrittenText, one_a_line, write_text
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, room_beside
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt, quote_lines
+from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.history import earlier_turns
-from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of, says_unknown, without_item_mark
-from turnmark.assistant.steps.quote import nothing, quotations
+from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of, without_item_mark
+from turnmark.assistant.steps.quote import quotations, refuse
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.corpora.text import list_items, plain, strip_citations, words
@@ -26,7 +27,6 @@ from turnmark.retrieval.types import Hit
 _BLANKS = re.compile(r"\n(?:[ \t>]*\n){2,}")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _NEXT_HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
-NOT_STATED = re.compile(r"^\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b", re.I)
 
 
 class Read:
@@ -38,7 +38,7 @@ class Read:
         if turn.search_on(turn):
             return
         if not turn.hits:
-            turn.draft = nothing(turn.parts)
+            turn.draft = refuse(turn.parts)
             turn.stream(turn.draft.text)
             return
         prompt, notes = turn_prompt(turn)
@@ -183,7 +183,7 @@ def decision_of(text: str, parts: int) -> Decision:
     cites = any(cited_numbers(sentence) for sentence in sentences)
     if not cites and sentences[-1].rstrip().endswith(("?", "？")):
         return "clarify"
-    unknown = [says_unknown(strip_citations(sentence)) for sentence in sentences]
+    unknown = [is_refusal(strip_citations(sentence)) for sentence in sentences]
     if unknown[0] and (parts == 1 or not cites):
         return "unknown"
     return "partial" if any(unknown) else "answer"
@@ -209,7 +209,7 @@ class ReadBriefly:
             )
             reply = write_text(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)
-            if not (NOT_STATED.match(reply.text) or says_unknown(reply.text)):
+            if not is_refusal(reply.text, terse=True):
                 below = f"\n\n{quote_lines(quotation.text)}"
                 steps = draft_of(reply.text).procedure
                 turn.draft = Draft(text=reply.text + below, procedure=steps, claims=reply.text)
@@ -221,5 +221,5 @@ class ReadBriefly:
                 )
             turn.decide()
             quotation = quotations(turn)
-        turn.draft = quotation or nothing(turn.parts)
+        turn.draft = quotation or refuse(turn.parts)
         turn.stream(turn.draft.text)

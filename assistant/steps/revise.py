@@ -16,10 +16,10 @@ from typing import NamedTuple
 from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.refusal import UNSURE_TEXT, is_refusal
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.history import asked_back
-from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_unknown, without_item_mark
-from turnmark.assistant.steps.quote import UNSURE
+from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, without_item_mark
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, in_turns, read_sections
@@ -55,7 +55,7 @@ class Revise:
     def __call__(self, turn: Turn) -> None:
         question_at, previous = _last(turn)
         requests = edit_requests(turn.message)
-        unknown = says_unknown(previous)
+        unknown = is_refusal(previous)
         text = "" if unknown else apply_requests(previous, requests)
         if not text or text.strip() == previous.strip():
             rules_apply = bool(requests) and all(request.kind != "other" for request in requests)
@@ -70,7 +70,7 @@ class Revise:
         turn.number(_hits_behind(turn, question_at, previous))
         turn.report_hits()
         turn.understanding = _as_revision(turn)
-        decision: Decision = "partial" if previous.startswith(UNSURE) else "answer"
+        decision: Decision = "partial" if previous.startswith(UNSURE_TEXT) else "answer"
         _settle(turn, _cited(text, turn.hits), _REVISED.model_copy(update={"decision": decision}))
 
 
@@ -99,7 +99,7 @@ class ReviseBriefly(Revise):
 
     def __call__(self, turn: Turn) -> None:
         question_at, previous = _last(turn)
-        if apply_requests(previous, edit_requests(turn.message)) or says_unknown(previous):
+        if apply_requests(previous, edit_requests(turn.message)) or is_refusal(previous):
             super().__call__(turn)
             return
         unquoted = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
@@ -310,13 +310,13 @@ def _lines_of_code(match: re.Match[str]) -> str:
 def apply_requests(previous: str, requests: Sequence[EditRequest]) -> str:
     """Apply requested changes to an answer without marks, one after the other; "" if rules cannot apply all of them.
 
-    The note `UNSURE` stays above the answer.
+    The note `UNSURE_TEXT` stays above the answer.
     """
-    unsure = previous.startswith(UNSURE)
-    text = previous.removeprefix(UNSURE) if requests else ""
+    unsure = previous.startswith(UNSURE_TEXT)
+    text = previous.removeprefix(UNSURE_TEXT) if requests else ""
     for request in requests:
         text = _changed(text, request)
-    return f"{UNSURE}\n\n{text}" if text and unsure else text
+    return f"{UNSURE_TEXT}\n\n{text}" if text and unsure else text
 
 
 def _changed(previous: str, request: EditRequest) -> str:

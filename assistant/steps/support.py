@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of, says_unknown, without_item_mark
+from turnmark.assistant.refusal import is_refusal
+from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of, without_item_mark
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.retrieval.bm25 import Analyser, analyser
 from turnmark.retrieval.task_passages import Embed
@@ -299,7 +300,7 @@ def claims_of(text: str) -> list[Claim]:
 
 def _claims_something(sentence: str, following: str) -> bool:
     """Return whether a sentence without citations claims something; `following` is the sentence after it."""
-    if sentence.startswith("#") or sentence.endswith(("?", "？")) or says_unknown(sentence):
+    if sentence.startswith("#") or sentence.endswith(("?", "？")) or is_refusal(sentence):
         return False
     introduces_list = sentence.rstrip("*_ ").endswith((":", "：")) and ITEM.match(following)
     return not introduces_list

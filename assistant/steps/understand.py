@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.requests import edit_requests, is_instruction
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.turn import Turn
@@ -250,7 +250,7 @@ def _gives_topic(history: Sequence[Message], position: int) -> bool:
     question = history[position].content
     if position + 1 < len(history):
         reply = history[position + 1]
-        if reply.role == "assistant" and says_unknown(reply.content):
+        if reply.role == "assistant" and is_refusal(reply.content):
             return False
     return not is_conversational(question) and not edit_requests(question)
 

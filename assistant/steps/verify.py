@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers, pieces_of, says_unknown
+from turnmark.assistant.refusal import is_refusal
+from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers, pieces_of
 from turnmark.assistant.steps.support import Sources, about, claims_of
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
@@ -109,10 +110,10 @@ def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, emb
         ]
     claims = claims_of(text)
     if len(questions) == 1:
-        return [SubQuestion(text=questions[0], answered=bool(claims) or not says_unknown(text))]
+        return [SubQuestion(text=questions[0], answered=bool(claims) or not is_refusal(text))]
     lines = [claim.text for claim in claims]
     # An answer says so if it does not know a part.
-    complete = not any(says_unknown(piece.text) for piece in pieces_of(text))
+    complete = not any(is_refusal(piece.text) for piece in pieces_of(text))
     parts: list[SubQuestion] = []
     for question, positions in zip(questions, about(questions, lines, embed), strict=True):
         answer = " ".join(lines[position] for position in positions)

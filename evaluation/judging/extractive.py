@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
+from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Outcome, Rubric, by_code, needs
 from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
-from turnmark.evaluation.metrics.idk import IDK_VALUES, says_idk, wording
+from turnmark.evaluation.metrics.idk import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _extra(embedder: str) -> str:
 
 
 def _idk(case: Case) -> Outcome:
-    label, counts = says_idk(case.answer), wording(case.answer)
+    label, counts = refusal_extent(case.answer), refusal_wording(case.answer)
     position = ", the first one among them" if counts.opens else ""
     reason = f"{counts.lacks} sentences say that something is missing{position}; {counts.claimed} words claim something"
     return Outcome(status="scored", value=IDK_VALUES[label], label=label, reason=reason)
@@ -127,7 +128,7 @@ def _rated(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
 
 
 def _faithfulness(case: Case, embedded: SentenceVectors) -> Outcome:
-    if says_idk(case.answer) == "yes":
+    if refusal_extent(case.answer) == "yes":
         return Outcome(status="not_applicable", reason=NO_CLAIM)
     rated = _rated(FAITHFULNESS, case, embedded)
     parts = _supported(case, embedded)

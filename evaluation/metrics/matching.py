@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.support import LEAST_FIT, NEARLY, WORDS_WEIGHT, coverage, leaning, stems
 from turnmark.corpora.text import plain, sentences, strip_citations
 
@@ -35,7 +35,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
         parts: the sub-questions in their order.
         embed: gives float32 unit vectors of shape (texts, dimension).
     """
-    if says_unknown(answer):
+    if is_refusal(answer):
         return ("",) * len(parts)
     text = strip_citations(answer)
     answer_sentences: list[str] = []
@@ -43,7 +43,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
     for start, end in sentences(text):
         sentence = text[start:end]
         plain_sentence = plain(sentence)
-        if any(map(str.isalnum, plain_sentence)) and not says_unknown(plain_sentence):
+        if any(map(str.isalnum, plain_sentence)) and not is_refusal(plain_sentence):
             answer_sentences.append(sentence)
             plain_sentences.append(plain_sentence)
     if not parts or not answer_sentences:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
+from turnmark.assistant.refusal import refusal_extent
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics import overlap
-from turnmark.evaluation.metrics.idk import clarify_label, sample_values, says_idk, unknown_label
+from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.metric import Metric, Value
 
@@ -23,12 +24,12 @@ LEAD, BESIDE_LEAD = "[lead]", "[-lead]"
 
 
 def unknown(context: Case) -> bool:
-    """Whether the reply says "I don't know": by its decision or, if none is recorded, by the rules of `says_idk`.
+    """Whether the reply says "I don't know": by its decision or, if none is recorded, by the rules of `refusal_extent`.
 
     The rules read the raw reply, with its citation marks.
     """
     if context.decision is None:
-        return says_idk(context.raw) == "yes"
+        return refusal_extent(context.raw) == "yes"
     return context.decision == "unknown"
 
 

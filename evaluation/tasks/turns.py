@@ -11,7 +11,7 @@ from turnmark.assistant.asking import merge_roles, write_text
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.tools import is_count
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.assistant.types import Event, Reply, Usage
@@ -154,7 +154,7 @@ def prompted_sample(
         domain=item.domain,
         query=item.question,
         prediction=reply.text,
-        decision="unknown" if reply.note is None and says_unknown(reply.text) else "answer",
+        decision="unknown" if reply.note is None and is_refusal(reply.text) else "answer",
         notes=tuple(notes),
         usage={"answer": reply.usage},
         timings={"answer": round(time.perf_counter() - began, 4)},

@@ -14,7 +14,6 @@ from tests.assistant.endpoint import ASK, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.asking import ask, find_object, write_text
 from turnmark.assistant.generators import GeneratorError
-from turnmark.assistant.steps.marks import says_unknown
 
 RED = '{"name": "red", "warm": true}'
 REFUSED = Status(400, "response_format is not supported here")
@@ -164,39 +163,3 @@ def test_a_reply_that_runs_on_is_cut_where_it_begins_again_and_not_given_more_ro
     assert reply.text.split("\n")[-1].startswith("3. Close")
     assert reply.text.count("Open the lid") == 1
     assert len(bodies) == 1
-
-
-UNKNOWN = [
-    "I don't know.",
-    "I do not know who won the 1998 World Cup.",
-    "Sorry, I don't have that information.",
-    "Unfortunately, the passages do not mention the price.",
-    "The provided documents don't contain any information about that [1][2].",
-    "There is no information about football in the documents.",
-    "I couldn't find an answer to that. The passages do not say who won [1].",
-    "I don't know: I found nothing about that in the documents.",
-]
-FACTS = [
-    "",
-    "It takes 200 g of cheese [1]. The passages do not say how much bacon.",
-    "The passages do not say how much bacon it takes. It takes 200 g of cheese [1].",
-    "I don't know the exact figure, but it takes about 200 g [1].",
-    '"I don\'t know," said Watson when he was asked [1].',
-    "I don't know of a better way than boiling [1].",
-    "It is not given to children under five [1].",
-    "No, IPv6 is not available on Docker by default, so add a network [1].",
-    "There is no data loss when you upgrade [1].",
-    "The documents do not have to be notarised [1].",
-    "No answer key is needed [1].",
-    "I do not know. A. B. C. D is what happens next in a long list. And so on. And on.",
-]
-
-
-@pytest.mark.parametrize("text", UNKNOWN)
-def test_a_reply_that_does_not_know(text):
-    assert says_unknown(text)
-
-
-@pytest.mark.parametrize("text", FACTS)
-def test_a_reply_that_knows(text):
-    assert not says_unknown(text)

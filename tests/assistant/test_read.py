@@ -12,11 +12,10 @@ from tests.assistant.notes import Room, conversation, hit, prompts_of, understan
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.prompts import quote_lines
+from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.assistant.steps.history import last_turns_within
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
-from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, show_section
-from turnmark.assistant.turn import UNKNOWN_TEXT
 from turnmark.assistant.types import Event, Understanding
 from turnmark.corpora.types import CONTINUED, Passage
 from turnmark.retrieval.build import build_index
@@ -259,7 +258,7 @@ def test_a_small_models_words_stand_above_what_they_rest_on(kitchen):
 def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitchen):
     reply = briefly(kitchen, "How fast?", "Not stated.")
     assert reply.decision == "partial"
-    assert reply.answer.startswith(f"{UNSURE}\n\nKettle  \n")
+    assert reply.answer.startswith(f"{UNSURE_TEXT}\n\nKettle  \n")
     assert "Not stated" not in reply.answer
 
 

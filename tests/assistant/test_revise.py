@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation, prompts_of, understanding, with_model
 from tests.opened import assistant_over
+from turnmark.assistant.refusal import UNSURE_TEXT
 from turnmark.assistant.steps.marks import cited_numbers
-from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, apply_requests, last_answer
 from turnmark.assistant.types import Event, Reply
@@ -99,7 +99,7 @@ TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
         (STEPS, "only the first two", "1. Hold it.\n2. **Wait.**"),
         (STEPS, "just the steps", "1. Hold it.\n2. **Wait.**\n3. Go on."),
         (TABLE, "as a list", "- saw No. 3. – 2 pounds.\n- axe – 4\n- hoe"),
-        (f"{UNSURE}\n\n{TABLE}", "as a list", f"{UNSURE}\n\n- saw No. 3. – 2 pounds.\n- axe – 4\n- hoe"),
+        (f"{UNSURE_TEXT}\n\n{TABLE}", "as a list", f"{UNSURE_TEXT}\n\n- saw No. 3. – 2 pounds.\n- axe – 4\n- hoe"),
         (PROSE, "only the first nine", ""),
         (PROSE, "just the steps", ""),
         (PROSE, "in simpler words", ""),
@@ -133,7 +133,9 @@ def test_a_change_by_rules_is_cited_anew():
     assert reply.answer == "- The kettle is red. [1]\n- It boils water in four minutes. [1]"
     assert "".join(event.delta for event in events) == reply.answer
     assert reply.citations[0].document == "kettle.md"
-    unsure = revised("as a list", conversation("Tell me of the kettle.", f"{UNSURE}\n\nIt boils water. It is red."))
+    unsure = revised(
+        "as a list", conversation("Tell me of the kettle.", f"{UNSURE_TEXT}\n\nIt boils water. It is red.")
+    )
     assert (unsure.decision, unsure.answer.count("- ")) == ("partial", 2)
     assert (reply.trace.understanding.kind, reply.checks.grounded, reply.usage) == ("revision", 1.0, {})
 

@@ -9,8 +9,7 @@ from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.config import MOST_MESSAGES
 from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.steps.quote import UNSURE
-from turnmark.assistant.turn import UNKNOWN_TEXT
+from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.assistant.types import Event
 
 BOTH = "What colour is the kettle, and who made the toaster?"
@@ -35,7 +34,7 @@ def test_every_step_is_told_in_order():
         ("What is the capital of Peru, and who wrote Hamlet?", "unknown", UNKNOWN_TEXT),
         ("Who won the 1998 World Cup?", "unknown", UNKNOWN_TEXT),
         ("What colour is the kettle, and who wrote Hamlet?", "partial", "Kettle  \n"),
-        ("Who mended the handle of the blue toaster yesterday evening?", "partial", UNSURE),
+        ("Who mended the handle of the blue toaster yesterday evening?", "partial", UNSURE_TEXT),
     ],
 )
 def test_what_is_not_known_is_said_once(message, decision, begins):

@@ -26,6 +26,7 @@ from sklearn.metrics import classification_report, cohen_kappa_score
 
 from tests.conftest import DATA
 from tests.intervals import mean_interval
+from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
@@ -35,7 +36,6 @@ from turnmark.evaluation.judging.extractive import (
     SentenceVectors,
     reply_features,
 )
-from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.scores.stats import draw_clusters, rank_correlations
 from turnmark.evaluation.tasks.items import Case
@@ -148,19 +148,19 @@ Floats = NDArray[np.float64]
 
 def best_claimed(rows: Sequence[Row]) -> int:
     """The number of words with most three-way agreement; of several the middle one."""
-    right = {most: sum(wording(row.case.answer).verdict(most) == row.idk for row in rows) for most in CLAIMED}
+    right = {most: sum(refusal_wording(row.case.answer).extent(most) == row.idk for row in rows) for most in CLAIMED}
     best = [most for most in CLAIMED if right[most] == max(right.values())]
     return best[(len(best) - 1) // 2]
 
 
 def idk() -> None:
-    """Print the figures, and what the product should take as `MOST_CLAIMED`."""
+    """Print the figures, and what the product should take as `MAX_CLAIMED_WORDS`."""
     rows = [row for row in recorded(DATA / RECORDED) if row.idk is not None]
     systems = sorted({row.system for row in rows})
     for system in systems:
         most = best_claimed([row for row in rows if row.system != system])
         tested = [row for row in rows if row.system == system]
-        verdicts = [wording(row.case.answer).verdict(most) for row in tested]
+        verdicts = [refusal_wording(row.case.answer).extent(most) for row in tested]
         print(f"{system}, n {len(tested)}, most_claimed {most} from the other system:")
         conversations = [row.conversation for row in tested]
         for name, right in (
@@ -178,10 +178,10 @@ def idk() -> None:
         rows_of_file = evaluated(DATA / path)
         for system in dict.fromkeys(row.system for row in rows_of_file):
             own = [row for row in rows_of_file if row.system == system and row.says_idk is not None]
-            right = [(says_idk(row.case.answer) == "yes") == row.says_idk for row in own]
+            right = [(refusal_extent(row.case.answer) == "yes") == row.says_idk for row in own]
             yes = sum(bool(row.says_idk) for row in own)
             print(f"{Path(path).stem} {system}: yes/not yes {sum(right) / len(right):.4f}, n {len(own)}, {yes} yes")
-    print(f"MOST_CLAIMED = {best_claimed(rows)}")
+    print(f"MAX_CLAIMED_WORDS = {best_claimed(rows)}")
 
 
 # --- ratings ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from tests.conversations.labels import LabelledTurn
-from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.types import Decision
 from turnmark.core.record import Record
 from turnmark.corpora.text import sentences, strip_citations
@@ -63,12 +63,12 @@ def plain(text: str) -> str:
 def refuses(answer: Answer) -> bool:
     """Whether a reply says that it does not know, if only in one of its sentences."""
     text = answer.text
-    return answer.decision == "unknown" or any(says_unknown(text[start:end]) for start, end in sentences(text))
+    return answer.decision == "unknown" or any(is_refusal(text[start:end]) for start, end in sentences(text))
 
 
 def _is_refusal(answer: Answer) -> bool:
     """Whether a reply says, all in all, that it does not know: by its decision, else by its words."""
-    return answer.decision == "unknown" or (answer.decision is None and says_unknown(answer.text))
+    return answer.decision == "unknown" or (answer.decision is None and is_refusal(answer.text))
 
 
 def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[Flag, ...]:

@@ -10,8 +10,8 @@ from tests.conversations.scoring import Answer
 from tests.opened import assistant_over
 from turnmark.assistant.generators import Completion, PromptMessage
 from turnmark.assistant.generators.base import CallOptions, GeneratorWrapper
+from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.session import Conversation, Turned
-from turnmark.assistant.steps.marks import says_unknown
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
@@ -117,7 +117,7 @@ class Simple:
             query = Query(text=message, history=tuple(history), variants=(question,) if question != message else ())
             text = self._answer(self._retriever.search([query], PASSAGES)[0], question)
             history.extend((Message(role="user", content=message), Message(role="assistant", content=text)))
-            decision = "unknown" if says_unknown(text) else None
+            decision = "unknown" if is_refusal(text) else None
             return Answer(
                 text=text,
                 decision=decision,

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.corpora.types import Message
 from turnmark.evaluation.judging.extractive import (
     APPROPRIATENESS,
@@ -20,7 +21,6 @@ from turnmark.evaluation.judging.extractive import (
     extractive_rubrics,
     reply_features,
 )
-from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.embed import shared_embedder
 
@@ -156,7 +156,7 @@ LABELLED = [
 
 @pytest.mark.parametrize(("reply", "label"), LABELLED)
 def test_labelled_replies(reply: str, label: str):
-    assert says_idk(reply) == label
+    assert refusal_extent(reply) == label
 
 
 @pytest.mark.data
@@ -170,7 +170,7 @@ def test_agreement_with_the_official_judge(real_data: Path):
     for system in systems:
         tested = [row for row in rows if row.system == system]
         most = best_claimed([row for row in rows if row.system != system])
-        verdicts = [wording(row.case.answer).verdict(most) for row in tested]
+        verdicts = [refusal_wording(row.case.answer).extent(most) for row in tested]
         assert len(verdicts) == 219
         assert sum((a == "yes") == (row.idk == "yes") for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.95
         assert sum(a == row.idk for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.92

@@ -28,8 +28,8 @@ from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import EmptyReply, Generator
 from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.decide import grade_evidence
-from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.types import GROUNDED, Usage
@@ -257,7 +257,7 @@ class CompoundQA(Task):
             prompt = modes.prompt_of(mode, task.question, task.context, self.assistant.config.prompts)
             reply = modes.ask_once(generator, prompt, self.request.generator)
             note = reply.note or ""
-        decision = "unknown" if not reply.note and says_unknown(reply.text) else "answer"
+        decision = "unknown" if not reply.note and is_refusal(reply.text) else "answer"
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
 
     def _dialogue(self, item: Item, task: CompoundQuestion, generator: Generator | None) -> Sample:
@@ -283,7 +283,7 @@ class CompoundQA(Task):
             first_prompt = modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
             replies = modes.ask_dialogue(generator, first_prompt, parts, self.request.generator)
             texts = [reply.text for reply in replies]
-            decisions = ["unknown" if says_unknown(text) else "answer" for text in texts]
+            decisions = ["unknown" if is_refusal(text) else "answer" for text in texts]
             notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(replies, 1) if reply.note)
             usage = sum((reply.usage for reply in replies), usage)
         grounded = [part_decision in GROUNDED for part_decision in decisions]

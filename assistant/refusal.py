@@ -1,0 +1,294 @@
+"""The texts with which the assistant refuses to answer, and the detector of refusals in any reply.
+
+All other modules take both from here. A refusal says that the documents do not answer the question: "I don't know",
+"The passages do not mention the price". The detector knows the texts below by their wording, and the wordings of
+models by rules for English.
+
+It reads a reply in two ways, because replies of our own turn cite their claims and those of other systems do not:
+
+    is_refusal(reply)       whether the reply as a whole is a refusal: only what it cites counts as a claim
+    refusal_extent(reply)   "yes", "partial" or "no": every sentence that claims something counts
+
+The first is cautious, since an answer that is taken for a refusal loses its sources. A reply that it accepts never has
+the extent "no".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from turnmark.assistant.steps.marks import cited_numbers
+from turnmark.corpora.text import plain, sentences, strip_citations, words
+
+# --- what the assistant writes ---------------------------------------------------------------------------------------
+
+UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
+"""The whole reply, if nothing was found."""
+NOT_FOUND_TEXT = "I found nothing about “{question}”."
+"""The sentence for one part of a message, if something was found for other parts."""
+UNSURE_TEXT = "I am not sure this answers it. The nearest I found:"
+"""The line above a quotation that may not answer. It is no refusal, since a quotation follows."""
+
+REFUSALS = (UNKNOWN_TEXT, NOT_FOUND_TEXT)
+"""All texts that the detector knows by their wording; a translation adds its own."""
+
+
+def not_found(question: str) -> str:
+    """Return the sentence for a part that nothing was found for."""
+    phrase = " ".join(question.split()).rstrip(" .!?…。！？")
+    return NOT_FOUND_TEXT.replace("{question}", phrase)
+
+
+def _pattern_of(text: str) -> str:
+    """Return a regular expression for one of `REFUSALS`, with any question in it.
+
+    A question may contain several sentences or be cut, so a line that only begins like the text matches as well.
+    """
+    before, slot, after = text.partition("{question}")
+    before, after = (re.sub('["“”]', '["“”]', re.escape(part).replace("'", "['’]")) for part in (before, after))
+    return rf"{before}(?:[^\n]*?{after}(?!\S)|[^\n]*$)" if slot else before
+
+
+_REFUSALS = re.compile("|".join(rf"(?<!\S)(?:{_pattern_of(text)})" for text in REFUSALS), re.MULTILINE)
+_PLAIN_REFUSAL = "I don't know."
+"""What the detector reads in place of one of `REFUSALS`: the question in it might read like a claim."""
+
+# --- the detector ----------------------------------------------------------------------------------------------------
+
+RefusalExtent = Literal["yes", "partial", "no"]
+SentenceKind = Literal["lack", "aside", "about", "claim"]
+
+MAX_REFUSAL_SENTENCES = 3
+"""Maximum sentences of a reply that is a refusal as a whole."""
+MAX_CLAIMED_WORDS = 10
+"""Maximum words of claims in a `yes`, calibrated with `python -m tests.benchmarks.judging idk`."""
+
+
+@dataclass(frozen=True)
+class RefusalWording:
+    """Counts of a reply's sentences, on which its extent is based.
+
+    Attributes:
+        opens: whether the first sentence is a `lack`.
+        lacks: number of sentences that are a `lack`.
+        claimed: number of words in the sentences that are a `claim`.
+        cites: whether a claim has a citation mark.
+    """
+
+    opens: bool
+    lacks: int
+    claimed: int
+    cites: bool
+
+    def extent(self, claimed_limit: float = MAX_CLAIMED_WORDS) -> RefusalExtent:
+        """Return the extent of the refusal; a `yes` has claims of at most `claimed_limit` words."""
+        if not self.lacks:
+            return "no"
+        return "yes" if self.opens and not self.cites and self.claimed <= claimed_limit else "partial"
+
+
+@dataclass(frozen=True)
+class RefusalRules:
+    """The wordings of refusals in one language, matched against sentences in lower case with straight apostrophes.
+
+    Attributes:
+        opening: matches the beginning of a sentence that is certainly a refusal.
+        terse: matches the beginning of a reply that only says that the answer is not stated.
+        kinds: patterns of the kinds of sentences, in the order in which they are tried. A `lack` says that something
+            is missing, an `aside` advises or offers, an `about` says what the passages or the conversation are about.
+            Every other sentence is a `claim`.
+        contrast: matches a word such as "however", after which a refusal may claim something.
+    """
+
+    opening: re.Pattern[str]
+    terse: re.Pattern[str]
+    kinds: tuple[tuple[SentenceKind, re.Pattern[str]], ...]
+    contrast: re.Pattern[str]
+
+    def is_refusal(self, reply: str) -> bool:
+        """Return whether a reply as a whole is a refusal; see the function `is_refusal`."""
+        texts = [" ".join(text.split()).replace("’", "'").lower() for text in _sentences(reply)]
+        texts = [text for text in texts if any(map(str.isalnum, strip_citations(text)))]
+        if not texts or len(texts) > MAX_REFUSAL_SENTENCES:
+            return False
+        first, *others = texts
+        opening = self.opening.match(first)
+        if opening is None or self._cites_after_contrast(first, opening.end()):
+            return False
+        return not any(cited_numbers(text) for text in others if not self.opening.match(text))
+
+    def wording(self, reply: str) -> RefusalWording:
+        """Count the sentences of a reply by their kinds."""
+        texts = [text for text in _sentences(reply) if words(strip_citations(text))]
+        kinds = [self._kind_of(text) for text in texts]
+        claims = [text for text, kind in zip(texts, kinds, strict=True) if kind == "claim"]
+        return RefusalWording(
+            opens=bool(kinds) and kinds[0] == "lack",
+            lacks=kinds.count("lack"),
+            claimed=sum(len(words(claim)) for claim in claims),
+            cites=any(map(self._cites_a_claim, texts, kinds)),
+        )
+
+    def _kind_of(self, sentence: str) -> SentenceKind:
+        """Return the kind of a sentence, the first that fits. A quotation is a claim."""
+        text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
+        if text.startswith(('"', "“")):
+            return "claim"
+        return next((kind for kind, pattern in self.kinds if pattern.search(text)), "claim")
+
+    def _cites_a_claim(self, sentence: str, kind: SentenceKind) -> bool:
+        """Return whether a sentence has a citation mark on a claim; in a `lack`, only after a contrast."""
+        if kind == "lack":
+            return self._cites_after_contrast(sentence.lower())
+        return bool(cited_numbers(sentence))
+
+    def _cites_after_contrast(self, sentence: str, start: int = 0) -> bool:
+        contrast = self.contrast.search(sentence, start)
+        return contrast is not None and bool(cited_numbers(sentence[contrast.end() :]))
+
+
+def _sentences(reply: str) -> Sequence[str]:
+    text = _REFUSALS.sub(_PLAIN_REFUSAL, reply)
+    return [text[start:end] for start, end in sentences(text)]
+
+
+# --- the rules for English -------------------------------------------------------------------------------------------
+
+# Sentences that are certainly a refusal.
+_THE_MATERIAL = (
+    "(?:the|these|those|your) (?:(?:provided|given|available|numbered|retrieved|supplied) )*"
+    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information)"
+)
+_KNOWLEDGE = (
+    "(?:(?:any|enough|sufficient|the|specific|that|an) )*(?:information|answers?|data|details?|knowledge|mention)"
+)
+_STATES = (
+    "(?:(?:actually|explicitly|directly|specifically) )?(?:say|state|mention|contain|include|provide|hold|give|specify|"
+    f"cover|address|answer|discuss|describe|explain|tell|indicate|(?:have|offer) {_KNOWLEDGE})s?"
+)
+_IS_GIVEN = "(?:mentioned|stated|specified|provided|given|covered|found|answered|determined|available)"
+_APOLOGY = (
+    "(?:(?:i'm|i am) (?:sorry|afraid),?(?: but| that)? |(?:sorry|unfortunately|apologies),?(?: but)? |"
+    "(?:based on|according to|from|in) [^,.]{1,60}, )*"
+)
+_OPENINGS = (
+    "(?:i|we) (?:do not|don't|did not|didn't) (?:actually |currently |really )?know(?! of)",
+    f"(?:i|we) (?:do not|don't) (?:currently )?have {_KNOWLEDGE}",
+    "(?:i|we) (?:cannot|can't|could not|couldn't|did not|didn't|am unable to|was unable to) "
+    "(?:find|answer|say|tell|determine)",
+    "(?:i|we) (?:have )?found nothing (?:about|on)",
+    rf"{_THE_MATERIAL} (?:i was given |provided |available |above )?"
+    rf"(?:do not|does not|don't|doesn't|did not|didn't) {_STATES}",
+    rf"none of {_THE_MATERIAL} {_STATES}",
+    r"(?:there is|there's) (?:no|not enough|insufficient) (?:specific )?(?:information|mention|answer)"
+    r"(?= (?:in|about|on|regarding|of|for|to|that|as to|available|provided|given)\b|[.,;]|$)",
+    rf"no (?:specific )?(?:information|answer|mention) (?:\w+ ){{0,6}}?(?:is|was|can be|could be) {_IS_GIVEN}",
+    rf"(?:this|that|it|the answer) (?:is not|isn't|cannot be|can't be) {_IS_GIVEN}"
+    rf"(?= (?:in|by|from) {_THE_MATERIAL}|[.]?$)",
+)
+# Sentences that may be a refusal: these also match some answers, such as "IPv6 is not available".
+_NOT = "(?:(?:do|does|did|is|are|was|were|could|can) not|(?:do|does|did|is|are|was|were|could|ca)n't|cannot)"
+_MATERIAL = (
+    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information|conversation(?: history)?|"
+    "discussion)"
+)
+_SOURCES = (
+    "(?:(?:the|these|those|your|any|none) )?(?:of (?:the|these) )?"
+    f"(?:(?:provided|given|available|retrieved|supplied|ongoing|previous|earlier) )*{_MATERIAL}"
+    "(?: (?:provided|given|available|above|i have|i was given|in this conversation))?"
+)
+_HOW = "(?:(?:actually|explicitly|directly|specifically|clearly|currently|definitively|fully|further|accurately) )*"
+_TELL = (
+    "(?:say|state|mention|contain|include|provide|hold|give|specify|cover|address|answer|discuss|describe|explain|tell|"
+    "indicate|offer|detail|differentiate|name|list|elaborate|clarify|define|identify|confirm|compare|present|report|"
+    "quantify|focus|have(?! to)|seem|appear)"
+)
+_STATED = (
+    "(?:mentioned|stated|specified|provided|given|covered|detailed|addressed|discussed|described|available|included|"
+    "indicated|clear)"
+)
+_FACTS = "(?:information|mention|answers?|details?|data|context|documents?|knowledge)"
+_MUCH = (
+    "(?:(?:any|enough|sufficient|the|specific|an|access to|direct|detailed|real-time|current|up-to-date|that|exact|"
+    "more|relevant) )*"
+)
+_LACKS = (
+    # "The documents provided do not mention …", "The context lacks …", "…, but none of them addresses …"
+    rf"{_SOURCES} {_NOT} (?:\w+ly )?{_TELL}\b",
+    rf"{_SOURCES} lacks?\b",
+    rf"none of (?:them|{_SOURCES}) (?:\w+ly )?{_TELL}",
+    # "There is no information about …", "I have no specific details …", "No information is provided …"
+    r"(?:there (?:is|are)|there's|with|i have|we have|has|have) (?:no|not enough|insufficient) (?:\w+ )?" + _FACTS,
+    rf"^no (?:\w+ )?{_FACTS} (?:is|was|are|were|have|has)",
+    # "I don't know", "I cannot confirm …", "I do not have access to data …", "I don't have the number in the documents"
+    rf"(?:i|we) (?:am unable to|am not able to|was unable to|{_NOT}) {_HOW}"
+    "(?:find|answer|say|tell|determine|know(?! of)|provide|confirm|identify|specify|verify|offer|"
+    rf"have (?:access to|{_MUCH}(?:{_FACTS}|[^.]{{1,60}} (?:in|from) (?:the|these|those|my|your) )))",
+    "(?:i|we) (?:have )?found nothing (?:about|on)",
+    # "It is unclear …", "It is not possible to say …", "… is not specified"
+    r"(?:it is|it's|it remains|is|are) (?:unclear|unknown|not (?:clear|known|possible to (?:\w+ )?"
+    "(?:say|determine|state|answer|provide|confirm|draw)))",
+    rf"(?:is|are|was|were) not {_HOW}{_STATED}\b(?! to\b)",
+    rf"\bnot {_HOW}{_STATED} (?:in|by|within) {_SOURCES}",
+)
+_ASIDES = (
+    "^(?:please|sorry|to (?:answer|provide|find|get|determine|obtain|give|fully|learn|compare)\\b|if you|"
+    "for (?:more|the most|an?|the|current|up-to-date|further|precise|accurate|reliable|specific|detailed) |"
+    "(?:could|can|would) you|i (?:would )?(?:recommend|suggest)|additional|without|"
+    "i(?:'d| would)? (?:need|be happy|be glad|can help|can only|may be able)|"
+    "you (?:may|might|would|should|could|can) (?:want|need|wish|consider|check|consult|contact)|"
+    "it would be (?:helpful|beneficial|best|advisable))",
+    "clarif",
+    "(?:would|will) be (?:needed|required|necessary)",
+)
+_ABOUTS = (
+    # Not "While the document discusses …": a contrast with the lack offers something, and counts as a claim.
+    rf"^{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
+    "(?:discuss|mention|contain|address|describe|focus|cover|provide|define|relate|include|talk|refer|only)",
+    r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
+)
+
+ENGLISH = RefusalRules(
+    opening=re.compile(rf"{_APOLOGY}(?:{'|'.join(_OPENINGS)})(?!\w)"),
+    terse=re.compile(r"\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b"),
+    kinds=(
+        ("lack", re.compile("|".join(_LACKS))),
+        ("aside", re.compile("|".join(_ASIDES))),
+        ("about", re.compile("|".join(_ABOUTS))),
+    ),
+    contrast=re.compile(r"\b(?:but|however|although|though|yet)\b|;"),
+)
+
+
+@lru_cache(maxsize=1024)
+def is_refusal(reply: str, terse: bool = False) -> bool:
+    """Return whether a reply as a whole is a refusal. Cached, since every turn of a conversation asks.
+
+    Such a reply is short, opens with a sentence like "I don't know", and cites no claim. A reply that gives a part of
+    the answer and names what is missing is an answer, and so is "IPv6 is not available [1]".
+
+    Args:
+        terse: the model was told to write only "not stated" if it cannot answer, so a reply that begins so is a
+            refusal, too.
+    """
+    return ENGLISH.is_refusal(reply) or (terse and ENGLISH.terse.match(reply.lower()) is not None)
+
+
+@lru_cache(maxsize=1024)
+def refusal_wording(reply: str) -> RefusalWording:
+    """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
+    return ENGLISH.wording(reply)
+
+
+def refusal_extent(reply: str) -> RefusalExtent:
+    """Return whether a reply refuses the whole question (`yes`), a part of it (`partial`) or nothing (`no`).
+
+    A reply without a `lack` is `no`. A reply that opens with a `lack` and claims next to nothing else is `yes`. All
+    others are `partial`. The question is not read, and the result does not depend on whether the reply is right.
+    docs/measured.md has the agreement with a language model.
+    """
+    return refusal_wording(reply).extent()

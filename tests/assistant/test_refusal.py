@@ -1,0 +1,112 @@
+"""Refusals: every text that we write is recognized, answers are not, and the wording is in one file."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.refusal import (
+    REFUSALS,
+    UNKNOWN_TEXT,
+    UNSURE_TEXT,
+    is_refusal,
+    not_found,
+    refusal_extent,
+)
+
+QUESTIONS = (
+    "kettle",
+    "Who won the 1998 World Cup?",
+    "Is it Mr. Smith? And why is it that nobody in the whole wide country ever wrote down what he had been doing",
+    "What does [1] say; however, what about [2]?",
+    "Who said “No”",
+    "什么是茶壶？",
+    "two\nlines",
+    "",
+)
+TAUGHT = (
+    "The documents do not say what it costs to return one late.",
+    "The documents do not say who the librarian is.",
+)
+"""The refusals in the examples of the prompt `answer`."""
+WRITTEN_BY_MODELS = (
+    "I don't know.",
+    "I do not know who won the 1998 World Cup.",
+    "Sorry, I don't have that information.",
+    "Unfortunately, the passages do not mention the price.",
+    "The provided documents don't contain any information about that [1][2].",
+    "There is no information about football in the documents.",
+    "I couldn't find an answer to that. The passages do not say who won [1].",
+    "I found nothing about the saw.",
+    'I found nothing about "kettle".',
+)
+ANSWERS = (
+    "",
+    "It takes 200 g of cheese [1]. The passages do not say how much bacon.",
+    "The passages do not say how much bacon it takes. It takes 200 g of cheese [1].",
+    "I don't know the exact figure, but it takes about 200 g [1].",
+    '"I don\'t know," said Watson when he was asked [1].',
+    "I don't know of a better way than boiling [1].",
+    "It is not given to children under five [1].",
+    "No, IPv6 is not available on Docker by default, so add a network [1].",
+    "There is no data loss when you upgrade [1].",
+    "The documents do not have to be notarised [1].",
+    "No answer key is needed [1].",
+    "I do not know. A. B. C. D is what happens next in a long list. And so on. And on.",
+    f"{UNSURE_TEXT}\n\nThe kettle is red [1].",
+    "The search found nothing about the wreck until 1985, when divers saw its bell [1].",
+)
+
+
+@pytest.mark.parametrize("text", [UNKNOWN_TEXT, *map(not_found, QUESTIONS), *TAUGHT, *WRITTEN_BY_MODELS])
+def test_recognizes_a_refusal(text: str) -> None:
+    assert is_refusal(text)
+    assert refusal_extent(text) == "yes"
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_does_not_take_an_answer_for_a_refusal(text: str) -> None:
+    assert not is_refusal(text)
+
+
+@pytest.mark.parametrize("text", [UNSURE_TEXT, "Boil the water [1].", "The kettle is red. It holds two litres."])
+def test_an_answer_or_a_hedge_refuses_nothing(text: str) -> None:
+    assert refusal_extent(text) == "no"
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_answer_with_a_part_that_was_not_found_refuses_that_part(question: str) -> None:
+    reply = f"Kettle  \n**The kettle was made by Ada Berg in 1901.** It is red. [1]\n\n{not_found(question)}"
+    assert refusal_extent(reply) == "partial"
+    assert not is_refusal(reply)
+
+
+def test_the_listed_texts_are_all_that_the_module_writes() -> None:
+    assert {UNKNOWN_TEXT, not_found("{question}")} == set(REFUSALS)
+
+
+def test_prompts_teach_refusals_that_are_recognized() -> None:
+    taught = "\n".join(text for _, text in load_prompt("answer").sections)
+    assert all(text in taught for text in TAUGHT)
+    assert any("write only: not stated" in " ".join(text.split()) for _, text in load_prompt("answer-small").sections)
+    assert is_refusal("Not stated.", terse=True)
+    assert not is_refusal("Not stated.")
+
+
+def test_only_one_module_has_the_wording() -> None:
+    beginnings = [text.partition("“")[0][:24] for text in (*REFUSALS, UNSURE_TEXT)]
+    packages = ("corpora", "retrieval", "assistant", "evaluation", "turnmark/core")
+    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    writing = {path.name for path in files if any(text in path.read_text(encoding="utf-8") for text in beginnings)}
+    assert writing == {"refusal.py"}
+
+
+@given(
+    st.lists(st.sampled_from([UNKNOWN_TEXT, not_found("kettle"), *TAUGHT, *WRITTEN_BY_MODELS, *ANSWERS]), max_size=4)
+)
+def test_both_readings_agree_that_something_is_refused(sentences: list[str]) -> None:
+    reply = " ".join(sentences)
+    assert not (is_refusal(reply) and refusal_extent(reply) == "no")
