@@ -25,15 +25,17 @@ Tokenizer = Callable[[str], Sequence[tuple[int, int]]]
 """Character offsets (start, end) of a text's tokens, in order, special tokens excluded."""
 
 MIN_SIZE = 16  # tokens; in a smaller passage the title alone would fill it
-JOINED = 0.8  # share of the size up to which sibling sections are joined
-CRUMB = 0.15  # share of the size; a smaller section is joined even beyond JOINED
-_PIECE = 200_000  # characters tokenised at a time, to bound the tokenizer's memory
-_LONG_TOKEN = 100  # characters; WordPiece turns any longer run without spaces into one unknown token
-_LONG_STEP = 4  # characters of such a run that count as one token
-_SLACK = 8  # tokens; a draft this near to the size, or cut inside a word, is counted again as it will be indexed
+MAX_JOINED_SHARE = 0.8  # share of the size up to which sibling sections are joined
+MAX_SMALL_SHARE = 0.15  # share of the size; a smaller section is joined even beyond JOINED
+_TOKENIZED_LENGTH = 200_000  # characters tokenised at a time, to bound the tokenizer's memory
+_MAX_TOKEN_LENGTH = 100  # characters; WordPiece turns any longer run without spaces into one unknown token
+_LONG_TOKEN_STEP = 4  # characters of such a run that count as one token
+_MIN_SLACK_TOKENS = (
+    8  # tokens; a draft this near to the size, or cut inside a word, is counted again as it will be indexed
+)
 
-_HEADER = 1 / 3  # largest share of the size for the head of a table that stands above a later part of it
-_NEIGHBOURS = 40  # blocks that are looked at to see whether captions are above or below tables
+_MAX_HEADER_SHARE = 1 / 3  # largest share of the size for the head of a table that stands above a later part of it
+_MAX_NEIGHBORS = 40  # blocks that are looked at to see whether captions are above or below tables
 _NAME_LENGTHS = (24, 12, 6)  # characters to which the names of columns are shortened if they do not fit otherwise
 
 _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
@@ -85,12 +87,12 @@ def _token_starts(text: str, tokenize: Tokenizer) -> array[int]:
     starts = array("Q")
     begin = 0
     while begin < len(text):
-        end = min(begin + _PIECE, len(text))
+        end = min(begin + _TOKENIZED_LENGTH, len(text))
         if end < len(text):
             space = max(text.rfind("\n", begin, end), text.rfind(" ", begin, end))
             end = space if space > begin else end
         for first, last in tokenize(text[begin:end]):
-            step = _LONG_STEP if last - first > _LONG_TOKEN else _PIECE
+            step = _LONG_TOKEN_STEP if last - first > _MAX_TOKEN_LENGTH else _TOKENIZED_LENGTH
             starts.extend(range(begin + first, begin + max(last, first + 1), step))
         begin = end
     return starts
@@ -201,14 +203,14 @@ class _Cutter:
         caption, head = self._caption(at), self.head(at)
         headers = [f"{caption}\n\n{head}"] if caption else []
         headers += [head, *(clipped_head(head, most) for most in _NAME_LENGTHS)]
-        fitting = (header for header in headers if self.header_cost(header) <= _HEADER * self.size)
+        fitting = (header for header in headers if self.header_cost(header) <= _MAX_HEADER_SHARE * self.size)
         return next(fitting, "")
 
     def _caption(self, at: int) -> str:
         """Return the paragraph that names a table: above it, or below if the first of neighbouring tables has none."""
         blocks = self.document.blocks
         first = at
-        while first > max(1, at - _NEIGHBOURS) and self._is_caption(first - 1) and blocks[first - 2].kind == "table":
+        while first > max(1, at - _MAX_NEIGHBORS) and self._is_caption(first - 1) and blocks[first - 2].kind == "table":
             first -= 2
         beside = at - 1 if self._is_caption(first - 1) else at + 1
         return self.text[blocks[beside].start : blocks[beside].end] if self._is_caption(beside) else ""
@@ -243,7 +245,7 @@ class _Cutter:
         room = self.size - above - self.count(draft.start, draft.end)
         edges = [self.text[max(0, edge - 1) : edge + 1] for edge in (draft.start, draft.end)]
         cuts_word = any(re.fullmatch(r"\S\S", edge) for edge in edges)
-        if abs(room) > _SLACK and not cuts_word:
+        if abs(room) > _MIN_SLACK_TOKENS and not cuts_word:
             return room > 0
         return len(self.tokenize(self.passage(draft).indexed_text)) <= self.size
 
@@ -272,7 +274,7 @@ class _Cutter:
     def joins(self, first: _PassageDraft, second: _PassageDraft, names: tuple[str, ...]) -> bool:
         """Return whether two neighbouring drafts are small enough to be one passage."""
         counts = [self.count(draft.start, draft.end) for draft in (first, second)]
-        small = sum(counts) <= JOINED * self.size or min(counts) <= CRUMB * self.size
+        small = sum(counts) <= MAX_JOINED_SHARE * self.size or min(counts) <= MAX_SMALL_SHARE * self.size
         return small and self.fits(_PassageDraft(first.start, second.end, names))
 
     def cut(self, section: _SectionNode) -> list[_PassageDraft]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from turnmark.corpora.checking import CheckedData
     from turnmark.corpora.fetching import FetchManifest
 
-SHOWN_PROBLEMS = 50
+MAX_SHOWN_PROBLEMS = 50
 
 model_app = typer.Typer(no_args_is_help=True, help="List and fetch small models by name.")
 data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check benchmark data.")
@@ -147,9 +147,9 @@ def _show(part: CheckedData) -> None:
     _say(f"paper: {part.source}")
     for line in part.missing:
         _say(f"missing of a complete copy: {line}")
-    for problem in part.problems[:SHOWN_PROBLEMS]:
+    for problem in part.problems[:MAX_SHOWN_PROBLEMS]:
         _say(f"cannot be read: {problem}")
-    unlisted = len(part.problems) - SHOWN_PROBLEMS
+    unlisted = len(part.problems) - MAX_SHOWN_PROBLEMS
     if unlisted > 0:
         _say(f"and {unlisted:,} more: --json names them all")
 

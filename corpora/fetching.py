@@ -25,12 +25,12 @@ from turnmark.core.record import Record
 
 MANIFEST = "turnmark-manifest.json"
 RETRIES = 4
-SILENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 """Seconds to wait for the next bytes of a reply."""
 GITHUB_API, GITHUB_RAW = "https://api.github.com", "https://raw.githubusercontent.com"
 HUB = "https://huggingface.co"
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_BLOCK = 1 << 16
+_BLOCK_BYTES = 1 << 16
 _HEADERS = {"User-Agent": "turnmark", "Accept-Encoding": "identity"}
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ def checksum_of(path: Path, kind: str) -> str:
         return f"sha256:{file_sha256(path)}"
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
+        while block := file.read(_BLOCK_BYTES):
             digest.update(block)
     return f"git:{digest.hexdigest()}"
 
@@ -227,9 +227,12 @@ def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
     pooch.get_logger().setLevel("ERROR")
 
     def receive(url: str, part: str, _: Any) -> None:
-        with requests.get(url, stream=True, timeout=SILENCE, headers=_HEADERS) as response, open(part, "wb") as file:
+        with (
+            requests.get(url, stream=True, timeout=TIMEOUT_SECONDS, headers=_HEADERS) as response,
+            open(part, "wb") as file,
+        ):
             response.raise_for_status()
-            for block in response.iter_content(_BLOCK):
+            for block in response.iter_content(_BLOCK_BYTES):
                 file.write(block)
                 progress.advance(len(block) >> 10)
         if checksum_of(Path(part), checksum.partition(":")[0]) != checksum:
@@ -332,7 +335,7 @@ def _get_json(url: str, kind: type[T], origin: Origin, revision: str) -> T:
     import requests
 
     try:
-        response = requests.get(url, timeout=SILENCE, headers=_HEADERS)
+        response = requests.get(url, timeout=TIMEOUT_SECONDS, headers=_HEADERS)
         if response.status_code in (404, 410, 422):
             raise RequestError(f"{origin.repository} has no revision {revision!r}, or is gone ({url})")
         response.raise_for_status()

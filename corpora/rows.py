@@ -20,7 +20,7 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.types import Problem
 
-MAX_LINE = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
 """Longest line that is read, in bytes: a row must fit into memory."""
 
 _USER_MARK = re.compile(r"^[ \t]*\|user\|:[ \t]*", re.MULTILINE)
@@ -94,8 +94,8 @@ def _raw_lines(path: Path, label: str) -> Iterator[tuple[int, bytes | Problem]]:
     try:
         with open(path, "rb") as file:
             for number in itertools.count(1):
-                line = file.readline(MAX_LINE + 1)
-                if len(line) <= MAX_LINE or line.endswith(b"\n"):
+                line = file.readline(MAX_LINE_BYTES + 1)
+                if len(line) <= MAX_LINE_BYTES or line.endswith(b"\n"):
                     if not line:
                         return
                     yield number, line
@@ -105,7 +105,7 @@ def _raw_lines(path: Path, label: str) -> Iterator[tuple[int, bytes | Problem]]:
                     size += len(piece)
                     if piece.endswith(b"\n"):
                         break
-                message = f"the line is {size:,} bytes long; at most {MAX_LINE:,} are read"
+                message = f"the line is {size:,} bytes long; at most {MAX_LINE_BYTES:,} are read"
                 yield number, Problem(file=label, line=number, what=message)
     except (OSError, ValueError) as error:
         raise RequestError(f"{label}: cannot be read ({error})") from None

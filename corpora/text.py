@@ -95,7 +95,7 @@ _MARKER = (
 _BLOCK_START = re.compile(rf"[ \t]*(?:{_MARKER}(?:[ \t]|$)|#{{1,6}}[ \t]|\||```|~~~)|[ \t]*(?:\d{{1,3}}、|步骤)")
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}[ \t]")
 _RULE = re.compile(r"[ \t]*(?:=+|-{2,}|(?:[*_-][ \t]*){3,})$")
-_UNWRAPPED = 150  # characters: longer lines were not wrapped by hand, so that a newline ends a block
+_MAX_WRAPPED_LENGTH = 150  # characters: longer lines were not wrapped by hand, so that a newline ends a block
 
 _ENDER = re.compile(
     rf"(?P<wide>[。！？｡]+)[」』”’）】》\"']*"
@@ -179,8 +179,8 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
             or not above.strip()
             or _BLOCK_START.match(line)
             or _HEADING.match(above)
-            or (_RULE.match(above) and len(above) < _UNWRAPPED)
-            or (max(len(line), len(above)) > _UNWRAPPED and not line.lstrip()[0].islower())
+            or (_RULE.match(above) and len(above) < _MAX_WRAPPED_LENGTH)
+            or (max(len(line), len(above)) > _MAX_WRAPPED_LENGTH and not line.lstrip()[0].islower())
         )
         if ends and offset > begin:
             yield begin, offset
@@ -326,12 +326,12 @@ def is_placeholder(tag: str) -> bool:
     return name[1].islower() and "." not in name[1] and name[1] not in _HTML_TAGS
 
 
-_INLINE_LIMIT = 20_000  # characters; longer text is not a line of prose, and the Markdown parser would take long
+_MAX_INLINE_LENGTH = 20_000  # characters; longer text is not a line of prose, and the Markdown parser would take long
 
 
 def plain(markdown: str) -> str:
     """Convert inline Markdown to one line of plain text: no emphasis, code ticks or images; of a link its text."""
-    if len(markdown) <= _INLINE_LIMIT and re.search(r"[*_`\[\]<>\\&~]", markdown):
+    if len(markdown) <= _MAX_INLINE_LENGTH and re.search(r"[*_`\[\]<>\\&~]", markdown):
         pieces = []
         for block in _inline().parseInline(markdown):
             for token in block.children or ():

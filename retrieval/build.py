@@ -23,7 +23,7 @@ from typing import TypeVar
 from turnmark.core.console import NoProgress, Progress, inert, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
-from turnmark.corpora.readers.seen import ReadingReport, said_unread
+from turnmark.corpora.readers.report import ReadingReport, describe_unread
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval import chroma
 from turnmark.retrieval.components import (
@@ -243,7 +243,7 @@ class Build:
         self.report.passages = store.count()
         if not self.report.passages:
             listed = "".join(f"\n  {inert(problem)}" for problem in self.report.problems[:20])
-            if unread := said_unread(self.report.unread):
+            if unread := describe_unread(self.report.unread):
                 listed += f"\n  {inert(unread)}"
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()

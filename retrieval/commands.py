@@ -70,7 +70,7 @@ def build(
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Build an index, continue an interrupted build, or bring an index up to date with its source."""
-    from turnmark.corpora.readers.seen import said_unread
+    from turnmark.corpora.readers.report import describe_unread
     from turnmark.retrieval.build import build_index
 
     _check_build(source, name, retriever, embedder, engine, include or [], exclude or [], watch)
@@ -84,7 +84,7 @@ def build(
         err.print(Text(f"skipped  {inert(problem)}", style="yellow"), soft_wrap=True)
     if len(report.problems) > SHOWN_PROBLEMS:
         err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
-    if unread := said_unread(report.unread):
+    if unread := describe_unread(report.unread):
         err.print(Text(inert(unread), style="yellow"), soft_wrap=True)
     _report(report, as_json)
     if watch:

@@ -25,8 +25,8 @@ from turnmark.corpora import chunking
 from turnmark.corpora.readers import read_file, source_items
 from turnmark.corpora.readers.folder import SourceFile
 from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.seen import ReadingReport
-from turnmark.corpora.readers.table import GROUP
+from turnmark.corpora.readers.registry import GROUP
+from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.components import Window
 from turnmark.retrieval.store import PassageStore

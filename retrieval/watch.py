@@ -17,8 +17,8 @@ from pathlib import Path
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError, TurnmarkError
 from turnmark.core.home import home
-from turnmark.corpora.readers.folder import NOT_ENTERED
-from turnmark.corpora.readers.table import readers
+from turnmark.corpora.readers.folder import SKIPPED_FOLDERS
+from turnmark.corpora.readers.registry import readers
 from turnmark.retrieval.build import BuildReport, build_again
 from turnmark.retrieval.index import Index, indexes_folder
 from turnmark.retrieval.manifest import Manifest, read_manifest
@@ -160,7 +160,7 @@ class FolderWatch:
         if not path.is_relative_to(self._folder) or path.is_relative_to(home()):
             return False
         *folders, name = path.relative_to(self._folder).parts or ("",)
-        if any(folder.startswith(".") or folder in NOT_ENTERED for folder in folders):
+        if any(folder.startswith(".") or folder in SKIPPED_FOLDERS for folder in folders):
             return False
         if name.startswith("."):
             return name == ".gitignore"

@@ -270,7 +270,7 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     """Return the names of each role (plural), without importing what they stand for."""
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
-    from turnmark.corpora.readers.table import listed
+    from turnmark.corpora.readers.registry import list_readers
     from turnmark.evaluation.benchmarks.mtrag.data import MODES
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import RETRIEVERS
@@ -287,7 +287,7 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
         **{role: table.entries() for role, table in tables.items()},
         "queries": modes,
         "steps": forms,
-        "readers": listed(),
+        "readers": list_readers(),
     }
 
 

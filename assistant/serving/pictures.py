@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 
 from turnmark.assistant.serving.request import Refusal
 from turnmark.core.record import Record
-from turnmark.corpora.readers.apart import draw_page
+from turnmark.corpora.readers.isolation import draw_page
 from turnmark.corpora.readers.prose import Unreadable
 from turnmark.retrieval.index import Index
 

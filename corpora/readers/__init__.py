@@ -1,6 +1,6 @@
 """Reads a folder, a file or a BEIR corpus into Documents and Problems, in a fixed order.
 
-The table in `turnmark.corpora.readers.table` says which types are read, and by what. Nothing is fetched from the
+The table in `turnmark.corpora.readers.registry` says which types are read, and by what. Nothing is fetched from the
 network.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, read_text
-from turnmark.corpora.readers.seen import ReadingReport
-from turnmark.corpora.readers.table import MAX_BYTES, Reader, no_progress, readers
+from turnmark.corpora.readers.registry import MAX_BYTES, Reader, no_progress, readers
+from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.rows import JsonRow, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
@@ -22,7 +22,7 @@ CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set; its o
 
 
 def read_source(
-    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: ReadingReport | None = None
+    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), report: ReadingReport | None = None
 ) -> Iterator[Document | Problem]:
     """Iterate over the documents of a source, in sorted order, one in memory at a time.
 
@@ -35,12 +35,12 @@ def read_source(
         exclude: globs of files to leave out; they take precedence over `include`.
         watch: is told what is being read, and counts the files of types that are not.
     """
-    watch = watch or ReadingReport()
-    return _read_items(source_items(source, include, exclude, watch), watch)
+    report = report or ReadingReport()
+    return _read_items(source_items(source, include, exclude, report), report)
 
 
 def source_items(
-    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), watch: ReadingReport | None = None
+    source: Path, include: Sequence[str] = (), exclude: Sequence[str] = (), report: ReadingReport | None = None
 ) -> Iterator[SourceFile | Document | Problem]:
     """Iterate over a source as `read_source` does, but without reading its files; `read_file` reads one.
 
@@ -52,7 +52,7 @@ def source_items(
         return read_rows(rows)
     if source.is_file():
         return iter([SourceFile(source, source.name, named=False)])
-    return walk(source, globs, watch or ReadingReport())
+    return walk(source, globs, report or ReadingReport())
 
 
 def _rows_file(source: Path) -> Path | None:
@@ -79,10 +79,12 @@ def _is_beir(path: Path) -> bool:
     return not isinstance(row, dict) or "_id" in row
 
 
-def _read_items(items: Iterator[SourceFile | Document | Problem], watch: ReadingReport) -> Iterator[Document | Problem]:
+def _read_items(
+    items: Iterator[SourceFile | Document | Problem], report: ReadingReport
+) -> Iterator[Document | Problem]:
     for item in items:
         if isinstance(item, SourceFile):
-            yield from read_file(item.path, item.relative, watch, only_text=item.named)
+            yield from read_file(item.path, item.relative, report, only_text=item.named)
         else:
             yield item
 
@@ -110,7 +112,7 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
 
 
 def read_file(
-    path: Path, relative: str, watch: ReadingReport | None = None, only_text: bool = False
+    path: Path, relative: str, report: ReadingReport | None = None, only_text: bool = False
 ) -> Iterator[Document | Problem]:
     """Read the documents of a file; what cannot be read is a Problem that says why. Nothing is raised.
 
@@ -118,33 +120,33 @@ def read_file(
         relative: becomes the document's id.
         only_text: a file of unknown type, which is read if it is text.
     """
-    watch = watch or ReadingReport()
+    report = report or ReadingReport()
     try:
         reader = readers().get(path.suffix.lower())
-        size, most = path.stat().st_size, reader.largest if reader else MAX_BYTES
+        size, most = path.stat().st_size, reader.max_bytes if reader else MAX_BYTES
         if size > most:
             raise Unreadable(f"{size / 2**20:.0f} MB; a file may have {most // 2**20:,} MB at most, so split it")
-        for item in _read(reader, path, relative, watch):
+        for item in _read(reader, path, relative, report):
             if isinstance(item, Document) and not item.text.strip():
                 yield Problem(file=item.id, what="empty: there is no text in it")
             else:
                 yield item
     except NotOfItsType:
-        watch.count(relative)
+        report.count_unread(relative)
     except Unreadable as error:
         if error.binary and only_text:
-            watch.count(relative)
+            report.count_unread(relative)
         else:
             yield Problem(file=relative, what=str(error), line=error.line)
     except OSError as error:
         yield Problem(file=relative, what=f"cannot be read ({error.strerror or error}); check its permissions")
 
 
-def _read(reader: Reader | None, path: Path, relative: str, watch: ReadingReport) -> Iterator[Document | Problem]:
-    if reader is not None and reader.apart:
-        from turnmark.corpora.readers.apart import read_apart
+def _read(reader: Reader | None, path: Path, relative: str, report: ReadingReport) -> Iterator[Document | Problem]:
+    if reader is not None and reader.isolated:
+        from turnmark.corpora.readers.isolation import read_isolated
 
-        yield from read_apart(reader.target, path, relative, watch.tell)
+        yield from read_isolated(reader.target, path, relative, report.tell)
         return
     result = (reader.load() if reader else read_text)(path, relative, no_progress)
     yield from [result] if isinstance(result, Document) else result

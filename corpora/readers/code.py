@@ -12,13 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from turnmark.corpora.readers.markdown import blocks
-from turnmark.corpora.readers.office.packed import clean
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, said_encoding
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.office.archive import clean_text
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, declared_encoding, decode
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
 
-MAX_LINE = 2_000  # characters; longer lines were written by a program
-_LONG_CLASS = 60  # lines; the methods of a longer class are sections of their own
+MAX_LINE_LENGTH = 2_000  # characters; longer lines were written by a program
+_MIN_LONG_CLASS_LINES = 60  # lines; the methods of a longer class are sections of their own
 
 
 class Definition(NamedTuple):
@@ -37,11 +37,11 @@ def read_code(path: Path, relative: str, _: ProgressCallback) -> Document:
     """
     suffix = PurePosixPath(relative).suffix.lower()
     data = path.read_bytes()
-    text = clean(decode(data, said_encoding(data))).expandtabs(4)
+    text = clean_text(decode(data, declared_encoding(data))).expandtabs(4)
     lines = text.split("\n")
     if not text.strip():
         raise Unreadable("empty: there is no text in it")
-    if ".min." in PurePosixPath(relative).name or max(map(len, lines)) > MAX_LINE:
+    if ".min." in PurePosixPath(relative).name or max(map(len, lines)) > MAX_LINE_LENGTH:
         raise NotOfItsType
     definitions = _definitions(text, lines, suffix)
     written = _markdown(lines, definitions, suffix.removeprefix("."))
@@ -53,10 +53,10 @@ def read_code(path: Path, relative: str, _: ProgressCallback) -> Document:
 def _definitions(text: str, lines: Sequence[str], suffix: str) -> list[Definition]:
     if suffix in (".py", ".pyi"):
         try:
-            return _python(text, lines)
+            return _python_definitions(text, lines)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass  # an older Python, or a template; its lines still begin with def and class
-    return _by_form(lines, suffix)
+    return _matched_definitions(lines, suffix)
 
 
 def _markdown(lines: Sequence[str], definitions: Sequence[Definition], language: str) -> str:
@@ -116,13 +116,13 @@ def _fenced(lines: Sequence[str], language: str) -> list[str]:
 # --- Python ----------------------------------------------------------------------------------------------------------
 
 
-def _python(text: str, lines: Sequence[str]) -> list[Definition]:
+def _python_definitions(text: str, lines: Sequence[str]) -> list[Definition]:
     found: list[Definition] = []
     for node in ast.parse(text).body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         found.append(Definition(node.name, _first_line(node, lines), 2))
-        if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > _LONG_CLASS:
+        if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > _MIN_LONG_CLASS_LINES:
             for inner in node.body:
                 if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                     found.append(Definition(f"{node.name}.{inner.name}", _first_line(inner, lines), 3))
@@ -131,10 +131,10 @@ def _python(text: str, lines: Sequence[str]) -> list[Definition]:
 
 def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, lines: Sequence[str]) -> int:
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
-    return _with_remarks(first, lines)
+    return _first_comment_line(first, lines)
 
 
-def _with_remarks(line: int, lines: Sequence[str]) -> int:
+def _first_comment_line(line: int, lines: Sequence[str]) -> int:
     """The first of the remarks and attributes directly above a line."""
     while line and lines[line - 1].strip() and (_COMMENT.match(lines[line - 1]) or _ATTRIBUTE.match(lines[line - 1])):
         line -= 1
@@ -167,7 +167,7 @@ _JAVA = (
     rf"|(?=.*\b(?:public|private|protected|internal|static)\b){_MODIFIERS}"
     r"(?:<[^>]+>\s*)?[\w<>\[\], .?]+\s+(?P<name3>\w+)\s*\("
 )
-_FORMS = {
+_DEFINITION_PATTERNS = {
     "script": _SCRIPT,
     "go": r"func\s+(?:\([^)]*\)\s*)?(?P<name>\w+)|type\s+(?P<name2>\w+)",
     "rust": (
@@ -196,12 +196,12 @@ _LANGUAGES = {
     "julia": ".jl", "sql": ".sql", "python": ".py .pyi",
 }  # fmt: skip
 _BY_SUFFIX = {suffix: name for name, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
-_COMPILED = {name: re.compile(form) for name, form in _FORMS.items()}
+_COMPILED = {name: re.compile(form) for name, form in _DEFINITION_PATTERNS.items()}
 _INDENTED = {"java", "ruby", "php"}  # languages whose functions are within a class
 _INSIDE = re.compile(r" {2,4}(?=\S)")
 
 
-def _by_form(lines: Sequence[str], suffix: str) -> list[Definition]:
+def _matched_definitions(lines: Sequence[str], suffix: str) -> list[Definition]:
     language = _BY_SUFFIX[suffix]
     form = _COMPILED[language]
     found: list[Definition] = []
@@ -215,7 +215,7 @@ def _by_form(lines: Sequence[str], suffix: str) -> list[Definition]:
         if not match or (language == "c" and not _has_body(lines, number)):
             continue
         name = next(filter(None, match.groups()), "")
-        first = max(_with_remarks(number, lines), last + 1)
+        first = max(_first_comment_line(number, lines), last + 1)
         found.append(Definition(" ".join(name.split())[:100], first, level))
         last = number
     return found

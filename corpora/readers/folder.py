@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.readers.seen import ReadingReport, shown
-from turnmark.corpora.readers.table import readers
+from turnmark.corpora.readers.registry import readers
+from turnmark.corpora.readers.report import ReadingReport, printable_path
 from turnmark.corpora.types import Problem
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-    _Specs = tuple[tuple[str, GitIgnoreSpec], ...]
+    _IgnoreSpecs = tuple[tuple[str, GitIgnoreSpec], ...]
     """The outermost first: a folder with a trailing '/', and its .gitignore."""
 
 # Folders of installed packages and of caches.
-NOT_ENTERED = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
-_MARKS_OF_CACHES = ("CACHEDIR.TAG", "pyvenv.cfg")
+SKIPPED_FOLDERS = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
+_CACHE_MARKERS = ("CACHEDIR.TAG", "pyvenv.cfg")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Globs:
         if problems:
             raise RequestError(problems)
 
-    def takes(self, relative: str) -> bool:
+    def selects(self, relative: str) -> bool:
         """Return whether the globs select a file."""
         if self._exclude is not None and self._exclude.match_file(relative):
             return False
@@ -76,22 +76,22 @@ def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgn
     return None if problems else GitIgnoreSpec.from_lines(patterns)
 
 
-def walk(root: Path, globs: Globs, watch: ReadingReport | None = None) -> Iterator[SourceFile | Problem]:
+def walk(root: Path, globs: Globs, report: ReadingReport | None = None) -> Iterator[SourceFile | Problem]:
     """Yield the files below `root` that are to be read, folder by folder in the order of their names.
 
     A link to a file inside `root` is read under the link's name. A link to a folder inside `root` is not followed,
     since the folder is read itself. Hidden files, folders of installed packages and caches are left out.
     """
-    watch = watch or ReadingReport()
+    report = report or ReadingReport()
     base = Path(os.path.realpath(root))
     stack = [_Place(base, "", is_folder=True)]
     while stack:
         place = stack.pop()
         if not place.is_folder:
-            yield from _file(base, place, globs, watch)
+            yield from _select_file(base, place, globs, report)
             continue
         below: list[_Place] = []
-        for found in _below(place, globs, root):
+        for found in _list_folder(place, globs, root):
             if isinstance(found, Problem):
                 yield found
             else:
@@ -112,56 +112,58 @@ class _Place(NamedTuple):
     relative: str
     is_folder: bool
     in_site: bool = False
-    specs: _Specs = ()
+    specs: _IgnoreSpecs = ()
 
 
-def _below(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | Problem]:
+def _list_folder(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | Problem]:
     """What is in a folder and not left out, by name; a folder that cannot be opened is named as `root` is."""
     path, relative = folder.path, folder.relative
     prefix = f"{relative}/" if relative else ""
     try:
         names = sorted(entry.name for entry in os.scandir(path) if not entry.name.startswith("."))
     except OSError as error:
-        yield Problem(file=shown(relative or str(root)), what=f"the folder cannot be opened ({error.strerror})")
+        yield Problem(
+            file=printable_path(relative or str(root)), what=f"the folder cannot be opened ({error.strerror})"
+        )
         return
     spec, problem = _gitignore(path, prefix)
     if problem:
         yield problem
     specs = (*folder.specs, (prefix, spec)) if spec is not None else folder.specs
-    if relative and any(mark in names for mark in _MARKS_OF_CACHES):
+    if relative and any(mark in names for mark in _CACHE_MARKERS):
         return
     in_site = folder.in_site or any(name.lower().endswith((".html", ".htm")) for name in names)
     for name in names:
-        if name not in NOT_ENTERED:
+        if name not in SKIPPED_FOLDERS:
             inner = prefix + name
             is_folder = (path / name).is_dir() and not (path / name).is_symlink()
             if not _ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
                 yield _Place(path / name, inner, is_folder, in_site, specs)
 
 
-def _file(base: Path, place: _Place, globs: Globs, watch: ReadingReport) -> Iterator[SourceFile | Problem]:
+def _select_file(base: Path, place: _Place, globs: Globs, report: ReadingReport) -> Iterator[SourceFile | Problem]:
     """A file if it is to be read, or why it is not; `base` is the source, without links."""
     path, relative = place.path, place.relative
     reader = readers().get(path.suffix.lower())
     by_default = reader is not None and not (place.in_site and reader.program)
-    is_taken = globs.takes(relative)
+    is_taken = globs.selects(relative)
     is_wanted = is_taken and (by_default or globs.include is not None)
     if path.is_symlink():
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(base):
             if is_wanted or target.is_dir():
                 message = "a link that leads out of the source; replace it by a copy to have it read"
-                yield Problem(file=shown(relative), what=message)
+                yield Problem(file=printable_path(relative), what=message)
             return
         if is_wanted and not target.exists():
-            yield Problem(file=shown(relative), what="a link to something that does not exist")
+            yield Problem(file=printable_path(relative), what="a link to something that does not exist")
     if not path.is_file():  # a pipe or a device would hang the reader
         return
     if not is_wanted:
         if reader is None and is_taken:
-            watch.count(relative)
-    elif shown(relative) != relative:
-        yield Problem(file=shown(relative), what="the file's name is not valid UTF-8; rename it")
+            report.count_unread(relative)
+    elif printable_path(relative) != relative:
+        yield Problem(file=printable_path(relative), what="the file's name is not valid UTF-8; rename it")
     else:
         yield SourceFile(path, relative, named=reader is None)
 
@@ -178,7 +180,7 @@ def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem
         return None, Problem(file=f"{prefix}.gitignore", what=f"not respected, as it cannot be read ({error})")
 
 
-def _ignored(relative: str, specs: _Specs) -> bool:
+def _ignored(relative: str, specs: _IgnoreSpecs) -> bool:
     """Return whether .gitignore files exclude a path. As in git, the file nearest to the path decides."""
     for prefix, spec in reversed(specs):
         verdict = spec.check_file(relative.removeprefix(prefix)).include

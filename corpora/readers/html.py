@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.readers.prose import (
     SOFT_HYPHEN,
     Unreadable,
-    day,
+    date_part,
+    declared_encoding,
     decode,
-    said_encoding,
     shorten_title,
     split_front_matter,
-    stem,
+    title_from_name,
 )
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
@@ -56,22 +56,22 @@ _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
-_UNFOLDING = ["h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"]
+_UNFOLDING_TAGS = ["h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"]
 """Where a button's words are the heading of what it unfolds."""
 _DIGIT = re.compile(r"\d")
 POWER = re.compile(r"[-−+]?\d+")
 _BEFORE_SECOND = {"msup": "^", "msub": "_", "mfrac": "/"}  # of MathML, between its two parts
-_ALT_WORDS = re.compile(r"\w\W+\w")  # a single word is mostly an icon's
-_NO_ALT = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # the name of a file, an icon that says "[Note]" in words
+_ALT_TEXT = re.compile(r"\w\W+\w")  # a single word is mostly an icon's
+_ALT_PLACEHOLDER = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # the name of a file, an icon that says "[Note]" in words
 _FIGURES = frozenset({"figure", "wp-caption", "thumbinner"})
-_DEFINED_IN_SHORT = 300
+_MAX_SHORT_DEFINITION_LENGTH = 300
 """Most characters of each definition of a list whose terms and definitions are items, "Term: definition"."""
 
 
 def read_html(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read an HTML file."""
     data = path.read_bytes()
-    return parse_html(decode(data, said_encoding(data)), relative)
+    return parse_html(decode(data, declared_encoding(data)), relative)
 
 
 def parse_html(text: str, relative: str) -> Document:
@@ -80,7 +80,7 @@ def parse_html(text: str, relative: str) -> Document:
     page = _read(body)
     return Document(
         id=relative,
-        title=shorten_title(front.title or page.title) or stem(relative),
+        title=shorten_title(front.title or page.title) or title_from_name(relative),
         text="".join(page.parts),
         path=relative,
         blocks=tuple(page.blocks),
@@ -126,7 +126,7 @@ def _date(soup: BeautifulSoup) -> str:
         metadata[key] = tag.get("content")
     for name in _DATES:
         if metadata.get(name):
-            return day(str(metadata[name]))
+            return date_part(str(metadata[name]))
     return ""
 
 
@@ -140,7 +140,7 @@ def _leads_elsewhere(tag: Tag) -> bool:
     return tag.name == "a" and bool(_PERMALINK.fullmatch(str(tag.string or "")))
 
 
-def _dropped(tag: Tag) -> bool:
+def _is_dropped(tag: Tag) -> bool:
     """Return whether a tag is skipped with its contents. A <header> and a callout inside the content are read."""
     if tag.name == "header":
         return not any(parent.name in _IN_CONTENT for parent in tag.parents)
@@ -148,12 +148,12 @@ def _dropped(tag: Tag) -> bool:
         return not _CALLOUT.search(" ".join(tag.attrs.get("class") or ())) and "footnote" not in str(tag.attrs)
     if tag.name == "footer" and tag.parent is not None and tag.parent.name == "blockquote":
         return False
-    if tag.name == "button" and tag.find_parent(_UNFOLDING) is None:
+    if tag.name == "button" and tag.find_parent(_UNFOLDING_TAGS) is None:
         return True
-    return tag.name in _DROPPED or _hidden(tag) or _leads_elsewhere(tag)
+    return tag.name in _DROPPED or _is_hidden(tag) or _leads_elsewhere(tag)
 
 
-def _hidden(tag: Tag) -> bool:
+def _is_hidden(tag: Tag) -> bool:
     style = tag.attrs.get("style")
     return tag.attrs.get("role") != "tabpanel" and (
         "hidden" in tag.attrs
@@ -162,7 +162,7 @@ def _hidden(tag: Tag) -> bool:
     )
 
 
-def _whole_pages(soup: BeautifulSoup) -> set[int]:
+def _page_forms(soup: BeautifulSoup) -> set[int]:
     """Return the id() of each form around most of the page, as some servers write them (ASP.NET, JSF)."""
     forms = soup("form")
     most = len(soup.get_text()) / 2 if forms else 0
@@ -193,7 +193,7 @@ def _heads_columns(table: Tag) -> bool:
     return len(cells) > 1 and all(cell.name == "th" for cell in cells)
 
 
-def _before_raised(tag: Tag, before: str) -> str:
+def _superscript_prefix(tag: Tag, before: str) -> str:
     """Return what parts a raised number from the one before it: 10 and 6 are 10^6, 1 and 1/2 are 1 1/2.
 
     A link is the mark of a note.
@@ -209,14 +209,14 @@ def _is_figure(tag: Tag) -> bool:
     return tag.name == "figure" or not _FIGURES.isdisjoint(tag.attrs.get("class") or ())
 
 
-def _alternative(image: Tag, captions: dict[int, str]) -> str:
+def _alternative_text(image: Tag, captions: dict[int, str]) -> str:
     """Return what stands for a picture, unless it is only a link's or said in its caption.
 
     Args:
         captions: words of the figures so far, by their id(): a figure may have very many pictures.
     """
     words = " ".join(str(image.attrs.get("alt", "")).split())
-    if not _ALT_WORDS.search(words) or _NO_ALT.fullmatch(words) or image.find_parent("a"):
+    if not _ALT_TEXT.search(words) or _ALT_PLACEHOLDER.fullmatch(words) or image.find_parent("a"):
         return ""
     figure = image.find_parent(_is_figure)
     if figure and id(figure) not in captions:
@@ -227,12 +227,12 @@ def _alternative(image: Tag, captions: dict[int, str]) -> str:
 def _is_glossary(tag: Tag) -> bool:
     """Return whether all definitions of a <dl> are short and of one paragraph."""
     definitions = tag("dd")
-    blocks = [[block.name for block in each(_BLOCKS)] for each in definitions]
-    are_short = all(len("".join(each.strings)) <= _DEFINED_IN_SHORT for each in definitions)
+    blocks = [[block.name for block in each(_BLOCK_TAGS)] for each in definitions]
+    are_short = all(len("".join(each.strings)) <= _MAX_SHORT_DEFINITION_LENGTH for each in definitions)
     return bool(definitions) and are_short and all(names in ([], ["p"], ["div"]) for names in blocks)
 
 
-_BLOCKS = ["p", "div", "pre", "ul", "ol", "dl", "table", "blockquote"]
+_BLOCK_TAGS = ["p", "div", "pre", "ul", "ol", "dl", "table", "blockquote"]
 
 
 @dataclass
@@ -378,14 +378,14 @@ class _HtmlPage:
         from bs4.element import NavigableString, Tag
 
         self.layout = _layout_tables(soup)
-        whole = _whole_pages(soup)
+        whole = _page_forms(soup)
         stack: list[tuple[object, bool]] = [(soup, False)]
         while stack:
             node, leaving = stack.pop()
             if isinstance(node, Tag):
                 if leaving:
                     self.leave(node)
-                elif (node.name == "form" and id(node) not in whole) or _dropped(node):
+                elif (node.name == "form" and id(node) not in whole) or _is_dropped(node):
                     continue
                 elif self.enter(node):
                     stack.append((node, True))
@@ -400,9 +400,9 @@ class _HtmlPage:
         if tag.parent is not None and tag.parent.name in _BEFORE_SECOND and tag.find_previous_sibling(True):
             self.buffer.append(_BEFORE_SECOND[tag.parent.name])
         if name == "sup":
-            self.buffer.append(_before_raised(tag, "".join(self.buffer[-1:])))
+            self.buffer.append(_superscript_prefix(tag, "".join(self.buffer[-1:])))
         if name == "img":
-            self.buffer.append(_alternative(tag, self.captions))
+            self.buffer.append(_alternative_text(tag, self.captions))
             return False
         if name in ("annotation", "annotation-xml"):  # the formula once more
             return False

@@ -8,16 +8,16 @@ from typing import Any
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.markdown import parse_markdown
-from turnmark.corpora.readers.office.packed import clean
-from turnmark.corpora.readers.prose import Unreadable, day, shorten_title, stem
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.office.archive import clean_text
+from turnmark.corpora.readers.prose import Unreadable, date_part, shorten_title, title_from_name
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Document, Problem
 
-_TEXTS = "text content body page_content markdown passage document abstract description".split()
-_TITLES = "title subject heading name question".split()
-_DATES = "last_modified updated modified date published created timestamp".split()
-_WRONG = 20  # lines that are no objects, without one that is: then it is another kind of file
+_TEXT_FIELDS = "text content body page_content markdown passage document abstract description".split()
+_TITLE_FIELDS = "title subject heading name question".split()
+_DATE_FIELDS = "last_modified updated modified date published created timestamp".split()
+_MAX_WRONG_LINES = 20  # lines that are no objects, without one that is: then it is another kind of file
 
 
 def read_json_lines(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
@@ -33,20 +33,20 @@ def read_json_lines(path: Path, relative: str, progress: ProgressCallback) -> It
             progress(0, 0)
             if isinstance(row, Problem):
                 wrong += 1
-                if wrong >= _WRONG and not documents:
-                    raise Unreadable(f"no JSON lines: the first {_WRONG} lines are no JSON objects")
+                if wrong >= _MAX_WRONG_LINES and not documents:
+                    raise Unreadable(f"no JSON lines: the first {_MAX_WRONG_LINES} lines are no JSON objects")
                 yield row
                 continue
             text = _text(row)
             if text:
                 documents += 1
-                document = parse_markdown(clean(text), f"{relative}#{number}")
-                title = _first(row, _TITLES)
+                document = parse_markdown(clean_text(text), f"{relative}#{number}")
+                title = _first(row, _TITLE_FIELDS)
                 yield document.model_copy(
                     update={
                         "path": relative,
-                        "title": shorten_title(clean(title)) or stem(relative),
-                        "date": day(_first(row, _DATES)) or document.date,
+                        "title": shorten_title(clean_text(title)) or title_from_name(relative),
+                        "date": date_part(_first(row, _DATE_FIELDS)) or document.date,
                     }
                 )
     except RequestError as error:
@@ -59,12 +59,12 @@ def _first(row: dict[str, Any], names: list[str]) -> str:
     for name in names:
         value = row.get(name)
         if isinstance(value, str) and value.strip():
-            return " ".join(value.split()) if name not in _TEXTS else value
+            return " ".join(value.split()) if name not in _TEXT_FIELDS else value
     return ""
 
 
 def _text(row: dict[str, Any]) -> str:
-    text = _first(row, _TEXTS)
+    text = _first(row, _TEXT_FIELDS)
     if text:
         return text
     for name in ("messages", "conversation", "conversations"):
@@ -77,10 +77,10 @@ def _text(row: dict[str, Any]) -> str:
 def _message(message: Any) -> str:
     if not isinstance(message, dict):
         return ""
-    text = _first(message, [*_TEXTS, "value"])
+    text = _first(message, [*_TEXT_FIELDS, "value"])
     parts = message.get("content")
     if isinstance(parts, list):  # of a message with pictures or calls of tools
-        text = "\n\n".join(_first(part, _TEXTS) for part in parts if isinstance(part, dict)).strip()
+        text = "\n\n".join(_first(part, _TEXT_FIELDS) for part in parts if isinstance(part, dict)).strip()
     speaker = _first(message, ["role", "speaker", "from", "author"])
     return f"{speaker}: {text}" if speaker and text else text
 

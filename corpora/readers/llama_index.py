@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from turnmark.corpora.readers.office.packed import clean
+from turnmark.corpora.readers.office.archive import clean_text
 from turnmark.corpora.readers.prose import Unreadable, parse_text
-from turnmark.corpora.readers.table import ProgressCallback, ReadFunction
+from turnmark.corpora.readers.registry import ProgressCallback, ReadFunction
 from turnmark.corpora.types import Document
 
 
@@ -40,7 +40,7 @@ def adapted(reader: Any) -> ReadFunction:
             parts = reader.load_data(path)
         except ImportError as error:
             raise _lacking(type(reader).__name__, error) from error
-        return parse_text(clean("\n\n".join(part.text or "" for part in parts)), relative)
+        return parse_text(clean_text("\n\n".join(part.text or "" for part in parts)), relative)
 
     return read_adapted
 

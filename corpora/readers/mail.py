@@ -11,21 +11,21 @@ from pathlib import Path
 
 from turnmark.corpora.readers.html import parse_html
 from turnmark.corpora.readers.markdown import blocks
-from turnmark.corpora.readers.office.packed import clean
+from turnmark.corpora.readers.office.archive import clean_text
 from turnmark.corpora.readers.prose import (
     Unreadable,
-    day,
+    date_part,
+    declared_encoding,
     decode,
-    meant_encoding,
-    said_encoding,
+    python_encoding,
     shorten_title,
-    stem,
+    title_from_name,
 )
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Block, Document, Problem
 
-MAX_MESSAGE = 64 * 1024 * 1024  # bytes
-_ATTACHED = 200  # messages that are attached to one, as in a digest, and are read
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # bytes
+_MAX_ATTACHED_MESSAGES = 200  # messages that are attached to one, as in a digest, and are read
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path")
 _SHOWN = ("From", "To", "Cc", "Date")
 _WRITES = re.compile(
@@ -40,7 +40,7 @@ _BEGINS = re.compile(rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|\d\d:\d\d)\b")
 """The line above a message, with its date; "From my side" is a line of one."""
 _SIGNATURE = re.compile(r"(?<=\S)\n-- ?\n")
 """The line above a signature; without a blank line before it, it would make a heading of the last paragraph."""
-_STUB = 300  # characters; of a text that is that short a page that says much more may be the message
+_MAX_STUB_LENGTH = 300  # characters; of a text that is that short a page that says much more may be the message
 
 
 def read_eml(path: Path, relative: str, _: ProgressCallback) -> Document:
@@ -79,7 +79,7 @@ def _messages(path: Path) -> Iterator[bytes]:
                 if lines is not None:
                     yield b"".join(lines)
                 lines, size = [], 0
-            elif lines is not None and size <= MAX_MESSAGE:
+            elif lines is not None and size <= MAX_MESSAGE_BYTES:
                 lines.append(line[1:] if line.startswith(b">From ") else line)
                 size += len(line)
             blank = not line.strip()
@@ -92,14 +92,14 @@ def _document(data: bytes, key: str, path: str) -> Document:
     assert isinstance(message, EmailMessage)
     if not any(name in message for name in _KNOWN):
         raise Unreadable("no mail: it has neither sender nor subject nor date")
-    text, found = _joined(_parts(message))
+    text, found = _join_parts(_parts(message))
     return Document(
         id=key,
-        title=shorten_title(_header(message, "Subject")) or stem(path),
+        title=shorten_title(_header(message, "Subject")) or title_from_name(path),
         text=text,
         path=path,
         blocks=found,
-        date=day(_date(message)),
+        date=date_part(_date(message)),
     )
 
 
@@ -112,12 +112,12 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
     parts: _Parts = []
     subject = _header(message, "Subject") or ("Attached message" if level > 1 else "")
     if subject:
-        _add(parts, f"{'#' * level} {subject}")
-    _add(parts, "\n".join(_head_lines(message)))
+        _add_text(parts, f"{'#' * level} {subject}")
+    _add_text(parts, "\n".join(_head_lines(message)))
     quotations: list[str] = []
     names: list[str] = []
     attached: list[EmailMessage] = []
-    for part in _shown(message):
+    for part in _shown_parts(message):
         if part.get_content_type() == "message/rfc822":
             attached += [inner for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
         elif not _is_attached(part):
@@ -126,15 +126,15 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
             quotations += [quoted] if quoted else []
         names += _names(part)
     if names:
-        _add(parts, f"Attachments: {', '.join(names[:100])}")
+        _add_text(parts, f"Attachments: {', '.join(names[:100])}")
     for quoted in quotations:
-        _add(parts, f"{'#' * (level + 1)} Quoted message\n\n{quoted}")
-    for inner in attached[:_ATTACHED]:
+        _add_text(parts, f"{'#' * (level + 1)} Quoted message\n\n{quoted}")
+    for inner in attached[:_MAX_ATTACHED_MESSAGES]:
         parts += _parts(inner, min(level + 1, 5))
     return parts
 
 
-def _shown(message: EmailMessage) -> Iterator[EmailMessage]:
+def _shown_parts(message: EmailMessage) -> Iterator[EmailMessage]:
     """The parts of a message in their order. Parts of which one is shown, or that make one page, are one."""
     is_one = message.get_content_subtype() in ("alternative", "related")
     if message.get_content_maintype() != "multipart" or is_one:
@@ -142,15 +142,15 @@ def _shown(message: EmailMessage) -> Iterator[EmailMessage]:
         return
     for part in message.iter_parts():
         if isinstance(part, EmailMessage):
-            yield from _shown(part)
+            yield from _shown_parts(part)
 
 
-def _add(parts: _Parts, text: str) -> None:
+def _add_text(parts: _Parts, text: str) -> None:
     if text.strip():
         parts.append((text, tuple(blocks(text))))
 
 
-def _joined(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
+def _join_parts(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
     """One text of several, with their blocks in it."""
     text, found = "", []
     for part, part_blocks in parts:
@@ -167,7 +167,7 @@ def _header(message: EmailMessage, name: str) -> str:
         value = str(message.get(name) or "")
     except Exception:  # of a broken header the parser raises whatever it stumbles over
         return ""
-    return " ".join(clean(value).split())
+    return " ".join(clean_text(value).split())
 
 
 def _head_lines(message: EmailMessage) -> Iterator[str]:
@@ -200,13 +200,13 @@ def _body(part: EmailMessage) -> tuple[_Parts, str]:
     """The text of a part in pieces with their blocks, and the message that is quoted below it."""
     plain, page = _content(part, "plain"), _content(part, "html")
     own: _Parts = []
-    if len(plain.strip()) < _STUB and page.strip():
+    if len(plain.strip()) < _MAX_STUB_LENGTH and page.strip():
         document = parse_html(page, "mail")
         if len(document.text) > 3 * len(plain.strip()):
             own.append((document.text, document.blocks))
             return own, ""
     text, quoted = _without_quoted(plain)
-    _add(own, _SIGNATURE.sub("\n\n-- \n", text))
+    _add_text(own, _SIGNATURE.sub("\n\n-- \n", text))
     return own, quoted
 
 
@@ -220,16 +220,16 @@ def _content(message: EmailMessage, kind: str) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    said = part.get_content_charset("") or (said_encoding(data) if kind == "html" else "")
+    said = part.get_content_charset("") or (declared_encoding(data) if kind == "html" else "")
     try:
         text = decode(data, said or "cp1252")
     except Unreadable:  # a wrong encoding
-        text = data.decode(meant_encoding(said) or "utf-8", "replace")
-    text = clean(text)
-    return _flowed(text) if kind == "plain" and part.get_param("format") == "flowed" else text
+        text = data.decode(python_encoding(said) or "utf-8", "replace")
+    text = clean_text(text)
+    return _join_flowed_lines(text) if kind == "plain" and part.get_param("format") == "flowed" else text
 
 
-def _flowed(text: str) -> str:
+def _join_flowed_lines(text: str) -> str:
     """Join the lines that end with a space (RFC 3676), but not what is above a signature."""
     return re.sub(r"(?<=\S)(?<!\n--) \n(?=[^\s>])", " ", text)
 
@@ -266,4 +266,4 @@ def _names(message: EmailMessage) -> Iterator[str]:
         except Exception:
             name = None
         if name:
-            yield " ".join(clean(str(name)).split())[:200]
+            yield " ".join(clean_text(str(name)).split())[:200]

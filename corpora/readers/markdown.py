@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.html import POWER, render
 from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
-from turnmark.corpora.readers.table import ProgressCallback
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
 
@@ -136,8 +136,8 @@ def _in_order(unsorted: list[Block]) -> list[Block]:
     return ordered
 
 
-MAX_INLINE = 20_000  # characters; a longer paragraph is not prose, and the inline parser would take long
-MAX_HTML = 2_000  # pieces of HTML in a file, single tags not counted
+MAX_INLINE_LENGTH = 20_000  # characters; a longer paragraph is not prose, and the inline parser would take long
+MAX_HTML_PIECES = 2_000  # pieces of HTML in a file, single tags not counted
 _LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _MARKS = re.compile(r"[\[<]|\\\n|!\[")
 _ANCHOR_ITEM = re.compile(r"\s*\[[^\n]{1,300}?\]\(\s*<?#[^()\n]{0,300}\)\s*[.;,]?\s*")
@@ -209,8 +209,10 @@ def _edits(
         elif token.type == "html_block" and token.map:
             lone = _LONE_TAG.fullmatch(token.content)
             pieces += not lone
-            if pieces > MAX_HTML:
-                raise Unreadable(f"Markdown with more than {MAX_HTML:,} pieces of HTML; save it as HTML, or split it")
+            if pieces > MAX_HTML_PIECES:
+                raise Unreadable(
+                    f"Markdown with more than {MAX_HTML_PIECES:,} pieces of HTML; save it as HTML, or split it"
+                )
             rendered = "" if lone else render_html(token.content)
             prefix = _lead(lines[token.map[0]])
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
@@ -227,7 +229,7 @@ def _edits(
         elif token.type == "inline" and token.map:
             first, end = token.map
             heading = tokens[index - 2].type == "heading_open"
-            if _MARKS.search(token.content) and len(token.content) <= MAX_INLINE:
+            if _MARKS.search(token.content) and len(token.content) <= MAX_INLINE_LENGTH:
                 yield from _line_edit(token, lines, env, heading)
             elif heading and not token.content:
                 yield first, end, [""]

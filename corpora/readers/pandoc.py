@@ -17,30 +17,30 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from turnmark.corpora.readers.markdown import parse_markdown
-from turnmark.corpora.readers.office.opendocument import with_all_words_and_code
-from turnmark.corpora.readers.office.packed import (
+from turnmark.corpora.readers.office.archive import (
     EPUB,
     OPEN_DOCUMENT,
     WORD,
-    Metadata,
+    OfficeMetadata,
     check_packed,
-    clean,
-    fits,
+    clean_text,
+    is_said_in,
     read_metadata,
     write_changed,
 )
+from turnmark.corpora.readers.office.opendocument import with_all_words_and_code
 from turnmark.corpora.readers.office.rtf import with_letters
 from turnmark.corpora.readers.office.word import with_all_words
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, decode, parse_text, said_encoding
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, declared_encoding, decode, parse_text
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
 
-MEMORY = 1200  # megabytes of pandoc's heap
-SECONDS = 300.0  # that one file may take
-MAX_MARKDOWN = 64 * 1024 * 1024  # bytes
-_PULSE = 0.5
+MAX_MEMORY_MEGABYTES = 1200  # megabytes of pandoc's heap
+MAX_SECONDS = 300.0  # that one file may take
+MAX_MARKDOWN_BYTES = 64 * 1024 * 1024  # bytes
+_PROGRESS_INTERVAL_SECONDS = 0.5
 _FILTER = Path(__file__).with_name("pandoc.lua")
-_OPENING = 3000  # characters in which a title from the metadata should be said
+_OPENING_LENGTH = 3000  # characters in which a title from the metadata should be said
 _PARSE_ERROR = 64
 _HEAP_EXHAUSTED = 251
 
@@ -48,25 +48,25 @@ _HEAP_EXHAUSTED = 251
 def read_word(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a Word file."""
     check_packed(path, WORD)
-    return _prepared(with_all_words, "docx", path, relative, progress, read_metadata(path), bold_headings=True)
+    return _read_prepared(with_all_words, "docx", path, relative, progress, read_metadata(path), bold_headings=True)
 
 
 def read_odt(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read an OpenDocument text."""
     check_packed(path, OPEN_DOCUMENT)
     said = read_metadata(path)
-    return _prepared(with_all_words_and_code, "odt", path, relative, progress, said, bold_headings=True)
+    return _read_prepared(with_all_words_and_code, "odt", path, relative, progress, said, bold_headings=True)
 
 
 def read_epub(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a book."""
     check_packed(path, EPUB)
-    return _prepared(_without_readings, "epub", path, relative, progress)
+    return _read_prepared(_without_readings, "epub", path, relative, progress)
 
 
-def _prepared(
+def _read_prepared(
     prepare: Callable[[Path, Path], bool], form: str, path: Path, relative: str, progress: ProgressCallback,
-    metadata: Metadata | None = None, bold_headings: bool = False,
+    metadata: OfficeMetadata | None = None, bold_headings: bool = False,
 ) -> Document:  # fmt: skip
     """Read a file, or the copy that `prepare` writes of it where pandoc would not read it wholly."""
     with TemporaryDirectory() as folder:
@@ -93,7 +93,9 @@ def read_rtf(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a Rich Text file."""
     data = path.read_bytes()
     if not data.lstrip().startswith(b"{\\rtf"):
-        raise Unreadable("not an RTF file, or a broken one; open it and save it again" if data.strip() else _EMPTY)
+        raise Unreadable(
+            "not an RTF file, or a broken one; open it and save it again" if data.strip() else _EMPTY_MESSAGE
+        )
     return _document("rtf", with_letters(data), relative, progress, bold_headings=True)
 
 
@@ -150,7 +152,7 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
     data = path.read_bytes()
     is_xml = form in ("opml", "fb2", "docbook")
-    text = decode(data, said_encoding(data) if is_xml or form == "latex" else "")
+    text = decode(data, declared_encoding(data) if is_xml or form == "latex" else "")
     if form == "rst":
         text = _PARSED.sub(_as_code, text)
         text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
@@ -175,7 +177,7 @@ def _markup(form: str, text: str, relative: str, progress: ProgressCallback) -> 
 
 # --- pandoc ----------------------------------------------------------------------------------------------------------
 
-_EMPTY = "empty: there is no text in it"
+_EMPTY_MESSAGE = "empty: there is no text in it"
 
 
 class _NotParsed(Unreadable):
@@ -187,7 +189,7 @@ def _document(
     source: Path | str,
     relative: str,
     progress: ProgressCallback,
-    metadata: Metadata | None = None,
+    metadata: OfficeMetadata | None = None,
     bold_headings: bool = False,
 ) -> Document:
     """Convert a file, or a text, to a Document.
@@ -197,12 +199,16 @@ def _document(
         bold_headings: if there are no headings, short lines in bold are.
     """
     if isinstance(source, str) and not source.strip():
-        raise Unreadable(_EMPTY)
-    markdown = clean(_converted(form, source, progress, bold_headings))
+        raise Unreadable(_EMPTY_MESSAGE)
+    markdown = clean_text(_convert(form, source, progress, bold_headings))
     document = parse_markdown(markdown, relative, of_site=False)
-    said = metadata or Metadata()
+    said = metadata or OfficeMetadata()
     title, changed = document.title, said.date or document.date
-    if said.title and not _has_title(markdown) and (_has_no_heading(document) or fits(said.title, _opening(document))):
+    if (
+        said.title
+        and not _has_title(markdown)
+        and (_has_no_heading(document) or is_said_in(said.title, _opening(document)))
+    ):
         title = said.title
     if not document.text.strip() and _has_title(markdown):  # all of it is written as a title
         document = parse_markdown(title + "\n", relative)
@@ -218,18 +224,19 @@ def _has_no_heading(document: Document) -> bool:
 
 
 def _opening(document: Document) -> str:
-    return document.text[:_OPENING]
+    return document.text[:_OPENING_LENGTH]
 
 
-def _converted(form: str, source: Path | str, progress: ProgressCallback, bold_headings: bool) -> str:
+def _convert(form: str, source: Path | str, progress: ProgressCallback, bold_headings: bool) -> str:
     """Run pandoc; the Markdown that it writes.
 
     Raises:
         Unreadable: it failed, or went beyond a limit.
     """
     command = [
-        str(_program()), "+RTS", f"-M{MEMORY}m", "-RTS", "--sandbox", "--from", form, "--to", "gfm", "--standalone",
-        "--wrap=none", "--reference-location=block", "--markdown-headings=atx", f"--lua-filter={_FILTER}",
+        str(_pandoc_path()), "+RTS", f"-M{MAX_MEMORY_MEGABYTES}m", "-RTS", "--sandbox", "--from", form, "--to", "gfm",
+        "--standalone", "--wrap=none", "--reference-location=block", "--markdown-headings=atx",
+        f"--lua-filter={_FILTER}",
     ]  # fmt: skip
     if bold_headings:
         command.append("--metadata=bold-headings=1")
@@ -242,26 +249,30 @@ def _converted(form: str, source: Path | str, progress: ProgressCallback, bold_h
             given.write(source.encode("utf-8", "replace"))
             given.seek(0)
         process = subprocess.Popen(
-            command, stdin=given, stdout=output, stderr=errors, preexec_fn=_limited if sys.platform != "win32" else None
+            command,
+            stdin=given,
+            stdout=output,
+            stderr=errors,
+            preexec_fn=_limit_cpu_time if sys.platform != "win32" else None,
         )
-        code = _waited(process, progress)
+        code = _wait(process, progress)
         size = output.seek(0, 2)
         output.seek(0)
         errors.seek(0)
         complaint = errors.read(4000).decode("utf-8", "replace")
-        if code == 0 and size <= MAX_MARKDOWN:
+        if code == 0 and size <= MAX_MARKDOWN_BYTES:
             return output.read().decode("utf-8", "replace")
     if code == 0:
-        raise Unreadable(f"becomes {size / 2**20:,.0f} MB of text, more than {MAX_MARKDOWN // 2**20}; split it")
+        raise Unreadable(f"becomes {size / 2**20:,.0f} MB of text, more than {MAX_MARKDOWN_BYTES // 2**20}; split it")
     if code == _HEAP_EXHAUSTED or "out of memory" in complaint or "Heap exhausted" in complaint:
-        raise Unreadable(f"needs more than {MEMORY / 1000:.1f} GB of memory to be read; split it")
+        raise Unreadable(f"needs more than {MAX_MEMORY_MEGABYTES / 1000:.1f} GB of memory to be read; split it")
     if code < 0:
         raise Unreadable("stopped pandoc, which reads it: it is broken; open it and save it again")
     reason = " ".join(complaint.replace("-: ", "").split())[:200] or f"pandoc ended with {code}"
     raise _NotParsed(f"broken, or of a kind that pandoc cannot read ({reason}); open it and save it again")
 
 
-def _program() -> Path:
+def _pandoc_path() -> Path:
     """Where the package `pypandoc_binary` keeps pandoc."""
     found = importlib.util.find_spec("pypandoc")
     name = "pandoc.exe" if sys.platform == "win32" else "pandoc"
@@ -271,23 +282,23 @@ def _program() -> Path:
     return program
 
 
-def _waited(process: subprocess.Popen[bytes], progress: ProgressCallback) -> int:
+def _wait(process: subprocess.Popen[bytes], progress: ProgressCallback) -> int:
     """Wait for pandoc and say meanwhile that work goes on."""
-    ends = time.monotonic() + SECONDS
+    ends = time.monotonic() + MAX_SECONDS
     while True:
         try:
-            return process.wait(_PULSE)
+            return process.wait(_PROGRESS_INTERVAL_SECONDS)
         except subprocess.TimeoutExpired:
             progress(0, 0)
         if time.monotonic() > ends:
             process.kill()
             process.wait()
-            raise Unreadable(f"given up after {SECONDS:.0f} seconds; split it, or open it and save it again")
+            raise Unreadable(f"given up after {MAX_SECONDS:.0f} seconds; split it, or open it and save it again")
 
 
-def _limited() -> None:
+def _limit_cpu_time() -> None:
     """In pandoc's process: the processor's time is limited even if nobody waits for it any more."""
     import resource
 
-    seconds = int(SECONDS) + 10
+    seconds = int(MAX_SECONDS) + 10
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

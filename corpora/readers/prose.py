@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.text import lines, trimmed, words
 from turnmark.corpora.types import Block, Document
 
-MAX_TITLE = 200  # characters; a longer title is cut at a word
-MAX_TITLE_LINE = 80  # characters of a first line that still counts as a title
+MAX_TITLE_LENGTH = 200  # characters; a longer title is cut at a word
+MAX_TITLE_LINE_LENGTH = 80  # characters of a first line that still counts as a title
 SOFT_HYPHEN = "\u00ad"
 """Where a word may be divided; nobody sees it, and with it the word is not found."""
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
@@ -46,7 +46,7 @@ _CODE_PAGES = {
 """What is meant by the name of an encoding: programs write more than it has (https://encoding.spec.whatwg.org)."""
 
 
-def meant_encoding(name: str) -> str:
+def python_encoding(name: str) -> str:
     """Return Python's name of an encoding that a file says it has; empty if there is none of that name."""
     try:
         known = codecs.lookup(name.strip().lower().removeprefix("x-")).name
@@ -63,7 +63,7 @@ _SAID_ENCODING = re.compile(
 )
 
 
-def said_encoding(data: bytes) -> str:
+def declared_encoding(data: bytes) -> str:
     """Return the name of the encoding that HTML, XML, LaTeX or a script says it has; empty if it says none."""
     said = _SAID_ENCODING.search(data, 0, 10_000)
     return next(filter(None, said.groups())).decode("ascii", "ignore") if said else ""
@@ -77,19 +77,19 @@ def decode(data: bytes, said: str = "") -> str:
         said: the name of an encoding that stands in the file; it counts if the file is not UTF-8.
     """
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
-    meant = meant_encoding(said)
+    meant = python_encoding(said)
     if encoding == "utf-8" and meant and not meant.startswith("utf"):
         # What is written in ISO 2022 are bytes of ASCII, so it looks like UTF-8.
         encoding = meant if meant.startswith("iso2022") or not is_utf8(data) else encoding
     if encoding.startswith("utf-8") and b"\0" in data:
-        raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
+        raise Unreadable("holds NUL bytes, so it is not text", line=_line_number(data, data.index(b"\0")), binary=True)
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise Unreadable(
             f"not valid {encoding.removesuffix('-sig').upper()} (byte {error.start + 1}: 0x{data[error.start]:02x}); "
             "save the file as UTF-8",
-            line=_line(data, error.start) if encoding.startswith("utf-8") else None,
+            line=_line_number(data, error.start) if encoding.startswith("utf-8") else None,
         ) from error
     if "\0" in text:
         raise Unreadable("holds NUL characters, so it is not text", binary=True)
@@ -105,7 +105,7 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def _line(data: bytes, offset: int) -> int:
+def _line_number(data: bytes, offset: int) -> int:
     return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
 
 
@@ -117,11 +117,15 @@ def read_text(path: Path, relative: str, _: ProgressCallback) -> Document:
 def parse_text(text: str, relative: str) -> Document:
     """Parse a text file. The document's text has "\\n" for newlines."""
     return Document(
-        id=relative, title=_title(text) or stem(relative), text=text, path=relative, blocks=tuple(paragraphs(text))
+        id=relative,
+        title=_first_line_title(text) or title_from_name(relative),
+        text=text,
+        path=relative,
+        blocks=tuple(paragraphs(text)),
     )
 
 
-def stem(relative: str) -> str:
+def title_from_name(relative: str) -> str:
     """Make a title from a file name: without suffix, '-' and '_'."""
     name = PurePosixPath(relative)
     return " ".join(re.sub(r"[-_]+", " ", name.stem).split()) or name.name
@@ -131,7 +135,7 @@ def main_heading(headings: Sequence[str], relative: str) -> str:
     """Choose the title: the only heading of level 1, or the first of several if it resembles the file name, else the
     file name.
     """
-    first, name = headings[0] if headings else "", stem(relative)
+    first, name = headings[0] if headings else "", title_from_name(relative)
     if len(headings) > 1 and name.lower() not in ("readme", "index") and not {*words(first)} & {*words(name)}:
         return name
     return first or name
@@ -144,16 +148,16 @@ _NO_TITLE = re.compile(
 )
 
 
-def says_a_title(text: str) -> bool:
+def is_meaningful_title(text: str) -> bool:
     """Return whether the title in a file's metadata was written by a person: "Microsoft Word - x.doc" was not."""
     return len(text) >= 3 and not _NO_TITLE.fullmatch(text)
 
 
 def shorten_title(title: str) -> str:
-    """Shorten a title to `MAX_TITLE` characters."""
-    if len(title) <= MAX_TITLE:
+    """Shorten a title to `MAX_TITLE_LENGTH` characters."""
+    if len(title) <= MAX_TITLE_LENGTH:
         return title
-    return title[:MAX_TITLE].rsplit(" ", 1)[0] + "…"
+    return title[:MAX_TITLE_LENGTH].rsplit(" ", 1)[0] + "…"
 
 
 def paragraphs(text: str, start: int = 0, end: int | None = None) -> list[Block]:
@@ -163,24 +167,24 @@ def paragraphs(text: str, start: int = 0, end: int | None = None) -> list[Block]
     begin = start
     for offset, line in lines(text[start:stop]):
         if not line.strip():
-            _add(blocks, text, begin, start + offset)
+            _add_paragraph(blocks, text, begin, start + offset)
             begin = start + offset
-    _add(blocks, text, begin, stop)
+    _add_paragraph(blocks, text, begin, stop)
     return blocks
 
 
-def _add(blocks: list[Block], text: str, start: int, end: int) -> None:
+def _add_paragraph(blocks: list[Block], text: str, start: int, end: int) -> None:
     start, end = trimmed(text, start, end)
     if start < end:
         blocks.append(Block(kind="paragraph", start=start, end=end))
 
 
-def _title(text: str) -> str:
+def _first_line_title(text: str) -> str:
     """Return a text's first line if it looks like a title, else an empty text."""
     head = [line.strip() for line in text.lstrip("\n").split("\n", 4)[:4]]
     if len(head) > 2 and _UNDERLINE.match(head[0]):  # reStructuredText: a line above and below the title
         head = head[1:]
-    if len(head) < 2 or not 0 < len(head[0]) <= MAX_TITLE_LINE:
+    if len(head) < 2 or not 0 < len(head[0]) <= MAX_TITLE_LINE_LENGTH:
         return ""
     return " ".join(head[0].split()) if not head[1] or _UNDERLINE.match(head[1]) else ""
 
@@ -210,11 +214,11 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
     if not all(_METADATA_LINE.match(line) for line in lines):
         return FrontMatter(), text
     dates = (_metadata(match["body"], key) for key in _DATES)
-    front = FrontMatter(_metadata(match["body"], "title"), day(next(filter(None, dates), "")))
+    front = FrontMatter(_metadata(match["body"], "title"), date_part(next(filter(None, dates), "")))
     return front, text[match.end() :].lstrip("\n")
 
 
-def day(value: str) -> str:
+def date_part(value: str) -> str:
     """Return an ISO 8601 date without its time; of any other value its first 40 characters."""
     iso = _ISO_DATE.match(value.strip())
     return iso.group() if iso else value.strip()[:40]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora.readers import read_file
-from turnmark.corpora.readers.pandoc import _program
-from turnmark.corpora.readers.seen import ReadingReport
+from turnmark.corpora.readers.pandoc import _pandoc_path
+from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Problem
 
 BOMB = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'
@@ -48,7 +48,7 @@ Grease them with 10^6^ drops of `oil_x`.
 def by_pandoc(path: Path, markdown: str = REPORT, *options: str) -> Path:
     """A file of the type that its suffix says."""
     subprocess.run(
-        [str(_program()), "--from", "markdown", "--standalone", "--output", str(path), *options],
+        [str(_pandoc_path()), "--from", "markdown", "--standalone", "--output", str(path), *options],
         input=markdown.encode(), check=True, timeout=60,
     )  # fmt: skip
     return path

@@ -14,9 +14,9 @@ from tests.corpora.damaged import damaged, seeds
 from tests.corpora.made import read_all, read_one, refused
 from tests.corpora.reading import ids, jsonl, told, write
 from tests.drills.damaged import survives
-from turnmark.corpora.readers import read_source, table
+from turnmark.corpora.readers import read_source, registry
 from turnmark.corpora.readers.llama_index import adapted
-from turnmark.corpora.readers.seen import ReadingReport, said_unread
+from turnmark.corpora.readers.report import ReadingReport, describe_unread
 from turnmark.corpora.types import Document, Problem
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -27,16 +27,16 @@ def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(names, "text"))
     write(tmp_path, {"node_modules/x/readme.md": "x", "__pycache__/y.doc": "x", "env/pyvenv.cfg": "", "env/z.md": "x"})
     write(tmp_path, {"out/old.doc": "x", ".gitignore": "out/\n"})
-    watch = ReadingReport()
-    documents = list(read_source(tmp_path, watch=watch))
+    report = ReadingReport()
+    documents = list(read_source(tmp_path, report=report))
     assert [item.id for item in documents if isinstance(item, Document)] == ["a.md"]
-    assert said_unread(watch.unread) == (
+    assert describe_unread(report.unread) == (
         "5 files of types that are not read: .doc 2, .ppt 1, .zip 1, without a suffix 1"
     )
-    assert said_unread({}) == ""
-    watch = ReadingReport()
-    assert len(list(read_source(tmp_path, include=["*.md", "*.zip"], exclude=["*.zip"], watch=watch))) == 1
-    assert watch.unread == {}
+    assert describe_unread({}) == ""
+    report = ReadingReport()
+    assert len(list(read_source(tmp_path, include=["*.md", "*.zip"], exclude=["*.zip"], report=report))) == 1
+    assert report.unread == {}
 
 
 def test_a_build_says_which_types_it_did_not_read(tmp_path: Path, turnmark: Any) -> None:
@@ -66,19 +66,19 @@ def test_a_third_party_adds_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyP
         },
     )
     monkeypatch.setattr(sys, "path", [str(package), *sys.path])
-    from turnmark.corpora.readers import apart
+    from turnmark.corpora.readers import isolation
 
-    apart._end()
-    table.readers.cache_clear()
+    isolation._end_worker()
+    registry.readers.cache_clear()
     try:
         source = write(tmp_path / "notes", {"a.shout": "the gates", "b.shout": "fail", "c.md": "the mill"})
         items = list(read_source(source))
         assert [item.text for item in items if isinstance(item, Document)] == ["THE GATES", "the mill\n"]
         assert "its reader failed (KeyError: 'no such thing')" in str(items[1])
-        assert table.listed()[".shout"].summary == "from shout"
+        assert registry.list_readers()[".shout"].summary == "from shout"
     finally:
-        table.readers.cache_clear()
-        apart._end()
+        registry.readers.cache_clear()
+        isolation._end_worker()
 
 
 def test_the_table_is_listed(turnmark: Any) -> None:
@@ -88,7 +88,7 @@ def test_the_table_is_listed(turnmark: Any) -> None:
 
 
 def test_every_line_of_the_table_leads_to_a_reader() -> None:
-    for suffix, reader in table.readers().items():
+    for suffix, reader in registry.readers().items():
         assert callable(reader.load()), suffix
 
 

@@ -11,9 +11,9 @@ import pytest
 from tests.corpora.made import BOMB, ODF, OLE, by_pandoc, open_document, read_one, refused, with_part
 from tests.corpora.reading import told, write
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers import apart, pandoc, read_source
-from turnmark.corpora.readers.office import packed
-from turnmark.corpora.readers.seen import ReadingReport
+from turnmark.corpora.readers import isolation, pandoc, read_source
+from turnmark.corpora.readers.office import archive as archive_module
+from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Problem
 
 
@@ -158,14 +158,14 @@ def test_pages_of_the_manual_and_files_that_only_end_like_them(tmp_path: Path) -
     page = '.TH MILL 1 "2024-03-01"\n.SH NAME\nmill \\- grind grain\n.SH OPTIONS\n.TP\n.B \\-s\ngrind slowly\n'
     mdoc = ".Dd March 1, 2024\n.Dt GATE 8\n.Sh NAME\n.Nm gate\n.Nd shut it\n"
     write(tmp_path, {"mill.1": page, "gate.8": mdoc, "log.1": "12:00 started\n", "data.2": b"\0\1"})
-    watch = ReadingReport()
-    documents = {item.id: item for item in read_source(tmp_path, watch=watch) if isinstance(item, Document)}
+    report = ReadingReport()
+    documents = {item.id: item for item in read_source(tmp_path, report=report) if isinstance(item, Document)}
     assert documents.keys() == {"mill.1", "gate.8"}
     assert (documents["mill.1"].title, documents["mill.1"].date) == ("mill(1)", "2024-03-01")
     assert [text for kind, *_, text in told(documents["mill.1"]) if kind == "heading"] == ["# NAME", "# OPTIONS"]
     assert "**-s**\n\ngrind slowly" in documents["mill.1"].text
     assert "shut it" in documents["gate.8"].text
-    assert watch.unread == {".1": 1, ".2": 1}
+    assert report.unread == {".1": 1, ".2": 1}
 
 
 def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_word_files_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pyte
     for name in ("a-bomb", "b-entity", "h-packed"):
         (tmp_path / f"{name}.docx").write_bytes(good)
     with zipfile.ZipFile(tmp_path / "a-bomb.docx", "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("word/media/x.bin", b"0" * (packed.MAX_UNPACKED + 1))
+        archive.writestr("word/media/x.bin", b"0" * (archive_module.MAX_UNPACKED_BYTES + 1))
     with_part(tmp_path / "b-entity.docx", "word/document.xml", BOMB)
     with zipfile.ZipFile(tmp_path / "c-other.docx", "w") as archive:
         archive.writestr("a.txt", "no word file")
@@ -353,12 +353,12 @@ def test_locked_books_and_documents(tmp_path: Path) -> None:
 def test_pandoc_has_a_limit_of_memory_and_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.org"
     path.write_text("*" * 3_000_000)
-    monkeypatch.setattr(pandoc, "MEMORY", 50)
+    monkeypatch.setattr(pandoc, "MAX_MEMORY_MEGABYTES", 50)
     with pytest.raises(pandoc.Unreadable, match="GB of memory"):
         pandoc.read_markup(path, path.name, lambda *_: None)
-    monkeypatch.setattr(pandoc, "MEMORY", 1200)
-    monkeypatch.setattr(pandoc, "SECONDS", -1.0)
-    monkeypatch.setattr(pandoc, "_PULSE", 0.05)
+    monkeypatch.setattr(pandoc, "MAX_MEMORY_MEGABYTES", 1200)
+    monkeypatch.setattr(pandoc, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(pandoc, "_PROGRESS_INTERVAL_SECONDS", 0.05)
     with pytest.raises(pandoc.Unreadable, match="given up"):
         pandoc.read_markup(path, path.name, lambda *_: None)
 
@@ -384,16 +384,16 @@ def test_a_file_that_takes_long_is_told_and_given_up_with_all_that_reads_it(
 ) -> None:
     path = tmp_path / "a.org"
     path.write_text("*" * 40_000_000)
-    monkeypatch.setattr(apart, "TOTAL", 2.0)
-    monkeypatch.setattr(apart, "_TICK", 0.3)
+    monkeypatch.setattr(isolation, "MAX_FILE_SECONDS", 2.0)
+    monkeypatch.setattr(isolation, "_TELL_INTERVAL_SECONDS", 0.3)
     told_of: list[str] = []
-    (problem,) = read_source(path, watch=ReadingReport(told_of.append))
+    (problem,) = read_source(path, report=ReadingReport(told_of.append))
     assert "given up after 2 seconds" in str(problem)
     assert len(told_of) >= 3
     assert {*told_of} == {"reading a.org"}
-    assert apart._worker is not None
-    assert apart._worker.ended
+    assert isolation._worker is not None
+    assert isolation._worker.ended
 
 
 def test_the_page_is_told() -> None:
-    assert apart._FileProgress("manual.pdf", 120, 1834).said() == "reading manual.pdf, page 120 of 1,834"
+    assert isolation._FileProgress("manual.pdf", 120, 1834).describe() == "reading manual.pdf, page 120 of 1,834"

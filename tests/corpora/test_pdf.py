@@ -16,15 +16,15 @@ from tests.corpora.made import scan
 from tests.corpora.reading import problems, told
 from turnmark.core.home import home
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers import apart, read_source
+from turnmark.corpora.readers import isolation, read_source
 from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.boxes import Segment
 from turnmark.corpora.readers.pdf.document import read, read_pdf
 from turnmark.corpora.readers.pdf.page import PdfPage, Rule, Word
-from turnmark.corpora.readers.pdf.ruled import ruled_tables
+from turnmark.corpora.readers.pdf.ruled_tables import find_ruled_tables
 from turnmark.corpora.readers.prose import Unreadable
-from turnmark.corpora.readers.seen import ReadingReport
-from turnmark.corpora.readers.table import no_progress
+from turnmark.corpora.readers.registry import no_progress
+from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Problem
 
 WORDS = (
@@ -284,7 +284,7 @@ def test_tables(tmp_path: Path, lines: str) -> None:
 def ruled(words: Sequence[tuple[float, float, str]], rules: Sequence[Rule]) -> tuple[list[list[list[str]]], list[str]]:
     """The rows of tables, and the words that are in none, of words at places with lines around or between them."""
     segments = [Segment([Word(text, x, x + 5 * len(text), y, 10)]) for x, y, text in words]
-    tables, rest = ruled_tables(segments, rules)
+    tables, rest = find_ruled_tables(segments, rules)
     return [table.rows for table in tables], [segment.text for segment in rest]
 
 
@@ -374,10 +374,10 @@ def test_hyphens_and_ligatures(tmp_path: Path) -> None:
     canvas.save()
     text = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
     assert "of the confederation, whose flood-gates are shut." in text
-    from turnmark.corpora.readers.pdf.letters import mended
+    from turnmark.corpora.readers.pdf.letters import normalize_letters
 
-    assert mended("eﬃcient ﬁnal ﬂood") == "efficient final flood"
-    assert mended("caf´e na¨ıve") == "café naïve"
+    assert normalize_letters("eﬃcient ﬁnal ﬂood") == "efficient final flood"
+    assert normalize_letters("caf´e na¨ıve") == "café naïve"
 
 
 def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
@@ -497,7 +497,7 @@ def test_scans_are_read_by_ocr(tmp_path: Path) -> None:
         tmp_path / "scan.pdf", ["The mill has three gates.", "Each is shut at night."], [], ["The keeper has 14 keys."]
     )
     said: list[str] = []
-    (document,) = read_source(tmp_path, watch=ReadingReport(tell=said.append))
+    (document,) = read_source(tmp_path, report=ReadingReport(tell=said.append))
     assert isinstance(document, Document)
     assert document.text.split("\n\n") == [
         "The mill has three gates. Each is shut at night.",
@@ -588,7 +588,7 @@ def page_with(
 
 def test_hostile_pdfs_are_problems_and_the_rest_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each says what is wrong with it; the files after it are read, by the same process or a new one."""
-    monkeypatch.setattr(apart, "STEP", 20.0)
+    monkeypatch.setattr(isolation, "MAX_PAGE_SECONDS", 20.0)
     good = page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET")
     many = b" ".join(b"%d 0 R" % number for number in range(3, 4))
     files = {
@@ -623,7 +623,7 @@ def test_hostile_pdfs_are_problems_and_the_rest_is_read(tmp_path: Path, monkeypa
 
 def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forms within forms: 10 to the power of 9 drawings of one word."""
-    monkeypatch.setattr(apart, "STEP", 8.0)
+    monkeypatch.setattr(isolation, "MAX_PAGE_SECONDS", 8.0)
     forms = []
     for level in range(9):
         inner = b"/N Do " * 10 if level < 8 else b"BT /F 9 Tf (x) Tj ET"
@@ -652,7 +652,7 @@ def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.Mo
     content = b"BT /F 1 Tf 1 0 0 1 9 9 Tm " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * 1_000_000 + b"ET"
     (tmp_path / "a.pdf").write_bytes(page_with(content))
     (tmp_path / "b.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
-    monkeypatch.setattr(apart, "STEP", 120.0)
+    monkeypatch.setattr(isolation, "MAX_PAGE_SECONDS", 120.0)
     items = list(read_source(tmp_path))
     assert "GB of memory" in str(items[0])
     assert isinstance(items[1], Document)
@@ -660,7 +660,7 @@ def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.Mo
 
 def read_one(path: Path) -> Document:
     """A PDF's Document, by the process that is kept."""
-    (document,) = apart.read_apart("turnmark.corpora.readers.pdf.document:read_pdf", path, path.name)
+    (document,) = isolation.read_isolated("turnmark.corpora.readers.pdf.document:read_pdf", path, path.name)
     assert isinstance(document, Document)
     return document
 
@@ -668,26 +668,26 @@ def read_one(path: Path) -> Document:
 def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
     read_one(tmp_path / "a.pdf")
-    first = apart._worker
+    first = isolation._worker
     read_one(tmp_path / "a.pdf")
-    assert apart._worker is first
+    assert isolation._worker is first
     assert first is not None
     first._process.kill()
     first._process.wait()
-    with pytest.raises(apart.Unreadable, match="stopped its reader"):
+    with pytest.raises(isolation.Unreadable, match="stopped its reader"):
         read_one(tmp_path / "a.pdf")
     assert read_one(tmp_path / "a.pdf").text == "The gates are shut."
-    assert apart._worker is not first
+    assert isolation._worker is not first
 
 
 def test_the_size_of_the_process_that_reads_a_folder_ends_no_worker(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
-    apart._end()
-    large = b"x" * (apart.KEPT + 1)  # Linux counts it as the worker's largest size, too
+    isolation._end_worker()
+    large = b"x" * (isolation.MAX_KEPT_BYTES + 1)  # Linux counts it as the worker's largest size, too
     read_one(tmp_path / "a.pdf")
     del large
-    assert apart._worker is not None
-    assert not apart._worker.ended
+    assert isolation._worker is not None
+    assert not isolation._worker.ended
 
 
 def test_a_file_that_may_not_be_opened(tmp_path: Path) -> None:

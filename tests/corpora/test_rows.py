@@ -90,7 +90,7 @@ def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path:
         tracemalloc.stop()
     assert [isinstance(item, Problem) for item in items] == [False, True, False]
     assert "the line is 50,000,011 bytes long; at most 16,777,216 are read" in str(items[1])
-    assert peak < 3 * rows.MAX_LINE
+    assert peak < 3 * rows.MAX_LINE_BYTES
 
 
 # --- files of recorded queries ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tests.corpora.made import BOMB, OLE, by_pandoc, open_document, read_all, re
 from tests.corpora.reading import told, write
 from turnmark.corpora.readers.office import grid
 from turnmark.corpora.readers.office import workbook as workbooks
-from turnmark.corpora.readers.office.number_format import shown
+from turnmark.corpora.readers.office.number_format import format_value
 from turnmark.corpora.types import Document, Problem
 
 
@@ -44,7 +44,7 @@ def tables(document: Document) -> list[list[list[str]]]:
     ],
 )  # fmt: skip
 def test_values_are_what_a_person_sees(value: object, code: str, text: str) -> None:
-    assert shown(value, code) == text
+    assert format_value(value, code) == text
 
 
 def test_a_sheet_is_a_section_with_its_table(tmp_path: Path) -> None:

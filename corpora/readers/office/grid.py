@@ -10,8 +10,8 @@ from typing import NamedTuple
 MAX_ROWS = 50_000  # filled rows of a sheet that are read
 MAX_CELLS = 400_000  # filled cells of a file that are read
 MAX_COLUMNS = 1_000
-_HEADER_WITHIN = 25  # rows in which a header is looked for
-_MAX_HEADING = 100  # characters of a line that may be the title of a table
+_MAX_HEADER_ROW = 25  # rows in which a header is looked for
+_MAX_HEADING_LENGTH = 100  # characters of a line that may be the title of a table
 _YEAR = re.compile(r"(?:19|20)\d\d")  # may be the name of a column
 _NUMBER = re.compile(r"[-+−(]?[^\w\s]?\s?\d[\d.,'’ \u00a0\u202f]*\)?\s?(?:%|[^\w\s]|[A-Z]{3})?")
 
@@ -89,7 +89,7 @@ def _title_pieces(pieces: Sequence[str], level: int) -> list[str]:
     result = list(pieces)
     for index in range(len(result) - 1):
         line = result[index]
-        lone = "\n" not in line and not line.startswith(("|", "- ", "#")) and len(line) <= _MAX_HEADING
+        lone = "\n" not in line and not line.startswith(("|", "- ", "#")) and len(line) <= _MAX_HEADING_LENGTH
         follows_text = index > 0 and not result[index - 1].startswith(("|", "#"))
         if lone and result[index + 1].startswith("|") and not follows_text and not line.endswith((".", ":", ";")):
             result[index] = f"{'#' * level} {line}"
@@ -128,7 +128,7 @@ class _CellBlock:
     rows: list[list[Cell]]
     spanned: dict[int, list[Merge]]
 
-    def figures(self) -> dict[int, bool]:
+    def figure_columns(self) -> dict[int, bool]:
         """Of each column whether it has a name, and figures below it; empty if there is no table."""
         columns = self._columns()
         grid = self._grid(columns)
@@ -139,7 +139,7 @@ class _CellBlock:
             found[column] = grid[at][place].is_words and below
         return found if len(columns) > 1 else {}
 
-    def goes_on(self, figures: dict[int, bool]) -> bool:
+    def continues(self, figures: dict[int, bool]) -> bool:
         """Return whether the first row is one of the table above: it has a figure, no year, where that has some."""
         if not {*self._columns()} <= figures.keys():
             return False
@@ -240,12 +240,12 @@ def _tables(blocks: Iterable[_CellBlock]) -> Iterator[_CellBlock]:
     last: _CellBlock | None = None
     figures: dict[int, bool] = {}
     for block in blocks:
-        if last is not None and block.goes_on(figures):
+        if last is not None and block.continues(figures):
             last.rows += [[] for _ in range(block.first - last.first - len(last.rows))] + block.rows
             continue
         if last is not None:
             yield last
-        last, figures = block, block.figures()
+        last, figures = block, block.figure_columns()
     if last is not None:
         yield last
 
@@ -262,7 +262,7 @@ def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
     usual = [
         column for column in range(width) if sum(1 for row in full_rows if row[column].text) >= 0.6 * len(full_rows)
     ]
-    for index, row in enumerate(grid[:_HEADER_WITHIN]):
+    for index, row in enumerate(grid[:_MAX_HEADER_ROW]):
         missing = [column for column in usual if not row[column].text]
         if _filled(row) > 1 and (not missing or missing == usual[:1]):
             return index

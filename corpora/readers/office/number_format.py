@@ -11,7 +11,7 @@ _DIGITS = re.compile(r"[0#?][0#?,]*(?:\.[0#?]*)?(?:,+)?")
 _SCIENTIFIC = re.compile(r"E[+-]0+", re.IGNORECASE)
 
 
-def shown(value: object, code: str = "General") -> str:
+def format_value(value: object, code: str = "General") -> str:
     """What a person sees of a value.
 
     Dates are written as 2024-03-01 whatever the code, which is often that of another country.
@@ -52,7 +52,7 @@ def _duration(value: timedelta) -> str:
 
 def _number(value: float, code: str) -> str:
     section = _section(value, code)
-    digits = None if _is_general(section) else _DIGITS.search(_blanked(section))
+    digits = None if _is_general(section) else _DIGITS.search(_without_literals(section))
     if digits is None or _SCIENTIFIC.search(section) or digits.group().endswith(",") or "/" in section:
         return _general(value)
     percent = "%" in section
@@ -67,7 +67,7 @@ def _number(value: float, code: str) -> str:
         text = f"{whole}.{decimals}" if decimals else whole
     whole = text.partition(".")[0]
     text = "0" * (least - len(whole.replace(",", ""))) + text
-    before, after = _around(section, digits)
+    before, after = _literals_around(section, digits)
     sign = "-" if value < 0 and re.search("[1-9]", text) else ""
     return f"{sign}{before}{text}{'%' if percent else ''}{after}".strip()
 
@@ -93,12 +93,12 @@ def _is_general(section: str) -> bool:
     return _LITERAL.sub("", section).strip().lower() in ("", "general", "@", "standard")
 
 
-def _blanked(section: str) -> str:
+def _without_literals(section: str) -> str:
     """The code with its literal text blanked out, so that its digits can be found."""
     return _LITERAL.sub(lambda match: " " * len(match.group()), section)
 
 
-def _around(section: str, digits: re.Match[str]) -> tuple[str, str]:
+def _literals_around(section: str, digits: re.Match[str]) -> tuple[str, str]:
     """The words and signs before and behind the digits, such as a currency."""
     sides: list[str] = []
     for side in (section[: digits.start()], section[digits.end() :]):

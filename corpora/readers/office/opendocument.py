@@ -12,19 +12,19 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.office.grid import EMPTY, MAX_COLUMNS, MAX_ROWS, Cell, CellBudget, Merge, Sheet
-from turnmark.corpora.readers.office.packed import (
+from turnmark.corpora.readers.office.archive import (
     OPEN_DOCUMENT,
     check_packed,
-    clean,
+    clean_text,
     parse_part,
     read_metadata,
     write_changed,
 )
+from turnmark.corpora.readers.office.grid import EMPTY, MAX_COLUMNS, MAX_ROWS, Cell, CellBudget, Merge, Sheet
 from turnmark.corpora.readers.office.slides import Slide, SlideLine, deck
 from turnmark.corpora.readers.office.workbook import MAX_SHEETS, documents
 from turnmark.corpora.readers.prose import Unreadable
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
@@ -34,7 +34,7 @@ _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
 _CONTENT = "content.xml"
-_MOST_STYLES = 20  # that a style may be based on, one on the other
+_MAX_STYLE_PARENTS = 20  # that a style may be based on, one on the other
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
 
 
@@ -64,8 +64,8 @@ def _sheets(content: Any) -> Iterator[Sheet]:
             depth += 1 if event == "start" else -1
             if event == "start" and depth == 1:
                 count += 1
-                shown = element.get(f"{_TABLE}style-name") not in hidden and count <= MAX_SHEETS
-                sheet = Sheet(clean(str(element.get(f"{_TABLE}name") or ""))) if shown else None
+                is_shown = element.get(f"{_TABLE}style-name") not in hidden and count <= MAX_SHEETS
+                sheet = Sheet(clean_text(str(element.get(f"{_TABLE}name") or ""))) if is_shown else None
                 budget.next_sheet()
             elif event == "end" and depth == 0:
                 if sheet is not None:
@@ -109,8 +109,8 @@ def _count(element: Any, name: str) -> int:
 def _cell(node: Any) -> Cell:
     """What a cell shows. A date is written as 2024-03-01, whatever the country whose form it has."""
     kind = node.get(f"{_OFFICE}value-type") or ""
-    text = " ".join(_said(child) for child in node if child.tag == f"{_TEXT}p")
-    text = " ".join(clean(text).split())
+    text = " ".join(_paragraph_text(child) for child in node if child.tag == f"{_TEXT}p")
+    text = " ".join(clean_text(text).split())
     value = str(node.get(f"{_OFFICE}date-value") or "")
     if kind == "date" and _DATE.match(value) and re.search(r"\d[^\w]+\d+[^\w]+\d", text):
         text = value.removesuffix("T00:00:00").replace("T", " ")[:19]
@@ -122,14 +122,14 @@ def _cell(node: Any) -> Cell:
 _BLANKS = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": " "}
 
 
-def _said(element: Any) -> str:
+def _paragraph_text(element: Any) -> str:
     """The words of a paragraph, without those of comments and notes to it."""
     pieces: list[str] = [element.text or ""]
     for child in element:
         if child.tag in _BLANKS:
             pieces.append(_BLANKS[child.tag])
         elif child.tag != f"{_OFFICE}annotation" and isinstance(child.tag, str):
-            pieces.append(_said(child))
+            pieces.append(_paragraph_text(child))
         pieces.append(child.tail or "")
     return "".join(pieces)
 
@@ -189,7 +189,7 @@ def _lines(element: Any) -> list[SlideLine]:
     while stack:
         node, depth = stack.pop()
         if node.tag in (f"{_TEXT}p", f"{_TEXT}h"):
-            text = " ".join(clean(_said(node)).split())
+            text = " ".join(clean_text(_paragraph_text(node)).split())
             if text:
                 found.append(SlideLine(text, depth if depth >= 0 else None))
             continue
@@ -200,10 +200,10 @@ def _lines(element: Any) -> list[SlideLine]:
 
 # --- texts -----------------------------------------------------------------------------------------------------------
 
-CODE = "\uf8f0"
+CODE_MARK = "\uf8f0"
 """What stands before a paragraph of code; `pandoc.lua` looks for it."""
 _CODE_STYLE = re.compile(r"preformatted|verbatim|\b(?:code|console|terminal)\b", re.IGNORECASE)
-_TYPEWRITTEN = 0.7  # of the paragraphs; in a text with more of a fixed width, these are no code
+_MAX_FIXED_WIDTH_SHARE = 0.7  # of the paragraphs; in a text with more of a fixed width, these are no code
 _FIXED_WIDTH = re.compile(r"mono|courier|consol|typewriter|menlo|inconsolata", re.IGNORECASE)
 _FIELDS = tuple(
     f"{_TEXT}{name}"
@@ -216,7 +216,7 @@ _SHAPES = tuple(f"{_DRAW}{name}" for name in "text-box custom-shape rect ellipse
 
 
 def with_all_words_and_code(path: Path, made: Path) -> bool:
-    """Write a copy of a text that pandoc reads wholly, with `CODE` before each paragraph of code.
+    """Write a copy of a text that pandoc reads wholly, with `CODE_MARK` before each paragraph of code.
 
     Pandoc reads neither fields, nor frames and shapes with text, nor styles. A paragraph is code if its style, or one
     that it is based on, is named so or has a font of fixed width.
@@ -265,15 +265,15 @@ def _mark_code(content: Any, named: Any) -> bool:
     }
     texts = list(content.iter(f"{_TEXT}p"))
     paragraphs = [each for each in texts if _is_code(each.get(f"{_TEXT}style-name"), styles)]
-    if len(paragraphs) > _TYPEWRITTEN * len(texts):
+    if len(paragraphs) > _MAX_FIXED_WIDTH_SHARE * len(texts):
         return False
     for paragraph in paragraphs:
-        paragraph.text = CODE + (paragraph.text or "")
+        paragraph.text = CODE_MARK + (paragraph.text or "")
     return bool(paragraphs)
 
 
 def _is_code(name: str | None, styles: Mapping[str, Any]) -> bool:
-    for _ in range(_MOST_STYLES):
+    for _ in range(_MAX_STYLE_PARENTS):
         style = styles.get(name or "")
         if style is None:
             break

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from turnmark.corpora.readers.prose import is_utf8, meant_encoding
+from turnmark.corpora.readers.prose import is_utf8, python_encoding
 
 _CODE_PAGES = {
     0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "cp950", 161: "cp1253",
@@ -34,7 +34,7 @@ def with_letters(data: bytes) -> str:
     if not data.isascii() and is_utf8(data):
         text = re.sub(r"[^\0-\x7f]", lambda letter: f"{{\\uc0\\u{ord(letter.group())} }}", data.decode())
     said = _PAGE.search(text, 0, 10_000)
-    usual = meant_encoding(f"cp{said[1]}" if said else "") or "cp1252"
+    usual = python_encoding(f"cp{said[1]}" if said else "") or "cp1252"
     fonts = {font: _CODE_PAGES.get(int(charset), usual) for font, charset in _FONT.findall(text)}
     pieces: list[str] = []
     stack: list[tuple[str, int]] = []

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnmark.corpora.readers.markdown import parse_markdown
-from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown, without_tags
-from turnmark.corpora.readers.office.number_format import shown
-from turnmark.corpora.readers.office.packed import (
+from turnmark.corpora.readers.office.archive import (
     SLIDES,
-    Metadata,
+    OfficeMetadata,
     check_packed,
-    clean,
-    fits,
+    clean_text,
+    is_said_in,
     parse_part,
     read_metadata,
 )
-from turnmark.corpora.readers.prose import Unreadable, stem
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown, without_tags
+from turnmark.corpora.readers.office.number_format import format_value
+from turnmark.corpora.readers.prose import Unreadable, title_from_name
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -80,7 +80,7 @@ def _paragraphs(lines: list[SlideLine]) -> list[str]:
     return pieces
 
 
-def deck(slides: list[Slide], relative: str, said: Metadata) -> Document:
+def deck(slides: list[Slide], relative: str, said: OfficeMetadata) -> Document:
     """The Document of some slides. Its title is the file's own if a slide says it too, else that of the first."""
     _drop_repeated(slides)
     sections = [slide.markdown(number) for number, slide in enumerate(slides, 1)]
@@ -89,7 +89,11 @@ def deck(slides: list[Slide], relative: str, said: Metadata) -> Document:
         raise Unreadable("slides without text, so probably pictures; there is nothing to read")
     document = parse_markdown(text + "\n", relative, of_site=False)
     first = slides[0].title if slides else ""
-    title = said.title if said.title and fits(said.title, text[:3000]) else first or said.title or stem(relative)
+    title = (
+        said.title
+        if said.title and is_said_in(said.title, text[:3000])
+        else first or said.title or title_from_name(relative)
+    )
     return document.model_copy(update={"title": title, "date": said.date})
 
 
@@ -153,7 +157,7 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
             for diagram in shape.iter(f"{_DIAGRAM}relIds"):
                 _, place = related.get(str(diagram.get(f"{_R}dm")), ("", ""))
                 data = parse_part(packed, place)
-                texts = (_said(each) for each in data.iter(f"{_A}p")) if data is not None else ()
+                texts = (_paragraph_text(each) for each in data.iter(f"{_A}p")) if data is not None else ()
                 slide.lines += [SlideLine(text, 0) for text in texts if text]
             for chart in shape.iter(f"{_CHART}chart"):
                 _, place = related.get(str(chart.get(f"{_R}id")), ("", ""))
@@ -193,7 +197,7 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
     found: list[SlideLine] = []
     body = shape.find(f"{_P}txBody")
     for paragraph in body.iter(f"{_A}p") if body is not None else ():
-        text = _said(paragraph)
+        text = _paragraph_text(paragraph)
         if not text:
             continue
         properties = paragraph.find(f"{_A}pPr")
@@ -212,11 +216,11 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
     return found
 
 
-def _said(paragraph: Any) -> str:
+def _paragraph_text(paragraph: Any) -> str:
     pieces: list[str] = []
     for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_A}tab"):
         pieces.append(str(node.text or "") if node.tag == f"{_A}t" else " ")
-    return " ".join(clean("".join(pieces)).split())
+    return " ".join(clean_text("".join(pieces)).split())
 
 
 def _add_tables(slide: Slide, frame: Any) -> None:
@@ -232,7 +236,7 @@ def _add_tables(slide: Slide, frame: Any) -> None:
                 right, down = _count(cell, "gridSpan"), _count(cell, "rowSpan")
                 if right > 1 or down > 1:
                     merges.append(Merge(len(rows), len(cells), len(rows) + down, len(cells) + right))
-                cells.append(cell_of_text(" ".join(_said(each) for each in cell.iter(f"{_A}p"))))
+                cells.append(cell_of_text(" ".join(_paragraph_text(each) for each in cell.iter(f"{_A}p"))))
             rows.append(cells)
         slide.tables.append(rows)
         slide.merges.append(merges)
@@ -253,7 +257,7 @@ def _add_chart(slide: Slide, tree: Any) -> None:
         names = _points(each.find(f"{_CHART}cat")) | names
     if not any(columns):
         return
-    title = " ".join(filter(None, map(_said, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
+    title = " ".join(filter(None, map(_paragraph_text, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
     places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
     rows = [[names.get(place, ""), *(column.get(place, "") for column in columns)] for place in places]
     slide.tables.append(
@@ -269,11 +273,11 @@ def _points(tree: Any) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for point in tree.iter(f"{_CHART}pt") if tree is not None else ():
-        value = clean(str(point.findtext(f"{_CHART}v") or ""))
+        value = clean_text(str(point.findtext(f"{_CHART}v") or ""))
         code = point.get("formatCode") or point.getparent().findtext(f"{_CHART}formatCode")
         with suppress(ValueError, OverflowError):  # words, or no day of a calendar
             if code:
-                value = shown(from_excel(float(value)) if is_date_format(code) else float(value), code)
+                value = format_value(from_excel(float(value)) if is_date_format(code) else float(value), code)
         found[str(point.get("idx"))] = value
     return found
 

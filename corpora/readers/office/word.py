@@ -11,7 +11,7 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.office.packed import parse_part, write_changed
+from turnmark.corpora.readers.office.archive import parse_part, write_changed
 
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _MOVED = re.compile(rb"<\w+:(?:fldSimple|ruby|txbxContent|cr)\b")

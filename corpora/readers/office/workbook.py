@@ -12,6 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.office.archive import (
+    WORKBOOK,
+    OfficeMetadata,
+    check_packed,
+    clean_text,
+    read_metadata,
+)
 from turnmark.corpora.readers.office.grid import (
     EMPTY,
     MAX_COLUMNS,
@@ -22,28 +29,27 @@ from turnmark.corpora.readers.office.grid import (
     cell_of_text,
     sheet_markdown,
 )
-from turnmark.corpora.readers.office.number_format import shown
-from turnmark.corpora.readers.office.packed import WORKBOOK, Metadata, check_packed, clean, read_metadata
-from turnmark.corpora.readers.prose import Unreadable, decode, stem
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.office.number_format import format_value
+from turnmark.corpora.readers.prose import Unreadable, decode, title_from_name
+from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
 
 MAX_SHEETS = 500
-_SHEETS = "xl/worksheets/"
-_STREAMED = 4 * 1000**3  # bytes of all sheets when unpacked
+_SHEETS_FOLDER = "xl/worksheets/"
+_MAX_STREAMED_BYTES = 4 * 1000**3  # bytes of all sheets when unpacked
 _MERGE = re.compile(rb'mergeCell [^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _MAX_MERGES = 20_000
-_PULSE = 5_000  # rows after which somebody who waits is told that work goes on
+_PROGRESS_INTERVAL_ROWS = 5_000  # rows after which somebody who waits is told that work goes on
 
 
 def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read an Excel workbook: a section a sheet."""
-    check_packed(path, WORKBOOK, streamed=_SHEETS)
+    check_packed(path, WORKBOOK, streamed=_SHEETS_FOLDER)
     with zipfile.ZipFile(path) as packed:
         total = sum(part.file_size for part in packed.infolist())
-    if total > _STREAMED:
-        raise Unreadable(f"unpacks to {total / 1e9:.1f} GB, more than {_STREAMED // 1000**3}; not opened")
+    if total > _MAX_STREAMED_BYTES:
+        raise Unreadable(f"unpacks to {total / 1e9:.1f} GB, more than {_MAX_STREAMED_BYTES // 1000**3}; not opened")
     try:
         sheets = list(_xlsx_sheets(path, progress))
     except (Unreadable, MemoryError, RecursionError):
@@ -74,7 +80,7 @@ def _xlsx_sheets(path: Path, progress: ProgressCallback) -> Iterator[Sheet]:
             budget.next_sheet()
             sheet = Sheet(worksheet.title)
             for index, row in enumerate(worksheet.iter_rows()):
-                if index % _PULSE == 0:
+                if index % _PROGRESS_INTERVAL_ROWS == 0:
                     progress(0, 0)
                 cells = _trimmed([_xlsx_cell(cell) for cell in row[:MAX_COLUMNS]])
                 if not budget.takes(cells):
@@ -94,8 +100,8 @@ def _xlsx_cell(cell: Any) -> Cell:
 
 def _cell(value: object, code: str = "General") -> Cell:
     if isinstance(value, str):
-        return cell_of_text(clean(value))
-    return Cell(shown(value, code), False)
+        return cell_of_text(clean_text(value))
+    return Cell(format_value(value, code), False)
 
 
 def _trimmed(row: list[Cell]) -> list[Cell]:
@@ -108,7 +114,7 @@ def _xlsx_merges(path: Path, part: str) -> Iterator[Merge]:
     """The merged cells of a sheet, which openpyxl does not tell when it streams."""
     with zipfile.ZipFile(path) as packed, packed.open(part.lstrip("/")) as content:
         carried, found = b"", 0
-        while chunk := content.read(_CHUNK):
+        while chunk := content.read(_CHUNK_BYTES):
             piece = carried + chunk
             end = 0
             for match in _MERGE.finditer(piece):
@@ -144,7 +150,7 @@ def read_xls(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
         raise Unreadable(f"not an Excel file, but perhaps {kind}")
     sheets = _calamine(path, progress)
     progress(0, 0)
-    return documents(sheets, relative, Metadata())
+    return documents(sheets, relative, OfficeMetadata())
 
 
 def _calamine(path: Path, progress: ProgressCallback) -> list[Sheet]:
@@ -194,7 +200,7 @@ _OPENS, _CLOSES = re.compile(r'^"|\t"', re.MULTILINE), re.compile(r'"\t|"$', re.
 
 def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read values separated by commas, semicolons, tabs or bars."""
-    text = clean(decode(path.read_bytes()))
+    text = clean_text(decode(path.read_bytes()))
     csv.field_size_limit(10_000_000)
     delimiter = "\t" if PurePosixPath(relative).suffix.lower() == ".tsv" else _delimiter(text)
     if said := re.match(r"sep=(.)\n", text):  # for Excel
@@ -217,7 +223,7 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
     except csv.Error as error:
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
     progress(0, 0)
-    return documents([sheet], relative, Metadata())
+    return documents([sheet], relative, OfficeMetadata())
 
 
 def _delimiter(text: str) -> str:
@@ -235,17 +241,17 @@ def _delimiter(text: str) -> str:
 # --- documents -------------------------------------------------------------------------------------------------------
 
 
-def documents(sheets: Sequence[Sheet], relative: str, said: Metadata) -> Iterator[Document | Problem]:
+def documents(sheets: Sequence[Sheet], relative: str, said: OfficeMetadata) -> Iterator[Document | Problem]:
     """Yield the Document of a workbook, and a Problem for each sheet of which only the beginning was read."""
     markdown = "\n".join(filter(None, map(sheet_markdown, sheets)))
     if not markdown.strip():
         raise Unreadable("empty: there is no value in it")
     document = parse_markdown(markdown, relative, of_site=False)
-    yield document.model_copy(update={"title": said.title or stem(relative), "date": said.date})
-    yield from _cut(sheets, relative)
+    yield document.model_copy(update={"title": said.title or title_from_name(relative), "date": said.date})
+    yield from _cut_problems(sheets, relative)
 
 
-def _cut(sheets: Iterable[Sheet], relative: str) -> Iterator[Problem]:
+def _cut_problems(sheets: Iterable[Sheet], relative: str) -> Iterator[Problem]:
     for sheet in sheets:
         if sheet.cut:
             name = f"the sheet {sheet.name!r}" if sheet.name else "the table"

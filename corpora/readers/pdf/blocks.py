@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from turnmark.corpora.readers.pdf.body import Body
 from turnmark.corpora.readers.pdf.boxes import PdfColumn, PdfLine, PdfTable
+from turnmark.corpora.readers.pdf.code_listing import code_lines
 from turnmark.corpora.readers.pdf.draft import BlockDraft, Heading
 from turnmark.corpora.readers.pdf.headings import Headings, RunIn
-from turnmark.corpora.readers.pdf.listing import listing_of
 from turnmark.corpora.readers.pdf.paragraphs import Paragraphs, shape_of
-from turnmark.corpora.readers.pdf.wording import begins_footnote, begins_with_prompt, titles_box
+from turnmark.corpora.readers.pdf.text_patterns import begins_footnote, begins_with_prompt, is_box_title
 
-_SMALLER = 0.93  # times the size of the text: a footnote
-_MOSTLY = 0.75  # of its characters: a line that goes on with code has so many in a fixed width font
+_MAX_FOOTNOTE_RATIO = 0.93  # times the size of the text: a footnote
+_MIN_CODE_SHARE = 0.75  # of its characters: a line that goes on with code has so many in a fixed width font
 
 
 class ColumnReader:
@@ -67,7 +67,7 @@ class ColumnReader:
         self._text.end_lists()
         texts = [item.text for item in self._items[index : index + heading.length] if isinstance(item, PdfLine)]
         whole = " ".join(texts)
-        if titles_box(whole):
+        if is_box_title(whole):
             self._drafts.append(BlockDraft("paragraph", [(self._page, [f"**{whole}**"])]))
         else:
             parts = [(self._page, texts)]
@@ -87,7 +87,7 @@ class ColumnReader:
     def _take_code(self, index: int) -> int:
         self._text.close()
         lines = self._code_lines(index)
-        self._drafts.append(BlockDraft("code", [(self._page, listing_of(lines))]))
+        self._drafts.append(BlockDraft("code", [(self._page, code_lines(lines))]))
         return len(lines)
 
     def _is_code(self, index: int, line: PdfLine) -> bool:
@@ -107,7 +107,7 @@ class ColumnReader:
         for item in self._items[index:]:
             if not isinstance(item, PdfLine) or self._headings.at(item):
                 break
-            is_code = item.share("mono") >= _MOSTLY or begins_with_prompt(item.text)
+            is_code = item.share("mono") >= _MIN_CODE_SHARE or begins_with_prompt(item.text)
             if lines and (not is_code or lines[-1].base - item.base > 3.2 * item.size):
                 break
             lines.append(item)
@@ -118,7 +118,7 @@ class ColumnReader:
         first = len(self._items)
         for index in range(len(self._items) - 1, -1, -1):
             item = self._items[index]
-            if not isinstance(item, PdfLine) or item.size > _SMALLER * self._body.size:
+            if not isinstance(item, PdfLine) or item.size > _MAX_FOOTNOTE_RATIO * self._body.size:
                 break
             if begins_footnote(item.text):
                 first = index

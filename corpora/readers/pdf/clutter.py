@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
-_SLIDE = 250  # words that a slide has at most
-_NUMBERED_LINES = 15  # of a page
+_MAX_SLIDE_WORDS = 250  # words that a slide has at most
+_MIN_NUMBERED_LINES = 15  # of a page
 
 
 def drop_overlays(pages: Sequence[PdfPage]) -> None:
     """Empty slides that the next one only adds to: a talk shows its points one by one, each time as a page."""
     for page, following in pairwise(pages):
-        if 0 < len(page.words) <= min(_SLIDE, len(following.words)):
+        if 0 < len(page.words) <= min(_MAX_SLIDE_WORDS, len(following.words)):
             shown = {_place(word) for word in following.words}
             again = sum(_place(word) in shown for word in page.words)
             if again > 0.95 * len(page.words):
@@ -34,7 +34,7 @@ def drop_line_numbers(page: PdfPage) -> None:
             for edge in {round(word.x1 / 4), round(word.x1 / 4 + 0.5)}:
                 places.setdefault(edge, []).append(word)
     for numbers in places.values():
-        if len(numbers) >= _NUMBERED_LINES and _counts_lines(numbers) and _is_beside(numbers, page.words):
+        if len(numbers) >= _MIN_NUMBERED_LINES and _counts_lines(numbers) and _are_in_margin(numbers, page.words):
             gone = set(numbers)
             page.words = [word for word in page.words if word not in gone]
 
@@ -47,7 +47,7 @@ def _counts_lines(numbers: Sequence[Word]) -> bool:
     return step in (1, 5) and often >= 0.8 * len(numbers)
 
 
-def _is_beside(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
+def _are_in_margin(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
     """Whether numbers stand alone on one side of all words that are no numbers."""
     others = [word for word in words if not word.text.isdecimal()]
     left, right = min(word.x0 for word in numbers), max(word.x1 for word in numbers)

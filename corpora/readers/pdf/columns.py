@@ -7,21 +7,21 @@ from itertools import accumulate
 
 from turnmark.corpora.readers.pdf.boxes import Segment, SegmentOrTable
 
-_FILL = 0.55  # of its width: a column of prose is filled at least this far
-_JUSTIFIED = 0.5  # of its lines: so many of a column of justified prose reach its right edge
-_SIDE = 18  # characters: a line of a column of prose has at least this many on average
-_EVEN = 0.03  # of the width: how far from even columns a gutter may be
-_LONG = 20  # lines: a column of a reference card, and hardly a table without ruled lines
+_MIN_FILL = 0.55  # of its width: a column of prose is filled at least this far
+_MIN_JUSTIFIED_SHARE = 0.5  # of its lines: so many of a column of justified prose reach its right edge
+_MIN_LINE_LENGTH = 18  # characters: a line of a column of prose has at least this many on average
+_MAX_GUTTER_OFFSET = 0.03  # of the width: how far from even columns a gutter may be
+_MIN_CARD_LINES = 20  # lines: a column of a reference card, and hardly a table without ruled lines
 _MAX_DEPTH = 4  # columns within columns
-_FEW = 8  # boxes: less are no columns
-_ROWS = 4  # that a column has at least
-_BIN = 2.0  # points
-_NARROW = 20  # bins: what is less wide has no columns
-_MARGIN = 0.12  # of the width: at either side there is no gutter
-_TABLE = 200  # characters that a table counts as
+_MIN_BOXES = 8  # boxes: less are no columns
+_MIN_ROWS = 4  # that a column has at least
+_BIN_WIDTH = 2.0  # points
+_MIN_BINS = 20  # bins: what is less wide has no columns
+_MARGIN_SHARE = 0.12  # of the width: at either side there is no gutter
+_TABLE_CHARACTERS = 200  # characters that a table counts as
 
 
-def in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[SegmentOrTable]]:
+def columns_in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[SegmentOrTable]]:
     """The boxes by column, as they are read. What crosses the gutter is read before what is below it."""
     gutter = _gutter(boxes) if depth < _MAX_DEPTH else None
     if gutter is None:
@@ -31,7 +31,7 @@ def in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[SegmentOr
     for left, right, crossing in _bands(boxes, gutter):
         if left and right:
             ordered += [across] if across else []
-            ordered += in_order(left, depth + 1) + in_order(right, depth + 1)
+            ordered += columns_in_order(left, depth + 1) + columns_in_order(right, depth + 1)
             across = []
         else:  # a title's short line, say: no column without another beside it
             across += [*left, *right]
@@ -56,20 +56,20 @@ def _bands(
 
 def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
     """Where the boxes are divided into two columns of prose, if they are."""
-    if len(boxes) < _FEW:
+    if len(boxes) < _MIN_BOXES:
         return None
     low, high = min(box.x0 for box in boxes), max(box.x1 for box in boxes)
     width = high - low
-    bins = int(width / _BIN) + 1
-    if bins < _NARROW:
+    bins = int(width / _BIN_WIDTH) + 1
+    if bins < _MIN_BINS:
         return None
     for start, end in _valleys(_crossing(boxes, low, bins), len(boxes)):
-        middle = low + (start + end) / 2 * _BIN
+        middle = low + (start + end) / 2 * _BIN_WIDTH
         left = [box for box in boxes if box.x1 <= middle]
         right = [box for box in boxes if box.x0 >= middle]
         place = (middle - low) / width
-        even = any(abs(place - part) < _EVEN for part in (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4))
-        halved = start * _BIN <= width / 2 <= end * _BIN
+        even = any(abs(place - part) < _MAX_GUTTER_OFFSET for part in (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4))
+        halved = start * _BIN_WIDTH <= width / 2 <= end * _BIN_WIDTH
         if _are_columns(left, right, even, halved):
             return middle
     return None
@@ -79,14 +79,14 @@ def _crossing(boxes: Sequence[SegmentOrTable], low: float, bins: int) -> list[in
     """How many boxes go over each bin, from the left edge `low`."""
     changes = [0] * (bins + 2)
     for box in boxes:
-        changes[int((box.x0 - low) / _BIN) + 1] += 1
-        changes[int((box.x1 - low) / _BIN)] -= 1
+        changes[int((box.x0 - low) / _BIN_WIDTH) + 1] += 1
+        changes[int((box.x1 - low) / _BIN_WIDTH)] -= 1
     return list(accumulate(changes[:bins]))
 
 
 def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
     """Ranges of bins that few boxes cross, the best first."""
-    inner = range(int(len(crossing) * _MARGIN), int(len(crossing) * (1 - _MARGIN)))
+    inner = range(int(len(crossing) * _MARGIN_SHARE), int(len(crossing) * (1 - _MARGIN_SHARE)))
     most = min(crossing[index] for index in inner) + max(1, total // 50)
     if most > 0.45 * total:
         return []
@@ -109,19 +109,23 @@ def _are_columns(left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable]
         even: the gutter is where it is if all columns of the page are equally wide.
         halved: the gutter has the middle of the page in it.
     """
-    if min(len(left), len(right)) < _ROWS:
+    if min(len(left), len(right)) < _MIN_ROWS:
         return False
     sides = (_GutterSide(left), _GutterSide(right))
     few, many = sorted(sides, key=lambda side: len(side.rows))
-    if len(few.rows) < _ROWS:
+    if len(few.rows) < _MIN_ROWS:
         return False
-    if all(side.fill >= _FILL and side.characters >= _SIDE for side in sides):
+    if all(side.fill >= _MIN_FILL and side.characters >= _MIN_LINE_LENGTH for side in sides):
         return True
-    if halved and any(side.is_justified for side in sides) and all(side.characters >= _SIDE / 2 for side in sides):
+    if (
+        halved
+        and any(side.is_justified for side in sides)
+        and all(side.characters >= _MIN_LINE_LENGTH / 2 for side in sides)
+    ):
         return True  # a short list of contents beside prose
-    if not all(side.characters >= 0.8 * _SIDE for side in sides):
+    if not all(side.characters >= 0.8 * _MIN_LINE_LENGTH for side in sides):
         return False
-    if even and len(few.rows) >= _LONG and all(side.reach >= _FILL for side in sides):
+    if even and len(few.rows) >= _MIN_CARD_LINES and all(side.reach >= _MIN_FILL for side in sides):
         return True  # a card with terms and their explanations in each column
     aligned = sum(any(abs(row - other) < 2 for other in many.rows) for row in few.rows) / len(few.rows)
     return aligned < 0.5 and len(few.rows) >= 6
@@ -153,10 +157,12 @@ class _GutterSide:
         full = max(1.0, extent * len(self.rows))
         self.fill = sum(box.x1 - box.x0 for box in boxes) / full
         self.reach = sum(end - start for start, end in spans) / full
-        self.characters = sum(len(box.text) if isinstance(box, Segment) else _TABLE for box in boxes) / len(self.rows)
+        self.characters = sum(len(box.text) if isinstance(box, Segment) else _TABLE_CHARACTERS for box in boxes) / len(
+            self.rows
+        )
         self.filled = sum(end >= right - 0.02 * extent for _, end in spans) / len(spans)
 
     @property
     def is_justified(self) -> bool:
         """Whether most of its lines reach its right edge, as those of prose do and those of cells do not."""
-        return self.filled >= _JUSTIFIED and self.characters >= 2 * _SIDE and len(self.rows) >= 8
+        return self.filled >= _MIN_JUSTIFIED_SHARE and self.characters >= 2 * _MIN_LINE_LENGTH and len(self.rows) >= 8

@@ -17,9 +17,9 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _MAY_BE = re.compile(rf"(?:\d|[.·…]\s?[.·…]|\b{_ROMAN})\s*$")
-_SHARE = 0.6  # of a page's lines
-_FEW = 3  # lines: less are no contents
-_INDEX = 10  # lines: an index has more
+_MIN_ENTRY_SHARE = 0.6  # of a page's lines
+_MIN_CONTENTS_LINES = 3  # lines: less are no contents
+_MIN_INDEX_LINES = 10  # lines: an index has more
 
 
 class Contents:
@@ -30,14 +30,16 @@ class Contents:
 
     def may_be_in(self, texts: Sequence[str]) -> bool:
         """Whether the next page, which has these texts, may have such lines."""
-        return self._within or sum(bool(_MAY_BE.search(text)) for text in texts) >= _FEW
+        return self._within or sum(bool(_MAY_BE.search(text)) for text in texts) >= _MIN_CONTENTS_LINES
 
     def lines(self, lines: Sequence[PdfLine]) -> list[PdfLine]:
         """Those lines of the next page that only say where something is."""
         if not lines:
             return []
         texts = [line.text for line in lines]
-        if len(lines) > _INDEX and sum(bool(_INDEX_LINE.search(text)) for text in texts) >= _SHARE * len(lines):
+        if len(lines) > _MIN_INDEX_LINES and sum(
+            bool(_INDEX_LINE.search(text)) for text in texts
+        ) >= _MIN_ENTRY_SHARE * len(lines):
             return list(lines)
         heads = [index for index, text in enumerate(texts) if _HEAD.fullmatch(text.strip())]
         places = self._places(texts, heads)
@@ -56,11 +58,13 @@ class Contents:
         """
         leaders = [bool(_LEADERS.search(text)) for text in texts]
         paged = [led or bool(_ENDS_WITH_PAGE.search(text)) for led, text in zip(leaders, texts, strict=True)]
-        by_leaders = sum(leaders) >= (1 if self._within else _FEW)
+        by_leaders = sum(leaders) >= (1 if self._within else _MIN_CONTENTS_LINES)
         behind = paged[heads[0] + 1 :] if heads else paged
-        by_pages = (bool(heads) or self._within) and sum(behind) >= max(_FEW, _SHARE * len(behind))
+        by_pages = (bool(heads) or self._within) and sum(behind) >= max(
+            _MIN_CONTENTS_LINES, _MIN_ENTRY_SHARE * len(behind)
+        )
         self._within = by_leaders or by_pages
         if not self._within:
             return []
-        marks = paged if by_pages or sum(paged) >= _SHARE * len(texts) else leaders
+        marks = paged if by_pages or sum(paged) >= _MIN_ENTRY_SHARE * len(texts) else leaders
         return [index for index, mark in enumerate(marks) if mark]

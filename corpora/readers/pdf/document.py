@@ -12,19 +12,19 @@ from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.drawings import has_fields
 from turnmark.corpora.readers.pdf.flow import drafts_of
 from turnmark.corpora.readers.pdf.glyphs import read_page
-from turnmark.corpora.readers.pdf.layout import laid_out
+from turnmark.corpora.readers.pdf.layout import lay_out
 from turnmark.corpora.readers.pdf.metadata import date_of, title_of
 from turnmark.corpora.readers.pdf.outline import bookmarks_of
 from turnmark.corpora.readers.pdf.page import PdfPage
 from turnmark.corpora.readers.pdf.scans import read_scans
-from turnmark.corpora.readers.pdf.writer import vocabulary, written
-from turnmark.corpora.readers.prose import Unreadable, shorten_title, stem
-from turnmark.corpora.readers.table import ProgressCallback, no_progress
+from turnmark.corpora.readers.pdf.writer import vocabulary, write_markdown
+from turnmark.corpora.readers.prose import Unreadable, shorten_title, title_from_name
+from turnmark.corpora.readers.registry import ProgressCallback, no_progress
 from turnmark.corpora.types import Document, Problem
 
 MAX_PAGES = 5_000
-_OPENING = 3000  # characters in which the date is looked for
-_PRINT_IT = "open it and print it to a new PDF"
+_OPENING_LENGTH = 3000  # characters in which the date is looked for
+_PRINT_ADVICE = "open it and print it to a new PDF"
 
 
 def read(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
@@ -49,7 +49,7 @@ def read_pdf(path: Path, relative: str, progress: ProgressCallback = no_progress
 
 
 def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Document, list[str]]:
-    file = _opened(path)
+    file = _open(path)
     try:
         pages = _pages(file, progress)
         doubts = read_scans(file, pages, progress)
@@ -58,22 +58,22 @@ def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Docume
     finally:
         file.close()
     _check_text(pages)
-    laid = laid_out(pages)
+    laid = lay_out(pages)
     drafts = drafts_of(laid, bookmarks)
-    text, blocks, offsets = written(drafts, len(pages), vocabulary(laid))
+    text, blocks, offsets = write_markdown(drafts, len(pages), vocabulary(laid))
     document = Document(
         id=relative,
-        title=shorten_title(title_of(metadata, drafts) or stem(relative)),
+        title=shorten_title(title_of(metadata, drafts) or title_from_name(relative)),
         text=text,
         path=relative,
         blocks=blocks,
         pages=offsets,
-        date=date_of(metadata, text[:_OPENING]),
+        date=date_of(metadata, text[:_OPENING_LENGTH]),
     )
     return document, doubts
 
 
-def _opened(path: Path) -> pypdfium2.PdfDocument:
+def _open(path: Path) -> pypdfium2.PdfDocument:
     path.open("rb").close()  # what hinders it is the system's to say
     try:
         return pypdfium2.PdfDocument(path)
@@ -81,24 +81,24 @@ def _opened(path: Path) -> pypdfium2.PdfDocument:
         if "password" in str(error).lower():
             raise Unreadable("an encrypted PDF that asks for a password; save it without one") from error
         if "security" in str(error).lower():
-            raise Unreadable(f"an encrypted PDF of a kind that cannot be read; {_PRINT_IT}") from error
-        raise Unreadable(f"not a PDF, or a broken one ({error}); {_PRINT_IT}") from error
+            raise Unreadable(f"an encrypted PDF of a kind that cannot be read; {_PRINT_ADVICE}") from error
+        raise Unreadable(f"not a PDF, or a broken one ({error}); {_PRINT_ADVICE}") from error
 
 
 def _pages(file: pypdfium2.PdfDocument, progress: ProgressCallback) -> list[PdfPage]:
     count = len(file)
     if not count:
-        raise Unreadable(f"not a PDF, or a broken one (no pages); {_PRINT_IT}")
+        raise Unreadable(f"not a PDF, or a broken one (no pages); {_PRINT_ADVICE}")
     if count > MAX_PAGES:
         raise Unreadable(f"a PDF of {count:,} pages; it may have {MAX_PAGES:,} at most, so split it")
     pages: list[PdfPage] = []
     for index in range(count):
-        pages.append(_page(file, index))
+        pages.append(_read_or_mark_broken(file, index))
         progress(index + 1, count)
     return pages
 
 
-def _page(file: pypdfium2.PdfDocument, index: int) -> PdfPage:
+def _read_or_mark_broken(file: pypdfium2.PdfDocument, index: int) -> PdfPage:
     try:
         page = file[index]
         try:
@@ -114,7 +114,7 @@ def _page(file: pypdfium2.PdfDocument, index: int) -> PdfPage:
 
 def _check_text(pages: Sequence[PdfPage]) -> None:
     if all(page.broken for page in pages):
-        raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_IT}")
+        raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_ADVICE}")
     total = sum(page.characters for page in pages)
     unmapped = sum(page.unmapped for page in pages)
     if not total:

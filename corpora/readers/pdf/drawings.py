@@ -15,8 +15,8 @@ from turnmark.corpora.readers.pdf.page import Rule
 MAX_OBJECTS = 20_000  # of one page in which ruled lines are looked for; a map has more, and no tables
 MAX_ANNOTATIONS = 2_000  # of one page in which fields are looked for
 MAX_NESTING = 4  # forms within forms
-_THIN = 2.5  # points: a box at most this thick is a line
-_WIDE, _HIGH = 8, 4  # points: a line that is shorter is a dash
+_MAX_RULE_WIDTH = 2.5  # points: a box at most this thick is a line
+_MIN_RULE_WIDTH, _MIN_RULE_HEIGHT = 8, 4  # points: a line that is shorter is a dash
 
 
 def rules_of(page: pypdfium2.PdfPage) -> Iterator[Rule]:
@@ -37,11 +37,11 @@ def rules_of(page: pypdfium2.PdfPage) -> Iterator[Rule]:
 def _rules_of_path(path: Any, x0: float, y0: float, x1: float, y1: float) -> Iterator[Rule]:
     """The rules that a path draws, by the box around it."""
     wide, high = x1 - x0, y1 - y0
-    if wide > _WIDE and high <= _THIN:
+    if wide > _MIN_RULE_WIDTH and high <= _MAX_RULE_WIDTH:
         yield Rule(x0, (y0 + y1) / 2, x1, (y0 + y1) / 2)
-    elif high > _HIGH and wide <= _THIN:
+    elif high > _MIN_RULE_HEIGHT and wide <= _MAX_RULE_WIDTH:
         yield Rule((x0 + x1) / 2, y0, (x0 + x1) / 2, y1)
-    elif wide > _WIDE and high > _HIGH and _is_stroked_box(path):
+    elif wide > _MIN_RULE_WIDTH and high > _MIN_RULE_HEIGHT and _is_stroked_box(path):
         yield Rule(x0, y0, x1, y0)
         yield Rule(x0, y1, x1, y1)
         yield Rule(x0, y0, x0, y1)
@@ -68,7 +68,7 @@ def has_fields(page: pypdfium2.PdfPage) -> bool:
     return False
 
 
-def pictured(page: pypdfium2.PdfPage) -> float:
+def picture_share(page: pypdfium2.PdfPage) -> float:
     """The share of a page that its pictures cover; overlapping ones count twice."""
     left, bottom, right, top = page.get_bbox()
     area = 0.0

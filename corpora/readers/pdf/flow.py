@@ -10,11 +10,11 @@ from turnmark.corpora.readers.pdf.draft import BlockDraft
 from turnmark.corpora.readers.pdf.headings import Headings
 from turnmark.corpora.readers.pdf.layout import PageLayout
 from turnmark.corpora.readers.pdf.outline import Bookmark
-from turnmark.corpora.readers.pdf.wording import chapter_number, depth_of, divided_word, ends_sentence
+from turnmark.corpora.readers.pdf.text_patterns import chapter_number, ends_sentence, hyphenated_start, numbering_depth
 
-_NOTES = 7  # footnotes and captions that a block goes on over at most
-_FLOATS = 2  # tables and captions at the head of a column that it goes on over at most
-_AT_ONE_PLACE = 6  # points between the left edges of two parts of a table
+_MAX_SKIPPED_NOTES = 7  # footnotes and captions that a block goes on over at most
+_MAX_SKIPPED_FLOATS = 2  # tables and captions at the head of a column that it goes on over at most
+_MAX_TABLE_SHIFT = 6  # points between the left edges of two parts of a table
 
 
 def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> list[BlockDraft]:
@@ -39,11 +39,11 @@ def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> lis
 
 def _append(drafts: list[BlockDraft], column: list[BlockDraft]) -> None:
     """Put the blocks of the next column behind those before; the one that the open block goes on with joins it."""
-    recent = range(len(drafts) - 1, max(-1, len(drafts) - 1 - _NOTES), -1)
+    recent = range(len(drafts) - 1, max(-1, len(drafts) - 1 - _MAX_SKIPPED_NOTES), -1)
     open_at = next((index for index in recent if not drafts[index].note), None)
     if open_at is not None:
         last = drafts[open_at]
-        heads = column[: _FLOATS + 1]
+        heads = column[: _MAX_SKIPPED_FLOATS + 1]
         place = next((at for at, draft in enumerate(heads) if last.kind == "table" or not _is_float(draft)), None)
         if place is not None and _continues(last, column[place], floated=place > 0):
             first = column.pop(place)
@@ -64,13 +64,13 @@ def _continues(last: BlockDraft, first: BlockDraft, floated: bool) -> bool:
         return False
     if last.kind == "table":
         columns = len(last.rows[0][1]), len(first.rows[0][1])
-        return columns[0] == columns[1] and abs(last.x0 - first.x0) < _AT_ONE_PLACE and not floated
+        return columns[0] == columns[1] and abs(last.x0 - first.x0) < _MAX_TABLE_SHIFT and not floated
     if last.kind == "code":
         return not floated
     if first.kind != "paragraph" or first.note or not last.texts[-1]:
         return False
     lower = first.texts[0][:1].islower()
-    if divided_word(last.texts[-1]) and lower:
+    if hyphenated_start(last.texts[-1]) and lower:
         return True
     if ends_sentence(last.texts[-1]):
         return False
@@ -103,6 +103,6 @@ def _lower_front_matter(drafts: Sequence[BlockDraft]) -> None:
             break
         if draft.kind == "heading":
             lone = draft.style not in later and not draft.bookmarked
-            if titled and lone and not depth_of(" ".join(draft.texts)):
+            if titled and lone and not numbering_depth(" ".join(draft.texts)):
                 draft.kind, draft.level = "paragraph", 0
             titled = True

@@ -11,20 +11,20 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf import raw
-from turnmark.corpora.readers.pdf.directions import in_direction, is_leftward
-from turnmark.corpora.readers.pdf.drawings import pictured, rules_of
+from turnmark.corpora.readers.pdf.drawings import picture_share, rules_of
 from turnmark.corpora.readers.pdf.fonts import Font, font_at
-from turnmark.corpora.readers.pdf.letters import is_private, is_unmapped, letter_of, mended, named_by_cork
+from turnmark.corpora.readers.pdf.letters import decode_cork, is_private, is_unmapped, letter_of, normalize_letters
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
+from turnmark.corpora.readers.pdf.text_direction import as_left_to_right, is_right_to_left
 
 MAX_CHARS = 200_000  # of one page; a full page of a newspaper has about 20,000
-_HARDLY = 30  # characters: a scan may have a stamp or a page number as text
-_PICTURE = 0.4  # of a page that pictures of a scan cover at least
+_MAX_SCAN_CHARACTERS = 30  # characters: a scan may have a stamp or a page number as text
+_MIN_PICTURE_SHARE = 0.4  # of a page that pictures of a scan cover at least
 _BLANKS = " \r\n\t\xa0"
-_DIVIDED = "\x02\ufffe"  # pdfium's marks for a hyphen at the end of a line
-_SPLIT = 0.2  # of the height: a wider gap between two characters is a space
-_LEVEL = 0.15  # of the height: how far the characters of a word may differ in theirs
-_SLANT = 5  # degrees: text that is turned further from a quarter is a watermark
+_HYPHEN_MARKS = "\x02\ufffe"  # pdfium's marks for a hyphen at the end of a line
+_MIN_SPACE_WIDTH = 0.2  # of the height: a wider gap between two characters is a space
+_MAX_BASE_SHIFT = 0.15  # of the height: how far the characters of a word may differ in theirs
+_MAX_SLANT_DEGREES = 5  # degrees: text that is turned further from a quarter is a watermark
 
 
 def read_page(page: pypdfium2.PdfPage) -> PdfPage:
@@ -40,7 +40,7 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     finally:
         text.close()
     angle = reader.angle
-    words = _once(word for turned, word in reader.words if turned == angle)
+    words = _without_duplicates(word for turned, word in reader.words if turned == angle)
     rules = list(rules_of(page))
     width, height = page.get_size()
     if angle:
@@ -49,8 +49,8 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     if angle in (90, 270):
         left, bottom, right, top = page.get_mediabox()
         width, height = max(abs(top - bottom), 1.0), max(abs(right - left), 1.0)
-    words, rules = in_direction(words, rules, width)
-    scanned = reader.visible < _HARDLY and pictured(page) >= _PICTURE
+    words, rules = as_left_to_right(words, rules, width)
+    scanned = reader.visible < _MAX_SCAN_CHARACTERS and picture_share(page) >= _MIN_PICTURE_SHARE
     return PdfPage(width, height, words, rules, reader.visible, reader.unmapped, scanned=scanned)
 
 
@@ -90,8 +90,8 @@ class _TextReader:
         """Read the words."""
         count = min(self._text.count_chars(), MAX_CHARS)
         letters = [letter_of(raw.unicode_of(self._address, index)) for index in range(count)]
-        for index, letter in enumerate(named_by_cork(letters, lambda at: raw.font_of(self._address, at))):
-            if letter in _DIVIDED and self._letters:
+        for index, letter in enumerate(decode_cork(letters, lambda at: raw.font_of(self._address, at))):
+            if letter in _HYPHEN_MARKS and self._letters:
                 self._letters.append("-")
             elif letter in _BLANKS:
                 self._close()
@@ -110,15 +110,18 @@ class _TextReader:
         box = self._box
         pdfium.FPDFText_GetLooseCharBox(self._text, index, ctypes.byref(box))
         left, right, bottom, top = box.left, box.right, box.bottom, box.top
-        leftward = is_leftward(letter) or (bool(self._letters) and self._leftward and not letter.isalnum())
+        leftward = is_right_to_left(letter) or (bool(self._letters) and self._leftward and not letter.isalnum())
         if self._letters:
             height = self._top - self._bottom
-            level = abs(bottom - self._bottom) <= _LEVEL * height and abs(top - self._top) <= _LEVEL * height
+            level = (
+                abs(bottom - self._bottom) <= _MAX_BASE_SHIFT * height
+                and abs(top - self._top) <= _MAX_BASE_SHIFT * height
+            )
             gap = self._left - right if leftward else left - self._right
             turns = leftward != self._leftward
-            if turns or not level or gap > _SPLIT * height or gap < -max(height, right - left):
+            if turns or not level or gap > _MIN_SPACE_WIDTH * height or gap < -max(height, right - left):
                 self._close()
-                self._spaced = not turns and (gap > _SPLIT * min(height, top - bottom) or gap < -height)
+                self._spaced = not turns and (gap > _MIN_SPACE_WIDTH * min(height, top - bottom) or gap < -height)
         if self._letters:
             self._right = max(self._right, right)
             self._left = min(self._left, left) if leftward else self._left
@@ -134,10 +137,10 @@ class _TextReader:
             return
         turn = math.degrees(pdfium.FPDFText_GetCharAngle(self._text, self._first)) % 360
         angle = round(turn / 90) * 90 % 360
-        if min(abs(turn - angle), abs(turn - angle - 360)) > _SLANT:
+        if min(abs(turn - angle), abs(turn - angle - 360)) > _MAX_SLANT_DEGREES:
             return
         font = self._font()
-        content = mended(letters)
+        content = normalize_letters(letters)
         if len(content) == 1 and ((font.symbols and content.isalpha()) or is_private(content)):
             content = "•"
         if content:
@@ -173,7 +176,7 @@ class _TextReader:
         return size
 
 
-def _once(words: Iterable[Word]) -> list[Word]:
+def _without_duplicates(words: Iterable[Word]) -> list[Word]:
     """Each word once: bold text is sometimes drawn twice, a little apart."""
     kept: dict[tuple[str, int, int], Word] = {}
     for word in words:

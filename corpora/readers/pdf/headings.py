@@ -11,11 +11,11 @@ from turnmark.corpora.readers.pdf.body import Body
 from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfLine, Segment, joined_words
 from turnmark.corpora.readers.pdf.draft import Heading
 from turnmark.corpora.readers.pdf.layout import PageLayout
-from turnmark.corpora.readers.pdf.looks import MAX_HEADING, headings_by_looks, titles_of_slides
 from turnmark.corpora.readers.pdf.outline import Bookmark, bookmarked_headings
-from turnmark.corpora.readers.pdf.wording import depth_of, ends_sentence
+from turnmark.corpora.readers.pdf.styled_headings import MAX_HEADING_LENGTH, headings_by_style, slide_titles
+from turnmark.corpora.readers.pdf.text_patterns import ends_sentence, numbering_depth
 
-_RUN_IN_LINES = 3  # that a heading has at most that its paragraph goes on after
+_MAX_RUN_IN_LINES = 3  # that a heading has at most that its paragraph goes on after
 
 
 class RunIn(NamedTuple):
@@ -42,11 +42,11 @@ class Headings:
         bookmarks: Sequence[Bookmark],
     ) -> None:
         found = bookmarked_headings(lines, bookmarks)
-        found |= titles_of_slides(pages, found)
+        found |= slide_titles(pages, found)
         found = _in_order(found, lines)
-        found |= headings_by_looks(pages, body, found)
+        found |= headings_by_style(pages, body, found)
         self._found = _in_order(found, lines)
-        self._above_number = _above_number(self._found)
+        self._above_number = _level_offset(self._found)
 
     def at(self, item: LineOrTable) -> Heading | None:
         """The heading that begins at an item."""
@@ -60,19 +60,19 @@ class Headings:
         """
         texts: list[str] = []
         rest: PdfLine | None = None
-        for item in items[index : index + _RUN_IN_LINES]:
+        for item in items[index : index + _MAX_RUN_IN_LINES]:
             if not isinstance(item, PdfLine) or item in self._found:
                 break
             count = _bold_words(item)
             if not count:
                 break
             texts.append(joined_words(item.words[:count]))
-            rest = _behind(item, count)
+            rest = _rest_of_line(item, count)
             if rest is not None:
                 break
         whole = " ".join(texts)
-        depth = depth_of(whole)
-        if depth < 2 or not ends_sentence(whole) or len(whole) > MAX_HEADING:
+        depth = numbering_depth(whole)
+        if depth < 2 or not ends_sentence(whole) or len(whole) > MAX_HEADING_LENGTH:
             return None
         return RunIn(texts, min(6, max(1, depth + self._above_number)), rest)
 
@@ -82,11 +82,11 @@ def _in_order(headings: Mapping[PdfLine, Heading], lines: Sequence[tuple[int, Pd
     return {line: headings[line] for _, line in lines if line in headings}
 
 
-def _above_number(headings: Mapping[PdfLine, Heading]) -> int:
+def _level_offset(headings: Mapping[PdfLine, Heading]) -> int:
     """What is added to the depth of a number to get the level of its heading."""
     levels = Counter[int]()
     for line, heading in headings.items():
-        if depth := depth_of(line.text):
+        if depth := numbering_depth(line.text):
             levels[heading.level - depth] += 1
     return levels.most_common(1)[0][0] if levels else 0
 
@@ -103,7 +103,7 @@ def _bold_words(line: PdfLine) -> int:
     return count
 
 
-def _behind(line: PdfLine, count: int) -> PdfLine | None:
+def _rest_of_line(line: PdfLine, count: int) -> PdfLine | None:
     """The rest of a line at its margin, so that it looks like the lines below it; None if there is no rest."""
     rest = line.words[count:]
     return PdfLine([Segment([replace(rest[0], x0=line.x0), *rest[1:]])]) if rest else None

@@ -40,7 +40,7 @@ def is_unmapped(letter: str) -> bool:
     return letter in _UNMAPPED or is_private(letter)
 
 
-def named_by_cork(letters: Sequence[str], font_at: Callable[[int], int | None]) -> list[str]:
+def decode_cork(letters: Sequence[str], font_at: Callable[[int], int | None]) -> list[str]:
     """The characters of a page, codes of TeX's bitmap fonts replaced by what they stand for.
 
     They are where a letter beside them has the same font: a font of mathematical symbols has other characters at these
@@ -67,7 +67,7 @@ def named_by_cork(letters: Sequence[str], font_at: Callable[[int], int | None]) 
     return named
 
 
-def mended(text: str) -> str:
+def normalize_letters(text: str) -> str:
     """Characters as they are typed: ligatures as their letters, TeX's accents on their letter."""
     if text.isascii():
         return text

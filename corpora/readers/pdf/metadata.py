@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from turnmark.corpora.readers.pdf.draft import BlockDraft
-from turnmark.corpora.readers.pdf.letters import mended
-from turnmark.corpora.readers.prose import says_a_title
+from turnmark.corpora.readers.pdf.letters import normalize_letters
+from turnmark.corpora.readers.prose import is_meaningful_title
 from turnmark.corpora.text import words
 
-_OPENING = 40  # blocks
-_SHARE = 0.7  # of the words of a title that the opening says, too
+_OPENING_BLOCKS = 40  # blocks
+_MIN_WORD_SHARE = 0.7  # of the words of a title that the opening says, too
 _PDF_DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})(\d{2})")
 _MONTHS = "january february march april may june july august september october november december".split()
 _WRITTEN_DATE = re.compile(
@@ -24,15 +24,15 @@ _WRITTEN_DATE = re.compile(
 
 def title_of(metadata: Mapping[str, str], drafts: Sequence[BlockDraft]) -> str:
     """What the file says its title is, if its first pages say so too; else its largest line on the first page."""
-    said = " ".join(mended(metadata.get("Title", "")).split())
+    said = " ".join(normalize_letters(metadata.get("Title", "")).split())
     headings = [draft for draft in drafts if draft.kind == "heading" and draft.page == 0]
     largest = min(headings, key=lambda draft: draft.level, default=None)
     heading = " ".join(largest.texts) if largest else ""
-    if not says_a_title(said) or not heading:
-        return said if says_a_title(said) else heading
-    opening = {*words(" ".join(text for draft in drafts[:_OPENING] for text in draft.texts))}
+    if not is_meaningful_title(said) or not heading:
+        return said if is_meaningful_title(said) else heading
+    opening = {*words(" ".join(text for draft in drafts[:_OPENING_BLOCKS] for text in draft.texts))}
     title = words(said)
-    return said if sum(word in opening for word in title) >= _SHARE * len(title) else heading
+    return said if sum(word in opening for word in title) >= _MIN_WORD_SHARE * len(title) else heading
 
 
 def date_of(metadata: Mapping[str, str], opening: str) -> str:
@@ -46,16 +46,16 @@ def date_of(metadata: Mapping[str, str], opening: str) -> str:
             return match["iso"]
         name = (match["month"] or match["month2"]).lower()
         month = next((index for index, full in enumerate(_MONTHS, 1) if full.startswith(name[:3])), 0)
-        if day := _iso(match["year"] or match["year2"], month, match["day"] or match["day2"]):
+        if day := _iso_date(match["year"] or match["year2"], month, match["day"] or match["day2"]):
             return day
     for key in ("ModDate", "CreationDate"):
         said = _PDF_DATE.match(metadata.get(key, ""))
-        if said and (day := _iso(said[1], int(said[2]), said[3])):
+        if said and (day := _iso_date(said[1], int(said[2]), said[3])):
             return day
     return ""
 
 
-def _iso(year: str, month: int, day: str) -> str:
+def _iso_date(year: str, month: int, day: str) -> str:
     """A date; empty where there is no such day."""
     try:
         return date(int(year), month, int(day)).isoformat()

@@ -9,11 +9,11 @@ import pypdfium2
 
 from turnmark.corpora.readers.pdf.boxes import PdfLine
 from turnmark.corpora.readers.pdf.draft import Heading
-from turnmark.corpora.readers.pdf.letters import mended
-from turnmark.corpora.readers.pdf.wording import plain, squeezed
+from turnmark.corpora.readers.pdf.letters import normalize_letters
+from turnmark.corpora.readers.pdf.text_patterns import letters_and_digits, without_numbering
 
 MAX_BOOKMARKS = 20_000
-_LINES = 5  # that a heading has at most
+_MAX_HEADING_LINES = 5  # that a heading has at most
 
 
 class Bookmark(NamedTuple):
@@ -31,7 +31,7 @@ def bookmarks_of(document: pypdfium2.PdfDocument) -> list[Bookmark]:
         for bookmark in document.get_toc(max_depth=6):
             destination = bookmark.get_dest()
             page = destination.get_index() if destination else None
-            title = " ".join(mended(bookmark.get_title()).split())
+            title = " ".join(normalize_letters(bookmark.get_title()).split())
             if title and page is not None:
                 bookmarks.append(Bookmark(title, bookmark.level + 1, page))
             if len(bookmarks) >= MAX_BOOKMARKS:
@@ -53,7 +53,7 @@ def bookmarked_headings(lines: Sequence[tuple[int, PdfLine]], bookmarks: Sequenc
     headings: dict[PdfLine, Heading] = {}
     top = min((bookmark.level for bookmark in bookmarks), default=1)
     for bookmark in bookmarks:
-        title = squeezed(bookmark.title)
+        title = without_numbering(bookmark.title)
         for page in (bookmark.page, bookmark.page + 1):
             found = _find(by_page.get(page, ()), title, headings) if title else None
             if found:
@@ -67,7 +67,7 @@ def _find(lines: Sequence[PdfLine], title: str, taken: Container[PdfLine]) -> tu
     """The lines that say a title: the first of them, and how many; the largest of several."""
     found: list[tuple[float, PdfLine, int]] = []
     for index, line in enumerate(lines):
-        count = _length(lines[index : index + _LINES], title) if line not in taken else 0
+        count = _length(lines[index : index + _MAX_HEADING_LINES], title) if line not in taken else 0
         if count:
             found.append((line.size + 0.5 * line.bold, line, count))
     if not found:
@@ -81,8 +81,8 @@ def _length(lines: Sequence[PdfLine], title: str) -> int:
     whole = ""
     for count, line in enumerate(lines, 1):
         whole = f"{whole} {line.text}".strip()
-        said = squeezed(whole)
-        if title in (said, plain(whole)):
+        said = without_numbering(whole)
+        if title in (said, letters_and_digits(whole)):
             return count
         if len(said) > len(title) + 20:
             break

@@ -8,11 +8,17 @@ from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.boxes import PdfColumn, PdfLine
 from turnmark.corpora.readers.pdf.draft import BlockDraft
-from turnmark.corpora.readers.pdf.levels import SAME_SIZE
-from turnmark.corpora.readers.pdf.wording import ListMark, begins_footnote, ends_sentence, is_caption, list_mark
+from turnmark.corpora.readers.pdf.heading_levels import MAX_SIZE_DIFFERENCE
+from turnmark.corpora.readers.pdf.text_patterns import (
+    ListMark,
+    begins_as_caption,
+    begins_footnote,
+    ends_sentence,
+    match_list_mark,
+)
 
-_LEADING = 1.35  # times the usual distance of lines: a new paragraph
-_INDENT = 0.8  # of the size
+_MIN_PARAGRAPH_GAP = 1.35  # times the usual distance of lines: a new paragraph
+_MIN_INDENT = 0.8  # of the size
 
 
 class ColumnShape(NamedTuple):
@@ -75,7 +81,7 @@ class Paragraphs:
 
     def take(self, line: PdfLine) -> None:
         """One more line of text."""
-        mark = list_mark(line.text)
+        mark = match_list_mark(line.text)
         if mark is not None and self._is_item(line, mark):
             self.close()
             words = line.words
@@ -112,8 +118,8 @@ class Paragraphs:
             "paragraph", [(self._page, texts)], x0=first.x0, full=last.x1 > self._shape.right - 2.5 * last.size
         )
         if item is None:
-            draft.note = self._noting or is_caption(first.text)
-            draft.indented = first.x0 > self._shape.left + _INDENT * first.size
+            draft.note = self._noting or begins_as_caption(first.text)
+            draft.indented = first.x0 > self._shape.left + _MIN_INDENT * first.size
         else:
             draft.kind, draft.level, draft.number = "item", item.level, item.mark.number
             said = item.mark.is_bullet or item.mark.number is not None
@@ -146,14 +152,14 @@ class Paragraphs:
         if above is None:
             return True
         gap, size = above.base - line.base, max(line.size, 1.0)
-        if gap > _LEADING * max(min(self._shape.leading, 2.0 * size), size) or gap < 0:
+        if gap > _MIN_PARAGRAPH_GAP * max(min(self._shape.leading, 2.0 * size), size) or gap < 0:
             return True
-        if abs(line.size - above.size) > SAME_SIZE * size and min(len(line.text), len(above.text)) > 3:
+        if abs(line.size - above.size) > MAX_SIZE_DIFFERENCE * size and min(len(line.text), len(above.text)) > 3:
             return True
         is_lead = above.bold and not line.bold and len(self._lines) == 1
         if is_lead and above.x1 < self._shape.right - 3 * size:
             return True
-        if is_caption(line.text):
+        if begins_as_caption(line.text):
             return True
         if self._item is not None:
             return self._leaves_item(line, self._item, size)
@@ -170,9 +176,9 @@ class Paragraphs:
         """Whether a line begins elsewhere than the open paragraph's lines, or the last of these ends early."""
         if len(self._lines) == 1:
             indent, short = line.x0 - above.x0, above.x1 < self._shape.right - 0.2 * self._shape.width
-            return indent < -3.5 * size or (abs(indent) > _INDENT * size and short)
+            return indent < -3.5 * size or (abs(indent) > _MIN_INDENT * size and short)
         usual = min(each.x0 for each in self._lines[1:])
-        if not usual - _INDENT * size <= line.x0 <= usual + _INDENT * size:
+        if not usual - _MIN_INDENT * size <= line.x0 <= usual + _MIN_INDENT * size:
             return True
         early = above.x1 < self._shape.right - 0.3 * self._shape.width
         return early and ends_sentence(above.text) and line.text[:1].isupper()

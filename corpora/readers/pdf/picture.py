@@ -18,10 +18,10 @@ from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS, read_page
 from turnmark.corpora.readers.prose import Unreadable
 
-WIDTH = 1200  # pixels of the picture
-MAX_HEIGHT = 4000  # pixels: a roll of paper is drawn smaller
+WIDTH_PIXELS = 1200  # pixels of the picture
+MAX_HEIGHT_PIXELS = 4000  # pixels: a roll of paper is drawn smaller
 MAX_WORDS = 5000  # of a page and of a passage that are compared
-RUN = 4  # words in the same order: a shorter run is by chance
+MIN_MATCHED_WORDS = 4  # words in the same order: a shorter run is by chance
 YELLOW = (255, 235, 120)
 
 PixelBox = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
@@ -50,10 +50,10 @@ def page_picture(path: Path, number: int, marked: str) -> bytes:
                 raise Unreadable(f"has no page {number}; it has {len(document)}")
             page = document[number - 1]
             width, height = page.get_size()
-            scale = min(WIDTH / max(width, 1), MAX_HEIGHT / max(height, 1))
+            scale = min(WIDTH_PIXELS / max(width, 1), MAX_HEIGHT_PIXELS / max(height, 1))
             image = page.render(scale=scale).to_pil().convert("RGB")
             unread = read_page(page).unread
-            words = _recognised_words(page, image.width) if unread else _words(page, image.size)
+            words = _recognized_words(page, image.width) if unread else _words(page, image.size)
             boxes = marked_boxes(list(words), _plain_words(marked))
     except pypdfium2.PdfiumError as error:
         raise Unreadable(f"cannot be drawn ({error})") from error
@@ -74,7 +74,7 @@ def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[Pixe
     """The boxes of those words of a page that a passage has in the same order, joined where they are neighbours."""
     page, passage = page[:MAX_WORDS], passage[:MAX_WORDS]
     matcher = SequenceMatcher(None, [word.text for word in page], passage, autojunk=False)
-    shortest = min(RUN, len(passage))
+    shortest = min(MIN_MATCHED_WORDS, len(passage))
     boxes: list[PixelBox] = []
     for match in matcher.get_matching_blocks():
         if match.size >= max(shortest, 1):
@@ -121,9 +121,9 @@ def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord
         text.close()
 
 
-def _recognised_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
+def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
     """The words that OCR read of a page, each with its share of the box of its line, in pixels of a picture."""
-    read = ocr.read_before(page)
+    read = ocr.read_cached(page)
     if read is None:
         return
     for word in read.words:

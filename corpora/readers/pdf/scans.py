@@ -8,10 +8,10 @@ import pypdfium2
 
 from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.page import PdfPage
-from turnmark.corpora.readers.table import ProgressCallback
+from turnmark.corpora.readers.registry import ProgressCallback
 
-_CONFIDENT = 0.75  # a page that is read with less confidence is reported
-_LISTED = 8  # runs of pages that a message names
+_MIN_CONFIDENCE = 0.75  # a page that is read with less confidence is reported
+_MAX_LISTED_RANGES = 8  # runs of pages that a message names
 
 
 def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: ProgressCallback) -> list[str]:
@@ -24,26 +24,28 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
     if not unread:
         return []
     if not ocr.is_installed():
-        return [f"{_numbered(unread)} without text that can be read, so probably scanned; to read them: {ocr.INSTALL}"]
+        return [
+            f"{_page_ranges(unread)} without text that can be read, so probably scanned; to read them: {ocr.INSTALL}"
+        ]
     doubtful: list[int] = []
     said = "OCR"
     for index in unread:
         progress(index + 1, len(pages), said)
         page = document[index]
         try:
-            pages[index], confidence = ocr.recognise(page)
+            pages[index], confidence = ocr.recognize(page)
         finally:
             page.close()
         if confidence is not None:
             said = f"OCR, confidence {confidence:.2f}"
-            if confidence < _CONFIDENT:
+            if confidence < _MIN_CONFIDENCE:
                 doubtful.append(index)
     progress(len(pages), len(pages))
     ocr.even_sizes(pages, [pages[index] for index in unread])
-    return [f"{_numbered(doubtful)} read by OCR, but hardly legible"] if doubtful else []
+    return [f"{_page_ranges(doubtful)} read by OCR, but hardly legible"] if doubtful else []
 
 
-def _numbered(indexes: Sequence[int]) -> str:
+def _page_ranges(indexes: Sequence[int]) -> str:
     """Pages in words, runs of them shortened: "pages 3, 5-9"."""
     runs: list[tuple[int, int]] = []  # the first and the last of each, from 1
     for index in indexes:
@@ -51,6 +53,6 @@ def _numbered(indexes: Sequence[int]) -> str:
             runs[-1] = (runs[-1][0], index + 1)
         else:
             runs.append((index + 1, index + 1))
-    listed = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs[:_LISTED])
-    more = " and others" if len(runs) > _LISTED else ""
+    listed = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs[:_MAX_LISTED_RANGES])
+    more = " and others" if len(runs) > _MAX_LISTED_RANGES else ""
     return f"page{'s' if len(indexes) > 1 else ''} {listed}{more}"

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from turnmark.corpora.readers.pdf.boxes import HAN
 from turnmark.corpora.readers.pdf.draft import BlockDraft
 from turnmark.corpora.readers.pdf.layout import PageLayout
-from turnmark.corpora.readers.pdf.wording import divided_word
+from turnmark.corpora.readers.pdf.text_patterns import hyphenated_start
 from turnmark.corpora.types import Block
 
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
-_DEEPEST = 8  # list item that is indented further than those above it
+_MAX_INDENT_LEVEL = 8  # list item that is indented further than those above it
 
 
-class Written(NamedTuple):
+class WrittenText(NamedTuple):
     """A text, its blocks, and the offset at which each page begins."""
 
     text: str
@@ -24,7 +24,7 @@ class Written(NamedTuple):
     pages: tuple[int, ...]
 
 
-def written(drafts: Iterable[BlockDraft], page_count: int, words: set[str]) -> Written:
+def write_markdown(drafts: Iterable[BlockDraft], page_count: int, words: set[str]) -> WrittenText:
     """The blocks as one text; `words` are those by which words are told that are divided (`vocabulary`)."""
     writer = _Writer(words)
     for draft in drafts:
@@ -47,11 +47,11 @@ class _Writer:
         self._blocks: list[Block] = []
         self._pages = [0]
 
-    def finish(self, page_count: int) -> Written:
-        self._reach(page_count - 1)
-        return Written("".join(self._pieces), tuple(self._blocks), tuple(self._pages))
+    def finish(self, page_count: int) -> WrittenText:
+        self._begin_pages(page_count - 1)
+        return WrittenText("".join(self._pieces), tuple(self._blocks), tuple(self._pages))
 
-    def _reach(self, page: int) -> None:
+    def _begin_pages(self, page: int) -> None:
         """Pages up to this one, counted from 0, begin here, if they have not begun yet."""
         while len(self._pages) <= page:
             self._pages.append(self._length)
@@ -66,64 +66,64 @@ class _Writer:
             follows = draft.kind == "item" and self._blocks[-1].kind == "item"
             self._write("\n" if follows else "\n\n")
         if draft.kind == "item":
-            self._write("  " * min(draft.level, _DEEPEST))
-        self._reach(draft.page)
+            self._write("  " * min(draft.level, _MAX_INDENT_LEVEL))
+        self._begin_pages(draft.page)
         start = self._length
         if draft.kind == "table":
-            self._table(draft)
+            self._write_table(draft)
         elif draft.kind == "code":
-            self._code(draft)
+            self._write_code(draft)
         else:
             if draft.kind == "heading":
                 self._write("#" * draft.level + " ")
             elif draft.kind == "item":
                 self._write("- " if draft.number is None else f"{draft.number}. ")
-            self._prose(draft)
+            self._write_prose(draft)
         block = Block(kind=draft.kind, start=start, end=self._length, level=draft.level, number=draft.number)
         self._blocks.append(block)
 
-    def _table(self, draft: BlockDraft) -> None:
+    def _write_table(self, draft: BlockDraft) -> None:
         for index, (page, row) in enumerate(draft.rows):
             if index:
                 self._write("\n")
-            self._reach(page)
+            self._begin_pages(page)
             cells = (" ".join(cell.split()).replace("|", r"\|") for cell in row)
             self._write(f"| {' | '.join(cells)} |")
             if not index:
                 self._write("\n|" + "---|" * len(row))
 
-    def _code(self, draft: BlockDraft) -> None:
+    def _write_code(self, draft: BlockDraft) -> None:
         fence = "```"
         while any(fence in text for text in draft.texts):
             fence += "`"
         self._write(fence)
         for page, texts in draft.parts:
             self._write("\n")
-            self._reach(page)
+            self._begin_pages(page)
             self._write("\n".join(texts))
         self._write(f"\n{fence}")
 
-    def _prose(self, draft: BlockDraft) -> None:
+    def _write_prose(self, draft: BlockDraft) -> None:
         """Lines as one, words that are divided at the ends of lines whole again."""
         text = ""
         for page, texts in draft.parts:
             for index, line in enumerate(texts):
                 line = " ".join(line.split())
-                joined = self._joined(text, line)
+                joined = self._join_line(text, line)
                 if index == 0 and text:
                     # What is before the first blank of this page's part may belong to a word of the page before.
                     self._write(joined[: len(joined) - len(line)])
-                    self._reach(page)
+                    self._begin_pages(page)
                     text = line
                 else:
                     text = joined
         self._write(text)
 
-    def _joined(self, text: str, line: str) -> str:
+    def _join_line(self, text: str, line: str) -> str:
         """A text with its next line."""
         if not text or not line:
             return text or line
-        divided, first = divided_word(text), _FIRST_WORD.match(line)
+        divided, first = hyphenated_start(text), _FIRST_WORD.match(line)
         if divided and first and line[0].islower():
             whole, hyphened = f"{divided}{first.group()}".lower(), f"{divided}-{first.group()}".lower()
             keeps = hyphened in self._words and whole not in self._words

@@ -34,7 +34,7 @@ ReadFunction = Callable[[Path, str, ProgressCallback], Document | Iterable[Docum
 
 
 MAX_BYTES = 64 * 1024 * 1024
-_LARGE = 2 * 1024**3  # bytes of a file of many documents, which is never in memory as a whole
+_MAX_STREAMED_BYTES = 2 * 1024**3  # bytes of a file of many documents, which is never in memory as a whole
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class Reader:
     Attributes:
         what: the types, in words.
         target: `module:function`, imported when a file of the type is read.
-        apart: read in a process of its own (`turnmark.corpora.readers.apart`).
+        apart: read in a process of its own (`turnmark.corpora.readers.isolation`).
         largest: bytes that a file may have.
         program: source code, which is not read where it belongs to a web site.
     """
 
     what: str
     target: str
-    apart: bool = True
-    largest: int = MAX_BYTES
+    isolated: bool = True
+    max_bytes: int = MAX_BYTES
     program: bool = False
 
     def load(self) -> ReadFunction:
@@ -70,14 +70,14 @@ def load(target: str) -> ReadFunction:
     return read
 
 
-_HERE = "turnmark.corpora.readers."
-_PANDOC = _HERE + "pandoc:"
-_OFFICE = _HERE + "office."
-_LINES: tuple[tuple[str, Reader], ...] = (
-    (".md .markdown .mdx", Reader("Markdown", _HERE + "markdown:read_markdown", apart=False)),
-    (".txt .text", Reader("text", _HERE + "prose:read_text", apart=False)),
-    (".html .htm .xhtml", Reader("HTML", _HERE + "html:read_html", apart=False)),
-    (".pdf", Reader("PDF", _HERE + "pdf.document:read")),
+_PACKAGE = "turnmark.corpora.readers."
+_PANDOC = _PACKAGE + "pandoc:"
+_OFFICE = _PACKAGE + "office."
+_BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
+    (".md .markdown .mdx", Reader("Markdown", _PACKAGE + "markdown:read_markdown", isolated=False)),
+    (".txt .text", Reader("text", _PACKAGE + "prose:read_text", isolated=False)),
+    (".html .htm .xhtml", Reader("HTML", _PACKAGE + "html:read_html", isolated=False)),
+    (".pdf", Reader("PDF", _PACKAGE + "pdf.document:read")),
     (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),
     (".odt .ott", Reader("OpenDocument text", _PANDOC + "read_odt")),
     (".xlsx .xlsm .xltx", Reader("Excel", _OFFICE + "workbook:read_xlsx")),
@@ -97,20 +97,20 @@ _LINES: tuple[tuple[str, Reader], ...] = (
     ),
     (".1 .2 .3 .4 .5 .6 .7 .8 .9 .man .mdoc", Reader("pages of the manual, if they are", _PANDOC + "read_man")),
     (".ipynb", Reader("Jupyter notebooks", _PANDOC + "read_notebook")),
-    (".eml", Reader("a mail", _HERE + "mail:read_eml")),
-    (".mbox", Reader("mailboxes: a document a message", _HERE + "mail:read_mbox", largest=_LARGE)),
+    (".eml", Reader("a mail", _PACKAGE + "mail:read_eml")),
+    (".mbox", Reader("mailboxes: a document a message", _PACKAGE + "mail:read_mbox", max_bytes=_MAX_STREAMED_BYTES)),
     (
         ".jsonl .ndjson .jsonlines",
-        Reader("JSON lines: a document a line", _HERE + "json_rows:read_json_lines", largest=_LARGE),
+        Reader("JSON lines: a document a line", _PACKAGE + "json_rows:read_json_lines", max_bytes=_MAX_STREAMED_BYTES),
     ),
-    (".hwp", Reader("Hangul, by LlamaIndex's reader, which needs olefile", _HERE + "llama_index:read")),
+    (".hwp", Reader("Hangul, by LlamaIndex's reader, which needs olefile", _PACKAGE + "llama_index:read")),
     (
         ".py .pyi .js .mjs .cjs .jsx .ts .tsx .mts .go .rs .c .h .cc .cpp .cxx .hpp .hh .hxx .m .java .kt .kts .scala "
         ".cs .swift .groovy .sh .bash .zsh .ksh .rb .php .pl .pm .lua .r .jl .sql",
-        Reader("source code, by its definitions", _HERE + "code:read_code", program=True),
+        Reader("source code, by its definitions", _PACKAGE + "code:read_code", program=True),
     ),
 )
-_BUILT_IN = {suffix: reader for suffixes, reader in _LINES for suffix in suffixes.split()}
+_BUILT_IN = {suffix: reader for suffixes, reader in _BUILT_IN_READERS for suffix in suffixes.split()}
 
 
 @cache
@@ -123,7 +123,7 @@ def readers() -> dict[str, Reader]:
     return table
 
 
-def listed() -> dict[str, Entry]:
+def list_readers() -> dict[str, Entry]:
     """The table for `turnmark list`: one row for the types that one reader reads."""
     rows: dict[Reader, list[str]] = {}
     for suffix, reader in readers().items():

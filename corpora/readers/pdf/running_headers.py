@@ -10,29 +10,31 @@ from dataclasses import dataclass
 from turnmark.corpora.readers.pdf.boxes import joined_words
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
-_EDGE_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
-_LEVEL = 3.0  # points: how exactly a running header keeps its height
-_SHIFTED = 0.35  # of the size: how far the raised and lowered letters of a logo are from the line they are on
-_LARGE = 1.15  # times the usual size
-_MANY = 3  # pages: what is on so many at the same place is no text
-_USUAL = 0.4  # of the pages: what is at a height where so many have running lines is one, too
-_LONG = 120  # characters: no running line
-_MOST_SLIDES = 0.4  # of all pages: a line at the top of more is no title of a slide
+_MAX_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
+_HEIGHT_STEP = 3.0  # points: how exactly a running header keeps its height
+_MAX_BASELINE_SHIFT = (
+    0.35  # of the size: how far the raised and lowered letters of a logo are from the line they are on
+)
+_MIN_LARGE_RATIO = 1.15  # times the usual size
+_MIN_REPEATED_PAGES = 3  # pages: what is on so many at the same place is no text
+_MIN_PAGE_SHARE = 0.4  # of the pages: what is at a height where so many have running lines is one, too
+_MAX_LINE_LENGTH = 120  # characters: no running line
+_MAX_TITLE_SHARE = 0.4  # of all pages: a line at the top of more is no title of a slide
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
 
-def drop_running(pages: Sequence[PdfPage]) -> None:
+def drop_running_headers(pages: Sequence[PdfPage]) -> None:
     """Take running headers, footers and page numbers out of the pages.
 
     They are the outermost lines whose words, numbers aside, are at the same height of several pages, and what is at the
     height that most pages have such lines at.
     """
     sizes = Counter(round(word.size) for page in pages for word in page.words)
-    large = _LARGE * (sizes.most_common(1)[0][0] if sizes else 10)
+    large = _MIN_LARGE_RATIO * (sizes.most_common(1)[0][0] if sizes else 10)
     rows = [_rows_of(page) for page in pages]
-    tops = _Edge(pages, [[_row(words, large) for words in each[:_EDGE_ROWS]] for each in rows])
+    tops = _PageEdge(pages, [[_margin_row(words, large) for words in each[:_MAX_ROWS]] for each in rows])
     tops.keep_titles(large)
-    bottoms = _Edge(pages, [[_row(words, large) for words in each[::-1][:_EDGE_ROWS]] for each in rows])
+    bottoms = _PageEdge(pages, [[_margin_row(words, large) for words in each[::-1][:_MAX_ROWS]] for each in rows])
     tops.drop()
     bottoms.drop()
 
@@ -41,7 +43,7 @@ def _rows_of(page: PdfPage) -> list[list[Word]]:
     """The words of a page by their height, from the top."""
     rows: list[list[Word]] = []
     for word in sorted(page.words, key=lambda word: -word.base):
-        if rows and rows[-1][-1].base - word.base < max(2, _SHIFTED * word.size):
+        if rows and rows[-1][-1].base - word.base < max(2, _MAX_BASELINE_SHIFT * word.size):
             rows[-1].append(word)
         else:
             rows.append([word])
@@ -69,11 +71,11 @@ class _MarginRow:
     @property
     def levels(self) -> tuple[int, int]:
         """The two steps of height that it is nearest to: one of them is that of a row at about the same height."""
-        level = int(self.base // _LEVEL)
-        return level, level + (1 if self.base % _LEVEL > _LEVEL / 2 else -1)
+        level = int(self.base // _HEIGHT_STEP)
+        return level, level + (1 if self.base % _HEIGHT_STEP > _HEIGHT_STEP / 2 else -1)
 
 
-def _row(words: list[Word], large: float) -> _MarginRow:
+def _margin_row(words: list[Word], large: float) -> _MarginRow:
     words = sorted(words, key=lambda word: word.x0)
     text, size = joined_words(words).lower(), max(word.size for word in words)
     pattern = _NUMBER.sub("#", text)
@@ -83,13 +85,13 @@ def _row(words: list[Word], large: float) -> _MarginRow:
     return _MarginRow(words[0].base, size, words, text, key, pattern, int(ends[0]) if ends else None)
 
 
-class _Edge:
+class _PageEdge:
     """The outermost rows at the top, or at the bottom, of all pages; the outermost one of each page is the first."""
 
     def __init__(self, pages: Sequence[PdfPage], rows: Sequence[Sequence[_MarginRow]]) -> None:
         self._pages = pages
         self._rows = rows
-        self._needed = _MANY if len(pages) > 4 else 2
+        self._needed = _MIN_REPEATED_PAGES if len(pages) > 4 else 2
         self._share_page_numbers()
         self._seen = Counter[tuple[str, int]]()  # pages on which rows with a key are at a level
         self._variants = defaultdict[str, set[str]](set)  # what rows with a key say, their numbers told apart
@@ -111,7 +113,7 @@ class _Edge:
             if rows and rows[0].size > large and page.width > page.height
         }
         often = Counter(titles.values())
-        self._titled = {index for index, text in titles.items() if often[text] < _MOST_SLIDES * len(self._pages)}
+        self._titled = {index for index, text in titles.items() if often[text] < _MAX_TITLE_SHARE * len(self._pages)}
 
     def _share_page_numbers(self) -> None:
         """Give the outermost rows in large letters one key if their number is the page's: it grows with the pages."""
@@ -153,13 +155,13 @@ class _Edge:
         if self._is_repeated(row):
             # The header of a table that goes on over pages is not apart from its rows.
             framed = inner is not None and self._is_repeated(inner)
-            if len(self._variants[row.key]) > 1 or ((apart or framed) and not _boxed(page, row)):
+            if len(self._variants[row.key]) > 1 or ((apart or framed) and not _is_between_rules(page, row)):
                 return True
-        often = max(3, _USUAL * len(self._pages))
-        return apart and len(row.key) < _LONG and any(self._usual[level] >= often for level in row.levels)
+        often = max(3, _MIN_PAGE_SHARE * len(self._pages))
+        return apart and len(row.key) < _MAX_LINE_LENGTH and any(self._usual[level] >= often for level in row.levels)
 
 
-def _boxed(page: PdfPage, row: _MarginRow) -> bool:
+def _is_between_rules(page: PdfPage, row: _MarginRow) -> bool:
     """Whether a row is between two ruled lines, as the header of a table is."""
     heights = [rule.y0 - row.base for rule in page.rules if rule.y0 == rule.y1 and rule.x0 < row.words[-1].x1]
     above = any(0.5 * row.size < height < 2.2 * row.size for height in heights)

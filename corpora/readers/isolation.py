@@ -1,6 +1,6 @@
 """Files that may be broken or hostile are read in a process of their own, with a limit of memory and of time.
 
-The process (`turnmark.corpora.readers.inside`) is kept from file to file; one that crashes, or is ended for its time,
+The process (`turnmark.corpora.readers.worker`) is kept from file to file; one that crashes, or is ended for its time,
 is replaced for the next file. Both sides write a line of JSON for each message.
 """
 
@@ -25,18 +25,20 @@ from turnmark.core.child import module_process
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
 from turnmark.corpora.types import Document, Problem
 
-MEMORY = 2 * 1024**3  # bytes of address space that the process may have
-KEPT = 600 * 1024**2  # bytes: a process that has grown larger is replaced after its file
-STEP = 60.0  # seconds that one page may take
-SLOW_STEP = 240.0  # seconds of a page of which it is said how it is read, such as by OCR
-TOTAL = 900.0  # seconds that one file may take
-_TICK = 1.0  # seconds after which somebody who waits is told again
+MAX_MEMORY_BYTES = 2 * 1024**3  # bytes of address space that the process may have
+MAX_KEPT_BYTES = 600 * 1024**2  # bytes: a process that has grown larger is replaced after its file
+MAX_PAGE_SECONDS = 60.0  # seconds that one page may take
+MAX_SLOW_PAGE_SECONDS = 240.0  # seconds of a page of which it is said how it is read, such as by OCR
+MAX_FILE_SECONDS = 900.0  # seconds that one file may take
+_TELL_INTERVAL_SECONDS = 1.0  # seconds after which somebody who waits is told again
 
-Tell = Callable[[str], None]
+TellFunction = Callable[[str], None]
 
 
-def read_apart(target: str, path: Path, relative: str, tell: Tell = lambda _: None) -> Iterator[Document | Problem]:
-    """The documents of a file, read by the reader that `target` names (`turnmark.corpora.readers.table`).
+def read_isolated(
+    target: str, path: Path, relative: str, tell: TellFunction = lambda _: None
+) -> Iterator[Document | Problem]:
+    """The documents of a file, read by the reader that `target` names (`turnmark.corpora.readers.registry`).
 
     Args:
         tell: called with the file and the page that is read, at the beginning and about every second.
@@ -47,7 +49,7 @@ def read_apart(target: str, path: Path, relative: str, tell: Tell = lambda _: No
         OSError: it cannot be opened.
     """
     with _lock:
-        worker = _running()
+        worker = _live_worker()
         finished = False
         request = {"target": target, "path": str(path.absolute()), "relative": relative}
         try:
@@ -74,7 +76,7 @@ def draw_page(path: Path, page: int, marked: str) -> bytes:
     """
     request = {"target": "", "path": str(path.absolute()), "page": page, "marked": marked}
     with _lock:
-        (message,) = _running().ask(request, path.name, lambda _: None)
+        (message,) = _live_worker().ask(request, path.name, lambda _: None)
     return base64.b64decode(message["png"])
 
 
@@ -88,7 +90,7 @@ class _FileProgress:
     how: str = ""
     seconds: float = 0.0
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """What is being done, in words."""
         page = f", page {self.page:,} of {self.pages:,}" if self.pages else ""
         how = f" ({self.how})" if self.how else ""
@@ -100,7 +102,7 @@ class _ReaderProcess:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        command, environment = module_process("turnmark.corpora.readers.inside")
+        command, environment = module_process("turnmark.corpora.readers.worker")
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -117,21 +119,21 @@ class _ReaderProcess:
         threading.Thread(target=_collect, args=(output, self._messages), daemon=True).start()
         self.ended = False
 
-    def ask(self, request: dict[str, Any], relative: str, tell: Tell) -> Iterator[dict[str, Any]]:
+    def ask(self, request: dict[str, Any], relative: str, tell: TellFunction) -> Iterator[dict[str, Any]]:
         """What a request about one file gives, message by message."""
         state = _FileProgress(relative)
-        tell(state.said())
+        tell(state.describe())
         try:
-            self._input.write(line_of(request))
+            self._input.write(encode_message(request))
             self._input.flush()
         except OSError:
-            raise self._crashed(state) from None
+            raise self._crash_error(state) from None
         while True:
             message = self._message(state, tell)
             if "page" in message:
                 state.page, state.pages, state.how = message["page"], message["pages"], message["how"]
                 if state.how:
-                    tell(state.said())
+                    tell(state.describe())
                 continue
             if "last" in message:
                 break
@@ -145,30 +147,40 @@ class _ReaderProcess:
         if "other" in message:
             raise NotOfItsType
 
-    def _message(self, state: _FileProgress, tell: Tell) -> dict[str, Any]:
+    def _message(self, state: _FileProgress, tell: TellFunction) -> dict[str, Any]:
         """The next message; what waits for it keeps telling what it waits for."""
         waited = 0.0
         while True:
-            limit = SLOW_STEP - waited if state.how else min(STEP - waited, TOTAL - state.seconds)
+            limit = (
+                MAX_SLOW_PAGE_SECONDS - waited
+                if state.how
+                else min(MAX_PAGE_SECONDS - waited, MAX_FILE_SECONDS - state.seconds)
+            )
             if limit <= 0:
-                raise self._late(state)
+                raise self._timeout_error(state)
             began = time.monotonic()
             try:
-                message = self._messages.get(timeout=min(limit, _TICK))
+                message = self._messages.get(timeout=min(limit, _TELL_INTERVAL_SECONDS))
             except queue.Empty:
                 message = {}
             spent = time.monotonic() - began
             waited += spent
             state.seconds += 0 if state.how else spent
             if message is None:
-                raise self._crashed(state)
+                raise self._crash_error(state)
             if message:
                 return message
-            tell(state.said())
+            tell(state.describe())
 
-    def _late(self, state: _FileProgress) -> Unreadable:
+    def _timeout_error(self, state: _FileProgress) -> Unreadable:
         self.end()
-        seconds = SLOW_STEP if state.how else TOTAL if state.seconds >= TOTAL else STEP
+        seconds = (
+            MAX_SLOW_PAGE_SECONDS
+            if state.how
+            else MAX_FILE_SECONDS
+            if state.seconds >= MAX_FILE_SECONDS
+            else MAX_PAGE_SECONDS
+        )
         where = ""
         if state.pages:
             where = f" at page {state.page + 1} of {state.pages}"
@@ -176,11 +188,11 @@ class _ReaderProcess:
             f"given up after {seconds:.0f} seconds{where}; open it and print or save it to a new file, or split it"
         )
 
-    def _crashed(self, state: _FileProgress) -> Unreadable:
+    def _crash_error(self, state: _FileProgress) -> Unreadable:
         self.end()
         where = f" after page {state.page}" if state.page else ""
         return Unreadable(
-            f"stopped its reader{where}: it is broken, or needs more than {MEMORY // 1024**3} GB of memory; "
+            f"stopped its reader{where}: it is broken, or needs more than {MAX_MEMORY_BYTES // 1024**3} GB of memory; "
             "open it and print or save it to a new file"
         )
 
@@ -203,7 +215,7 @@ def _collect(output: IO[bytes], messages: queue.Queue[dict[str, Any] | None]) ->
     messages.put(None)
 
 
-def line_of(message: dict[str, Any]) -> bytes:
+def encode_message(message: dict[str, Any]) -> bytes:
     """A message as it is sent."""
     return json.dumps(message).encode() + b"\n"
 
@@ -212,7 +224,7 @@ _lock = threading.Lock()
 _worker: _ReaderProcess | None = None
 
 
-def _running() -> _ReaderProcess:
+def _live_worker() -> _ReaderProcess:
     global _worker
     if _worker is None or _worker.ended or _worker.owner != os.getpid():
         _worker = _ReaderProcess()
@@ -220,6 +232,6 @@ def _running() -> _ReaderProcess:
 
 
 @atexit.register
-def _end() -> None:
+def _end_worker() -> None:
     if _worker is not None and not _worker.ended and _worker.owner == os.getpid():
         _worker.end()

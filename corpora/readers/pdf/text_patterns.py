@@ -51,7 +51,7 @@ class ListMark(NamedTuple):
         return self.mark in _BULLETS
 
 
-def list_mark(text: str) -> ListMark | None:
+def match_list_mark(text: str) -> ListMark | None:
     """The mark that a text begins with; None if it begins with none."""
     if match := _BULLET.match(text):
         return ListMark(match["mark"], None, text[match.end() :])
@@ -60,17 +60,17 @@ def list_mark(text: str) -> ListMark | None:
     return None
 
 
-def has_bullet(text: str) -> bool:
+def begins_with_bullet(text: str) -> bool:
     """Whether a text begins with a bullet."""
     return _BULLET.match(text) is not None
 
 
-def has_number(text: str) -> bool:
+def begins_with_number(text: str) -> bool:
     """Whether a text begins as a numbered heading does."""
     return _NUMBERING.match(text) is not None
 
 
-def depth_of(text: str) -> int:
+def numbering_depth(text: str) -> int:
     """How deep a numbered heading is by its number: 1 of "2 Methods", 3 of "2.1.4 …"; 0 without a number."""
     text = text.strip()
     match = _NUMBERING.match(text)
@@ -91,28 +91,28 @@ def chapter_number(text: str) -> str | None:
     return text.rstrip(".") if match["number"] else ""
 
 
-def squeezed(text: str) -> str:
+def without_numbering(text: str) -> str:
     """Letters and digits alone, without the number in front; with it where there is nothing else."""
     match = _NUMBERING.match(text.strip())
-    return (plain(text.strip()[match.end() :]) if match else "") or plain(text)
+    return (letters_and_digits(text.strip()[match.end() :]) if match else "") or letters_and_digits(text)
 
 
-def plain(text: str) -> str:
+def letters_and_digits(text: str) -> str:
     """Letters and digits alone, in lower case."""
     return "".join(letter for letter in text.casefold() if letter.isalnum())
 
 
-def says_words(text: str) -> bool:
+def has_words(text: str) -> bool:
     """Whether a text is more than single letters, as they stand in drawings and formulas."""
     return bool(re.search(r"[^\W\d_]{2}", text) or HAN.search(text))
 
 
-def is_caption(text: str) -> bool:
+def begins_as_caption(text: str) -> bool:
     """Whether a text begins as the caption of a figure or a table does."""
     return _CAPTION.match(text) is not None
 
 
-def titles_box(text: str) -> bool:
+def is_box_title(text: str) -> bool:
     """Whether a text is the title of a box, "Note": no heading of what follows the box."""
     return _BOX.fullmatch(text) is not None
 
@@ -127,7 +127,7 @@ def begins_footnote(text: str) -> bool:
     return _FOOTNOTE.match(text) is not None
 
 
-def divided_word(text: str) -> str | None:
+def hyphenated_start(text: str) -> str | None:
     """The first part of the word that is divided at the end of a text."""
     match = _DIVIDED.search(text)
     return match[1] if match else None

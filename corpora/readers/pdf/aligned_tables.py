@@ -6,17 +6,17 @@ import re
 from collections.abc import Sequence
 
 from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfColumn, PdfLine, PdfTable
-from turnmark.corpora.readers.pdf.cells import GAP, cells_of, table_of
+from turnmark.corpora.readers.pdf.table_cells import COLUMN_GAP, align_cells, table_of
 
-_SENTENCE = 45  # characters: longer cells beside a term explain it
-_LONG = 70  # characters: longer cells, the last column's aside, are text
+_MIN_EXPLANATION_LENGTH = 45  # characters: longer cells beside a term explain it
+_MAX_CELL_LENGTH = 70  # characters: longer cells, the last column's aside, are text
 _MARKER = re.compile(r"(?:[•‣◦▪–—*·■□○●✓➢-]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)]|\[\d{1,3}\])$")
 _NUMBER = re.compile(r"(?:(?:Chapter|Appendix|Part|Section)\s+)?(?:[A-Z]|\d{1,3})(?:\.\d{1,3})*[.:]?$", re.IGNORECASE)
 _WORDY = re.compile(r"[^\W\d_]{2}|\d")  # a word or a number, as few pieces of a formula are
 _EQUATION = re.compile(r"\(\d{1,3}(?:\.\d{1,3})?[a-z]?\)$")
 
 
-def with_open_tables(column: PdfColumn) -> PdfColumn:
+def with_aligned_tables(column: PdfColumn) -> PdfColumn:
     """The column with the runs of lines that are rows of a table as tables."""
     items: list[LineOrTable] = []
     run: list[PdfLine] = []
@@ -24,13 +24,13 @@ def with_open_tables(column: PdfColumn) -> PdfColumn:
         if isinstance(item, PdfLine) and _joins(run, item):
             run.append(item)
             continue
-        items += _closed(run)
+        items += _table_or_lines(run)
         run = []
         if isinstance(item, PdfLine) and _has_cells(item):
             run.append(item)
         else:
             items.append(item)
-    return PdfColumn([*items, *_closed(run)])
+    return PdfColumn([*items, *_table_or_lines(run)])
 
 
 def _has_cells(line: PdfLine) -> bool:
@@ -57,14 +57,14 @@ def _joins(run: Sequence[PdfLine], line: PdfLine) -> bool:
     inner = [segment.x0 for segment in [*first.segments, *last.segments] if segment.x0 > first.x0 + 5]
     fits = any(abs(line.x0 - start) < 4 for start in inner)
     # A cell of the first column that goes on ends before the second begins.
-    in_first = abs(line.x0 - first.x0) < 4 and bool(inner) and line.x1 < min(inner) - GAP
+    in_first = abs(line.x0 - first.x0) < 4 and bool(inner) and line.x1 < min(inner) - COLUMN_GAP
     return fits or in_first
 
 
-def _closed(run: Sequence[PdfLine]) -> list[LineOrTable]:
+def _table_or_lines(run: Sequence[PdfLine]) -> list[LineOrTable]:
     """A run of lines as a table if it is one; what follows its last row stays behind it."""
     if len(run) > 1 and not _has_cells(run[-1]) and abs(run[-1].x0 - run[0].x0) < 4:
-        return [*_closed(run[:-1]), run[-1]]
+        return [*_table_or_lines(run[:-1]), run[-1]]
     table = _table_of(run)
     return [table] if table else [*run]
 
@@ -74,22 +74,22 @@ def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
     rows = [line for line in run if _has_cells(line)]
     if len(rows) < 3 and not (len(rows) == 2 and min(len(row.segments) for row in rows) > 2):
         return None
-    cells = cells_of(run) if not all(line.bold for line in run) else None
+    cells = align_cells(run) if not all(line.bold for line in run) else None
     if cells is None:
         return None
     texts = [cell for row in cells for cell in row if cell]
     if sum(bool(_WORDY.search(text)) for text in texts) < 0.6 * len(texts):
         return None
-    if len(texts) / (len(cells) * len(cells[0])) < 0.45 or _longest(cells) > _LONG:
+    if len(texts) / (len(cells) * len(cells[0])) < 0.45 or _longest_mean_length(cells) > _MAX_CELL_LENGTH:
         return None
     x0, x1 = min(line.x0 for line in run), max(line.x1 for line in run)
     table = table_of(cells, x0, x1, run[-1].segments[0].y0, run[0].segments[0].y1)
     if table is not None:
         columns, explained = len(table.rows[0]), sum(len(row[1]) for row in table.rows)
-        table.terms = columns == 2 and explained > _SENTENCE * len(table.rows)
+        table.terms = columns == 2 and explained > _MIN_EXPLANATION_LENGTH * len(table.rows)
     return table
 
 
-def _longest(cells: Sequence[Sequence[str]]) -> float:
+def _longest_mean_length(cells: Sequence[Sequence[str]]) -> float:
     """Characters of the longest column's cells on average; the last column, which may be text, aside."""
     return max(sum(map(len, column)) / len(cells) for column in list(zip(*cells, strict=True))[:-1])

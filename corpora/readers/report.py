@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 # Nobody expects the words of these, so they are not counted among the types that are not read.
-_NO_DOCUMENTS = frozenset(
+_UNCOUNTED_SUFFIXES = frozenset(
     """.png .jpg .jpeg .jpe .jfif .gif .svg .svgz .webp .bmp .ico .icns .tif .tiff .psd .xcf .heic .avif .raw
     .mp3 .ogg .oga .opus .flac .wav .m4a .aac .mid .mp4 .m4v .mov .avi .mkv .webm .ogv .mpg .mpeg
     .ttf .otf .woff .woff2 .eot .css .scss .sass .less .map .lock .pyc .pyo .pyd .o .a .so .dll .dylib .exe .class
@@ -29,14 +29,14 @@ class ReadingReport:
     tell: Callable[[str], None] = lambda _: None
     unread: Counter[str] = field(default_factory=Counter)
 
-    def count(self, relative: str) -> None:
+    def count_unread(self, relative: str) -> None:
         """Count a file of a type that is not read."""
         suffix = PurePosixPath(relative).suffix.lower()
-        if suffix not in _NO_DOCUMENTS:
-            self.unread[shown(suffix)] += 1
+        if suffix not in _UNCOUNTED_SUFFIXES:
+            self.unread[printable_path(suffix)] += 1
 
 
-def said_unread(unread: Mapping[str, int]) -> str:
+def describe_unread(unread: Mapping[str, int]) -> str:
     """Return a line about types that are not read, "3 files of types that are not read: .doc 2, .zip 1"; or ""."""
     total = sum(unread.values())
     if not total:
@@ -49,6 +49,6 @@ def said_unread(unread: Mapping[str, int]) -> str:
     return f"{files} not read: {', '.join(counts)}"
 
 
-def shown(relative: str) -> str:
+def printable_path(relative: str) -> str:
     """Return a name that can be printed even if the bytes on the disk are not UTF-8."""
     return os.fsencode(relative).decode("utf-8", "backslashreplace")

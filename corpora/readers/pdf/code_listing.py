@@ -8,32 +8,32 @@ from statistics import median_high
 
 from turnmark.corpora.readers.pdf.boxes import PdfLine
 
-_WIDEST = 80  # characters of a gap
+_MAX_GAP_SPACES = 80  # characters of a gap
 
 
-def listing_of(lines: Sequence[PdfLine]) -> list[str]:
+def code_lines(lines: Sequence[PdfLine]) -> list[str]:
     """The lines of a listing, its blank lines too."""
     width = max(0.5, median_high((word.x1 - word.x0) / len(word.text) for line in lines for word in line.words))
     left = min(line.x0 for line in lines)
     gaps = [above.base - below.base for above, below in pairwise(lines)]
     usual = sorted(gaps)[len(gaps) // 3] if gaps else 0.0
-    texts = [_spaced(lines[0], left, width)]
+    texts = [_with_spaces(lines[0], left, width)]
     for line, gap in zip(lines[1:], gaps, strict=True):
         if usual and gap > 1.6 * usual:
             texts.append("")
-        texts.append(_spaced(line, left, width))
+        texts.append(_with_spaces(line, left, width))
     return texts
 
 
-def _spaced(line: PdfLine, left: float, width: float) -> str:
+def _with_spaces(line: PdfLine, left: float, width: float) -> str:
     """A line with as many spaces as its gaps are wide.
 
     Args:
         left: where lines without an indent begin.
         width: of a character; both in points.
     """
-    text = " " * min(_WIDEST, round((line.x0 - left) / width)) + line.words[0].text
+    text = " " * min(_MAX_GAP_SPACES, round((line.x0 - left) / width)) + line.words[0].text
     for before, word in pairwise(line.words):
         gap = (word.x0 - before.x1) / width
-        text += " " * min(_WIDEST, max(round(gap), int(word.spaced and gap > 0.3))) + word.text
+        text += " " * min(_MAX_GAP_SPACES, max(round(gap), int(word.spaced and gap > 0.3))) + word.text
     return text

@@ -8,24 +8,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.boxes import PdfLine, PdfTable, Segment
-from turnmark.corpora.readers.pdf.cells import cells_of, joined_lines, pieces_of, table_of
 from turnmark.corpora.readers.pdf.page import Rule
+from turnmark.corpora.readers.pdf.table_cells import align_cells, cut_segment, joined_lines, table_of
 
 MAX_RULES = 4_000  # of a page; a plot has more
 _MAX_PAIRS = 400_000  # of a line across and a line down
 _MAX_CELLS = 5_000
-_NEAR = 3.0  # points: lines that end this near to each other meet
-_SHORT = 60  # points: no line between rows
-_MANY = 5  # lines; a cell with as many figures is a column of a table
+_MAX_MEETING_GAP = 3.0  # points: lines that end this near to each other meet
+_MIN_ROW_RULE_LENGTH = 60  # points: no line between rows
+_MIN_COLUMN_LINES = 5  # lines; a cell with as many figures is a column of a table
 _FIGURE = re.compile(r"[^\w\s]?\s?\d|[-–—.(]|X\b|n/?a\b", re.IGNORECASE)
-_ALIKE = 4  # points: how far the ends of the lines of one table may differ
+_MAX_END_DIFFERENCE = 4  # points: how far the ends of the lines of one table may differ
 
 _Grid = tuple[list[Rule], list[Rule]]  # lines across and lines down
 _CellSegments = list[Segment]
 _TableSearch = tuple[PdfTable | None, list[Segment]]  # a table, and the segments that are not in it
 
 
-def ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tuple[list[PdfTable], list[Segment]]:
+def find_ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tuple[list[PdfTable], list[Segment]]:
     """The tables that lines are drawn around or between, and the segments that are in none of them."""
     rest = list(segments)
     if len(rules) > MAX_RULES:
@@ -38,7 +38,7 @@ def ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tuple[li
         table, rest = _grid_table(grid, rest)
         tables += [table] if table else []
     used = {rule for flat, _ in grids for rule in flat} if tables else set()
-    for stripe in _stripes([rule for rule in across if rule not in used], rest):
+    for stripe in _rule_groups([rule for rule in across if rule not in used], rest):
         table, rest = _striped_table(stripe, rest)
         tables += [table] if table else []
     return tables, rest
@@ -49,7 +49,7 @@ def _merged(rules: Iterable[Rule]) -> list[Rule]:
     merged: list[Rule] = []
     for rule in sorted(rules, key=lambda rule: (round(rule.y0), rule.x0)):
         last = merged[-1] if merged else None
-        if last and abs(last.y0 - rule.y0) <= 1.5 and rule.x0 <= last.x1 + _NEAR:
+        if last and abs(last.y0 - rule.y0) <= 1.5 and rule.x0 <= last.x1 + _MAX_MEETING_GAP:
             merged[-1] = last._replace(x1=max(last.x1, rule.x1))
         else:
             merged.append(rule)
@@ -61,7 +61,7 @@ def _merged_down(rules: Iterable[Rule]) -> list[Rule]:
     return [Rule(rule.y0, rule.x0, rule.y1, rule.x1) for rule in turned]
 
 
-def _parted(
+def _split_by_box(
     segments: Sequence[Segment], x0: float, x1: float, y0: float, y1: float
 ) -> tuple[list[Segment], list[Segment]]:
     """The segments inside a box, and the others."""
@@ -69,7 +69,7 @@ def _parted(
     outside: list[Segment] = []
     for segment in segments:
         middle = (segment.x0 + segment.x1) / 2
-        is_in = x0 - _NEAR <= middle <= x1 + _NEAR and y0 <= _height(segment) <= y1
+        is_in = x0 - _MAX_MEETING_GAP <= middle <= x1 + _MAX_MEETING_GAP and y0 <= _height(segment) <= y1
         (inside if is_in else outside).append(segment)
     return inside, outside
 
@@ -96,8 +96,8 @@ def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[_Grid]:
 
     for first, flat in enumerate(across):
         for second, upright in enumerate(down, len(across)):
-            meets = flat.x0 - _NEAR <= upright.x0 <= flat.x1 + _NEAR
-            if meets and upright.y0 - _NEAR <= flat.y0 <= upright.y1 + _NEAR:
+            meets = flat.x0 - _MAX_MEETING_GAP <= upright.x0 <= flat.x1 + _MAX_MEETING_GAP
+            if meets and upright.y0 - _MAX_MEETING_GAP <= flat.y0 <= upright.y1 + _MAX_MEETING_GAP:
                 parent[root(first)] = root(second)
     groups: dict[int, _Grid] = {}
     for index, rule in enumerate([*across, *down]):
@@ -115,14 +115,14 @@ def _grid_table(grid: _Grid, segments: list[Segment]) -> _TableSearch:
     if len(heights) < 3 or len(edges) < 3 or count > _MAX_CELLS:
         return None, segments
     box = edges[0], edges[-1], heights[0], heights[-1]
-    inside, outside = _parted(segments, *box)
+    inside, outside = _split_by_box(segments, *box)
     rows = _in_cells(inside, heights, edges)
     if sum(bool(cell) for row in rows for cell in row) < max(3, 0.3 * count):
         return None, segments
     texts = _split_rows(rows) if len(rows) <= 3 else None
     figures = [cell for cell in rows[-1] if _is_of_figures(cell)]
     if texts and figures and (len(texts) == len(rows) or any(map(_has_columns, figures))):
-        texts = _by_words(inside, heights[1]) or texts  # the lines part neither rows nor columns
+        texts = _table_of_words(inside, heights[1]) or texts  # the lines part neither rows nor columns
     table = table_of(texts or [[joined_lines(_lines(cell)) for cell in row] for row in rows], *box)
     return (table, outside) if table else (None, segments)
 
@@ -131,7 +131,7 @@ def _distinct(values: Iterable[float]) -> list[float]:
     """Values in ascending order, those nearer than a line is thick once."""
     distinct: list[float] = []
     for value in sorted(values):
-        if not distinct or value - distinct[-1] > _NEAR:
+        if not distinct or value - distinct[-1] > _MAX_MEETING_GAP:
             distinct.append(value)
     return distinct
 
@@ -144,7 +144,7 @@ def _in_cells(
     cells: list[list[_CellSegments]] = [[[] for _ in range(columns)] for _ in range(rows)]
     for segment in segments:
         row = rows - min(rows, max(1, bisect_right(heights, _height(segment))))
-        for piece in pieces_of(segment, edges):
+        for piece in cut_segment(segment, edges):
             column = min(columns, max(1, bisect_right(edges, (piece.x0 + piece.x1) / 2))) - 1
             cells[row][column].append(piece)
     return cells
@@ -171,11 +171,11 @@ def _split_rows(rows: Sequence[Sequence[_CellSegments]]) -> list[list[str]] | No
     return split
 
 
-def _by_words(segments: Sequence[Segment], edge: float) -> list[list[str]] | None:
+def _table_of_words(segments: Sequence[Segment], edge: float) -> list[list[str]] | None:
     """The rows and columns that words form below a line; what is above it names the columns."""
     lines = _rows_of(segments)
     above = sum(line.base > edge for line in lines)
-    rows, body = cells_of(lines), cells_of(lines[above:])
+    rows, body = align_cells(lines), align_cells(lines[above:])
     if rows is None or body is None or len(rows) != above + len(body):
         return rows
     return [[joined_lines(list(filter(None, names))) for names in zip(*rows[:above], strict=True)], *rows[above:]]
@@ -190,7 +190,7 @@ def _is_of_figures(cell: _CellSegments) -> bool:
     """Return whether a cell holds many lines, and most begin with a figure or a mark of none."""
     lines = _lines(cell)
     figures = sum(bool(_FIGURE.match(line)) for line in lines)
-    return len(lines) >= _MANY and figures > 0.8 * len(lines)
+    return len(lines) >= _MIN_COLUMN_LINES and figures > 0.8 * len(lines)
 
 
 def _lines(cell: _CellSegments) -> list[str]:
@@ -207,11 +207,11 @@ def _lines(cell: _CellSegments) -> list[str]:
 # --- lines between rows only -----------------------------------------------------------------------------------------
 
 
-def _stripes(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterator[list[Rule]]:
+def _rule_groups(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterator[list[Rule]]:
     """The lines, from the top, of each thing that may be a table: as long as each other, cells between."""
     groups: list[list[Rule]] = []
     for rule in sorted(across, key=lambda rule: -rule.y0):
-        if rule.x1 - rule.x0 >= _SHORT:
+        if rule.x1 - rule.x0 >= _MIN_ROW_RULE_LENGTH:
             alike = (group for group in groups if _is_as_long(group[0], rule))
             group = next(alike, None)
             if group is not None:
@@ -221,7 +221,7 @@ def _stripes(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterator[li
     for group in groups:
         run: list[Rule] = []
         for top, bottom in pairwise(group):
-            inside, _ = _parted(segments, top.x0, top.x1, bottom.y0, top.y0)
+            inside, _ = _split_by_box(segments, top.x0, top.x1, bottom.y0, top.y0)
             if _is_tabular(inside, top.x1 - top.x0):
                 run = [*run, bottom] if run else [top, bottom]
             elif run:
@@ -233,7 +233,7 @@ def _stripes(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterator[li
 
 def _is_as_long(first: Rule, second: Rule) -> bool:
     """Whether two lines begin and end at the same places."""
-    return abs(first.x0 - second.x0) <= _ALIKE and abs(first.x1 - second.x1) <= _ALIKE
+    return abs(first.x0 - second.x0) <= _MAX_END_DIFFERENCE and abs(first.x1 - second.x1) <= _MAX_END_DIFFERENCE
 
 
 def _is_tabular(segments: Sequence[Segment], width: float) -> bool:
@@ -253,9 +253,9 @@ def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _TableSear
     """The table whose rows are between lines, the first above and the last below it."""
     top, *inner, bottom = rules
     box = top.x0, top.x1, bottom.y0, top.y0
-    inside, outside = _parted(segments, *box)
+    inside, outside = _split_by_box(segments, *box)
     # A table whose lines are longer or shorter may have taken all of the text.
-    cells = cells_of(_rows_of(inside), breaks=[rule.y0 for rule in inner]) if inside else None
+    cells = align_cells(_rows_of(inside), breaks=[rule.y0 for rule in inner]) if inside else None
     table = table_of(cells, *box) if cells else None
     return (table, outside) if table else (None, segments)
 

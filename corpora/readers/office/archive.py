@@ -14,21 +14,21 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.prose import Unreadable, day, says_a_title
+from turnmark.corpora.readers.prose import Unreadable, date_part, is_meaningful_title
 from turnmark.corpora.text import words
 
-MAX_UNPACKED = 200 * 1000 * 1000  # bytes when unpacked; a book without pictures has about 5 million
+MAX_UNPACKED_BYTES = 200 * 1000 * 1000  # bytes when unpacked; a book without pictures has about 5 million
 MAX_PARTS = 20_000
-_HEAD = 100_000  # bytes of a part in which entities are looked for; they are declared at the beginning
+_MAX_ENTITY_OFFSET = 100_000  # bytes of a part in which entities are looked for; they are declared at the beginning
 _ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 _XML = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
-_SAVE_AGAIN = "open it and save it again"
+_SAVE_ADVICE = "open it and save it again"
 
 
 @dataclass(frozen=True)
-class Family:
+class FileFamily:
     """A kind of archive: what a person calls it, and the parts by which it is known."""
 
     name: str
@@ -36,15 +36,15 @@ class Family:
     suffix: str
 
 
-WORD = Family("Word file", ("word/",), ".docx")
-SLIDES = Family("PowerPoint file", ("ppt/",), ".pptx")
-WORKBOOK = Family("Excel file", ("xl/",), ".xlsx")
-OPEN_DOCUMENT = Family("OpenDocument file", ("content.xml",), ".odt")
-EPUB = Family("EPUB", ("META-INF/container.xml",), ".epub")
+WORD = FileFamily("Word file", ("word/",), ".docx")
+SLIDES = FileFamily("PowerPoint file", ("ppt/",), ".pptx")
+WORKBOOK = FileFamily("Excel file", ("xl/",), ".xlsx")
+OPEN_DOCUMENT = FileFamily("OpenDocument file", ("content.xml",), ".odt")
+EPUB = FileFamily("EPUB", ("META-INF/container.xml",), ".epub")
 _FAMILIES = (WORD, SLIDES, WORKBOOK, EPUB, OPEN_DOCUMENT)
 
 
-def check_packed(path: Path, family: Family, streamed: str = "") -> None:
+def check_packed(path: Path, family: FileFamily, streamed: str = "") -> None:
     """Refuse a file that is of another kind, broken, encrypted, or that unpacks to too much.
 
     Args:
@@ -60,11 +60,11 @@ def check_packed(path: Path, family: Family, streamed: str = "") -> None:
     except Unreadable:
         raise
     except Exception as error:  # zipfile, zlib and others raise their own errors
-        message = f"not a readable {family.name}: broken or cut off ({_cause(error)}); {_SAVE_AGAIN}"
+        message = f"not a readable {family.name}: broken or cut off ({_cause(error)}); {_SAVE_ADVICE}"
         raise Unreadable(message) from error
 
 
-def _check_magic(path: Path, family: Family) -> None:
+def _check_magic(path: Path, family: FileFamily) -> None:
     with path.open("rb") as file:
         head = file.read(1024)
         rest = file.read(4_000_000) if head.startswith(_OLE) else b""
@@ -75,10 +75,10 @@ def _check_magic(path: Path, family: Family) -> None:
             raise Unreadable(f"an encrypted {family.name}, which asks for a password; save it without one")
         raise Unreadable(f"a file in the old format of Office, not a {family.name}; save it again as {family.suffix}")
     if not head.startswith(b"PK"):
-        raise Unreadable(f"not a {family.name}, {_other(head)}")
+        raise Unreadable(f"not a {family.name}, {_describe_other(head)}")
 
 
-def _other(head: bytes) -> str:
+def _describe_other(head: bytes) -> str:
     """Say what a file is instead."""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     for begins, what, suffix in (
@@ -87,10 +87,10 @@ def _other(head: bytes) -> str:
     ):  # fmt: skip
         if start.startswith(begins):
             return f"{what}; rename it to {suffix}"
-    return f"or a broken one; {_SAVE_AGAIN}"
+    return f"or a broken one; {_SAVE_ADVICE}"
 
 
-def _check_parts(packed: zipfile.ZipFile, family: Family, streamed: str) -> None:
+def _check_parts(packed: zipfile.ZipFile, family: FileFamily, streamed: str) -> None:
     parts = packed.infolist()
     if len(parts) > MAX_PARTS:
         raise Unreadable(f"holds {len(parts):,} parts, more than {MAX_PARTS:,}; not opened")
@@ -98,28 +98,28 @@ def _check_parts(packed: zipfile.ZipFile, family: Family, streamed: str) -> None
         raise Unreadable(f"an encrypted {family.name}, which asks for a password; save it without one")
     kept = [part for part in parts if not (streamed and part.filename.startswith(streamed))]
     total = sum(part.file_size for part in kept)
-    if total > MAX_UNPACKED:
-        raise Unreadable(f"unpacks to {total / 1e6:,.0f} MB, more than {MAX_UNPACKED // 10**6}; not opened")
+    if total > MAX_UNPACKED_BYTES:
+        raise Unreadable(f"unpacks to {total / 1e6:,.0f} MB, more than {MAX_UNPACKED_BYTES // 10**6}; not opened")
     names = [part.filename for part in parts]
     if not _is_of(names, family):
         other = next((each for each in _FAMILIES if _is_of(names, each)), None)
         if other:
             raise Unreadable(f"not a {family.name}, but of the kind {other.name}; rename it to {other.suffix}")
-        raise Unreadable(f"not a readable {family.name}: its {family.parts[0]} is missing; {_SAVE_AGAIN}")
+        raise Unreadable(f"not a readable {family.name}: its {family.parts[0]} is missing; {_SAVE_ADVICE}")
     _check_encryption(packed, names, family)
     for part in parts:
         if part.filename.lower().endswith(_XML):
             with packed.open(part) as content:
-                head = content.read(_HEAD)
+                head = content.read(_MAX_ENTITY_OFFSET)
             if any(mark in head for mark in _ENTITY):
                 raise Unreadable(f"its {part.filename} declares XML entities, which no {family.name} needs; not opened")
 
 
-def _is_of(names: list[str], family: Family) -> bool:
+def _is_of(names: list[str], family: FileFamily) -> bool:
     return all(any(name.startswith(part) for name in names) for part in family.parts)
 
 
-def _check_encryption(packed: zipfile.ZipFile, names: list[str], family: Family) -> None:
+def _check_encryption(packed: zipfile.ZipFile, names: list[str], family: FileFamily) -> None:
     manifest = "META-INF/manifest.xml"
     if family is OPEN_DOCUMENT and manifest in names and b"encryption-data" in packed.read(manifest):
         raise Unreadable("an encrypted OpenDocument file, which asks for a password; save it without one")
@@ -147,13 +147,13 @@ def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
     try:
         return etree.fromstring(packed.read(name), parser)
     except (etree.XMLSyntaxError, zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
-        raise Unreadable(f"broken: its {name} cannot be read ({_cause(error)}); {_SAVE_AGAIN}") from error
+        raise Unreadable(f"broken: its {name} cannot be read ({_cause(error)}); {_SAVE_ADVICE}") from error
     except Exception as error:  # zlib.error
-        raise Unreadable(f"broken: its {name} cannot be unpacked ({_cause(error)}); {_SAVE_AGAIN}") from error
+        raise Unreadable(f"broken: its {name} cannot be unpacked ({_cause(error)}); {_SAVE_ADVICE}") from error
 
 
 @dataclass(frozen=True)
-class Metadata:
+class OfficeMetadata:
     """What a file says about itself; empty if it does not."""
 
     title: str = ""
@@ -171,7 +171,7 @@ def write_changed(packed: zipfile.ZipFile, made: Path, changed: Mapping[str, byt
             copy.writestr(name, changed[name] if name in changed else packed.read(name))
 
 
-def read_metadata(path: Path) -> Metadata:
+def read_metadata(path: Path) -> OfficeMetadata:
     """The title and the date of the last change that an Office or OpenDocument file gives."""
     try:
         with zipfile.ZipFile(path) as packed:
@@ -180,10 +180,12 @@ def read_metadata(path: Path) -> Metadata:
                 if tree is not None:
                     title = " ".join(_first(tree, "title").split())
                     dates = (_first(tree, key) for key in ("modified", "date", "created", "creation-date"))
-                    return Metadata(title if says_a_title(title) else "", day(next(filter(None, dates), "")))
+                    return OfficeMetadata(
+                        title if is_meaningful_title(title) else "", date_part(next(filter(None, dates), ""))
+                    )
     except (Unreadable, zipfile.BadZipFile, OSError):
         pass  # the text is what counts
-    return Metadata()
+    return OfficeMetadata()
 
 
 def _first(tree: Any, name: str) -> str:
@@ -191,7 +193,7 @@ def _first(tree: Any, name: str) -> str:
     return "" if found is None else str(found.text or "").strip()
 
 
-def fits(title: str, opening: str) -> bool:
+def is_said_in(title: str, opening: str) -> bool:
     """Return whether the beginning of a text says the title, too: many files keep that of their template."""
     opening_words = {*words(opening)}
     said = words(title)
@@ -201,6 +203,6 @@ def fits(title: str, opening: str) -> bool:
 _UNSAFE = re.compile("\x1b\\[[\\d;]*[A-Za-z]|[\0-\x08\x0b\x0c\x0e-\x1f\xad\ud800-\udfff]")
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Remove control characters, a terminal's codes of colours, soft hyphens and lone surrogates; unify newlines."""
     return _UNSAFE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

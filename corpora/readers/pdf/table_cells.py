@@ -11,11 +11,11 @@ from itertools import pairwise
 from turnmark.corpora.readers.pdf.boxes import PdfLine, PdfTable, Segment
 from turnmark.corpora.readers.pdf.page import Word
 
-GAP = 4.0  # points between two columns
+COLUMN_GAP = 4.0  # points between two columns
 _LEADERS = re.compile(r"\s*\.(?:\s?\.){3,}$")  # dots that lead the eye from a name to its figures
 
 
-def cells_of(lines: Sequence[PdfLine], breaks: Sequence[float] = ()) -> list[list[str]] | None:
+def align_cells(lines: Sequence[PdfLine], breaks: Sequence[float] = ()) -> list[list[str]] | None:
     """The rows of cells of lines that are aligned.
 
     Args:
@@ -27,17 +27,17 @@ def cells_of(lines: Sequence[PdfLine], breaks: Sequence[float] = ()) -> list[lis
     edges = _edges(lines)
     if not edges:
         return None
-    rows: list[_Cells] = []
+    rows: list[_RowCells] = []
     places: list[list[Segment]] = [[] for _ in range(len(edges) + 1)]
     for line in lines:
         texts = [""] * (len(edges) + 1)
         for segment in line.segments:
             spans = sum(segment.x0 < edge < segment.x1 for edge in edges)
-            for piece in pieces_of(segment, edges) if spans < 2 else [segment]:
+            for piece in cut_segment(segment, edges) if spans < 2 else [segment]:
                 index = bisect_right(edges, piece.x0 + min(2.0, (piece.x1 - piece.x0) / 2))
                 texts[index] = f"{texts[index]} {piece.text}".strip()
                 places[index].append(piece)
-        rows.append(_Cells(line.base, line.size, tuple(texts)))
+        rows.append(_RowCells(line.base, line.size, tuple(texts)))
     if not all(_aligned(pieces) for pieces in places[1:]):
         return None
     return [[*row.texts] for row in _joined_rows(rows, breaks)]
@@ -53,7 +53,7 @@ def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1:
     return PdfTable([[row[index] for index in kept] for row in rows], x0, x1, y0, y1)
 
 
-def pieces_of(segment: Segment, edges: Sequence[float]) -> list[Segment]:
+def cut_segment(segment: Segment, edges: Sequence[float]) -> list[Segment]:
     """A segment, cut where an edge between columns goes between its words."""
     pieces: list[list[Word]] = []
     last = -1
@@ -80,7 +80,7 @@ def joined_lines(lines: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class _Cells:
+class _RowCells:
     """A line of a table: its texts by column."""
 
     base: float
@@ -91,7 +91,7 @@ class _Cells:
     def filled(self) -> int:
         return sum(bool(text) for text in self.texts)
 
-    def followed_by(self, below: _Cells) -> _Cells:
+    def followed_by(self, below: _RowCells) -> _RowCells:
         """The row that this one and the line below it are together."""
         both = zip(self.texts, below.texts, strict=True)
         return replace(self, base=below.base, texts=tuple(joined_lines(list(filter(None, texts))) for texts in both))
@@ -111,7 +111,7 @@ def _edges(lines: Sequence[PdfLine]) -> list[float]:
         if count <= allowed and start is None:
             start = index
         elif count > allowed and start is not None:
-            if index - start >= GAP and start > 0:
+            if index - start >= COLUMN_GAP and start > 0:
                 edges.append(low + (start + index) / 2)
             start = None
     return edges
@@ -132,7 +132,7 @@ def _aligned(pieces: Sequence[Segment]) -> bool:
     return False
 
 
-def _joined_rows(rows: Sequence[_Cells], breaks: Sequence[float]) -> list[_Cells]:
+def _joined_rows(rows: Sequence[_RowCells], breaks: Sequence[float]) -> list[_RowCells]:
     """Lines to rows: what continues the cells above it is joined to them."""
     gaps = [above.base - below.base for above, below in pairwise(rows)]
     least = sorted(gaps)[len(gaps) // 5] if gaps else 0.0
@@ -151,7 +151,7 @@ def _joined_rows(rows: Sequence[_Cells], breaks: Sequence[float]) -> list[_Cells
     return joined
 
 
-def _are_set_apart(rows: Sequence[_Cells], wide: Sequence[bool]) -> bool:
+def _are_set_apart(rows: Sequence[_RowCells], wide: Sequence[bool]) -> bool:
     """Whether rows are set apart by space: only if the lines within one do not fill all cells.
 
     Args:

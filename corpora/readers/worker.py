@@ -1,4 +1,4 @@
-"""The process that reads files for `turnmark.corpora.readers.apart`: answers requests until there are no more."""
+"""The process that reads files for `turnmark.corpora.readers.isolation`: answers requests until there are no more."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.readers.apart import KEPT, MEMORY, line_of
+from turnmark.corpora.readers.isolation import MAX_KEPT_BYTES, MAX_MEMORY_BYTES, encode_message
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
-from turnmark.corpora.readers.table import load
+from turnmark.corpora.readers.registry import load
 from turnmark.corpora.types import Document
 
-_PULSE = 0.5  # seconds between two messages that work goes on
+_PROGRESS_INTERVAL_SECONDS = 0.5  # seconds between two messages that work goes on
 
-Send = Callable[[dict[str, Any]], None]
+SendFunction = Callable[[dict[str, Any]], None]
 
 
 def main() -> None:
@@ -30,15 +30,15 @@ def main() -> None:
     _limit_memory()
 
     def send(message: dict[str, Any]) -> None:
-        output.write(line_of(message))
+        output.write(encode_message(message))
         output.flush()
 
     for line in sys.stdin.buffer:
-        end = _answer(json.loads(line), send)
-        send({**end, "last": _grown()})
+        end = _handle(json.loads(line), send)
+        send({**end, "last": _has_grown()})
 
 
-def _answer(request: dict[str, Any], send: Send) -> dict[str, Any]:
+def _handle(request: dict[str, Any], send: SendFunction) -> dict[str, Any]:
     """Do what is asked; what went wrong, as a message."""
     try:
         if request["target"]:
@@ -51,7 +51,7 @@ def _answer(request: dict[str, Any], send: Send) -> dict[str, Any]:
     except NotOfItsType:
         return {"other": True}
     except MemoryError:
-        return _unreadable(f"needs more than {MEMORY // 1024**3} GB of memory; split it")
+        return _unreadable(f"needs more than {MAX_MEMORY_BYTES // 1024**3} GB of memory; split it")
     except OSError as error:
         return {"errno": error.errno or errno.EIO}
     except RecursionError:
@@ -61,13 +61,13 @@ def _answer(request: dict[str, Any], send: Send) -> dict[str, Any]:
         return _unreadable(f"its reader failed ({_cause(error)}); it is broken, or of a kind that cannot be read")
 
 
-def _read(request: dict[str, Any], send: Send) -> None:
+def _read(request: dict[str, Any], send: SendFunction) -> None:
     """Send the documents and problems of a file."""
     told = 0.0  # when; what follows a page of which it was said how it is read is told at once
 
     def progress(page: int, pages: int, how: str = "") -> None:
         nonlocal told
-        if how or time.monotonic() - told >= _PULSE:
+        if how or time.monotonic() - told >= _PROGRESS_INTERVAL_SECONDS:
             told = 0.0 if how else time.monotonic()
             send({"page": page, "pages": pages, "how": how})
 
@@ -77,7 +77,7 @@ def _read(request: dict[str, Any], send: Send) -> None:
         send({kind: item.model_dump(mode="json")})
 
 
-def _draw(request: dict[str, Any], send: Send) -> None:
+def _draw(request: dict[str, Any], send: SendFunction) -> None:
     """Send the picture of a page."""
     from turnmark.corpora.readers.pdf.picture import page_picture
 
@@ -100,23 +100,23 @@ def _limit_memory() -> None:
     except ImportError:  # Windows has no such limit
         return
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+    limit = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _grown() -> bool:
+def _has_grown() -> bool:
     if sys.platform == "linux":
         # ru_maxrss begins with the size of the process that started this one, so it says nothing here.
         resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        return resident * os.sysconf("SC_PAGE_SIZE") > KEPT
+        return resident * os.sysconf("SC_PAGE_SIZE") > MAX_KEPT_BYTES
     try:
         import resource
     except ImportError:
         return False
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used * (1 if sys.platform == "darwin" else 1024) > KEPT
+    return used * (1 if sys.platform == "darwin" else 1024) > MAX_KEPT_BYTES
 
 
 if __name__ == "__main__":

@@ -8,21 +8,21 @@ from dataclasses import replace
 
 from turnmark.corpora.readers.pdf.page import Rule, Word
 
-_FIRST = "\u0590"  # of the letters that are written leftwards
-_NEAR = 0.9  # of the size: the widest gap between words of one run
+_FIRST_RTL_LETTER = "\u0590"  # of the letters that are written leftwards
+_MAX_WORD_GAP = 0.9  # of the size: the widest gap between words of one run
 
 
-def is_leftward(letter: str) -> bool:
+def is_right_to_left(letter: str) -> bool:
     """Whether a letter is followed by the next one on its left."""
-    return letter >= _FIRST and unicodedata.bidirectional(letter) in ("R", "AL")
+    return letter >= _FIRST_RTL_LETTER and unicodedata.bidirectional(letter) in ("R", "AL")
 
 
-def in_direction(words: Sequence[Word], rules: Sequence[Rule], width: float) -> tuple[list[Word], list[Rule]]:
+def as_left_to_right(words: Sequence[Word], rules: Sequence[Rule], width: float) -> tuple[list[Word], list[Rule]]:
     """The words and rules of a page as if it were written from left to right.
 
     Words of the other direction that are neighbours become one.
     """
-    leftward = sum(map(is_leftward, "".join(word.text for word in words if not word.text.isascii())))
+    leftward = sum(map(is_right_to_left, "".join(word.text for word in words if not word.text.isascii())))
     if not leftward:
         return list(words), list(rules)
     others = sum(letter.isalpha() for word in words for letter in word.text) - leftward
@@ -51,5 +51,5 @@ def _is_run(last: Word, word: Word, leftward: bool) -> bool:
     letters = [letter for letter in last.text + word.text if letter.isalpha()]
     if not any(map(str.isalnum, last.text)) or not any(map(str.isalnum, word.text)):
         return False
-    is_near = abs(last.base - word.base) < 1 and -0.3 * word.size < gap < _NEAR * word.size
-    return is_near and bool(letters) and all(is_leftward(letter) == leftward for letter in letters)
+    is_near = abs(last.base - word.base) < 1 and -0.3 * word.size < gap < _MAX_WORD_GAP * word.size
+    return is_near and bool(letters) and all(is_right_to_left(letter) == leftward for letter in letters)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from turnmark.corpora.readers.pdf.boxes import Style
 
-SAME_SIZE = 0.08  # of the size: what differs less is one size
-_DEEPEST = 6
+MAX_SIZE_DIFFERENCE = 0.08  # of the size: what differs less is one size
+_MAX_LEVEL = 6
 
 
 def levels_of(styles: Iterable[Style], known: Mapping[Style, Counter[int]]) -> dict[Style, int]:
@@ -18,11 +18,11 @@ def levels_of(styles: Iterable[Style], known: Mapping[Style, Counter[int]]) -> d
         known: for styles of headings whose levels are known, how often each level is theirs.
     """
     if known:
-        return _beside({style: levels.most_common(1)[0][0] for style, levels in known.items()}, styles)
-    return _ranked(styles)
+        return _interpolated_levels({style: levels.most_common(1)[0][0] for style, levels in known.items()}, styles)
+    return _ranked_levels(styles)
 
 
-def _beside(known: Mapping[Style, int], styles: Iterable[Style]) -> dict[Style, int]:
+def _interpolated_levels(known: Mapping[Style, int], styles: Iterable[Style]) -> dict[Style, int]:
     """The levels of styles beside those that are known."""
     levels = dict(known)
     deepest, smallest = max(known.values()), min(style.size for style in known)
@@ -33,26 +33,26 @@ def _beside(known: Mapping[Style, int], styles: Iterable[Style]) -> dict[Style, 
         near = [
             level
             for other, level in levels.items()
-            if other.bold == style.bold and abs(other.size - style.size) <= SAME_SIZE * style.size
+            if other.bold == style.bold and abs(other.size - style.size) <= MAX_SIZE_DIFFERENCE * style.size
         ]
         if near:
             levels[style] = near[0]
         elif not larger:
             levels[style] = 1
         elif style.size <= smallest:
-            levels[style] = min(_DEEPEST, deepest + 1)
+            levels[style] = min(_MAX_LEVEL, deepest + 1)
         else:
             levels[style] = max(larger)
     return levels
 
 
-def _ranked(styles: Iterable[Style]) -> dict[Style, int]:
+def _ranked_levels(styles: Iterable[Style]) -> dict[Style, int]:
     """The levels of styles in the order of their size; of two of one size a bold one is higher."""
     levels: dict[Style, int] = {}
     level, last = 0, None
     for style in sorted(set(styles), key=lambda style: (-style.size, not style.bold, style.italic)):
-        if last is None or last.size - style.size > SAME_SIZE * style.size or last[1:] != style[1:]:
+        if last is None or last.size - style.size > MAX_SIZE_DIFFERENCE * style.size or last[1:] != style[1:]:
             level += 1
-        levels[style] = min(_DEEPEST, level)
+        levels[style] = min(_MAX_LEVEL, level)
         last = style
     return levels
