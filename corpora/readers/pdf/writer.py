@@ -16,7 +16,7 @@ _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _MAX_INDENT_LEVEL = 8  # list item that is indented further than those above it
 
 
-class WrittenText(NamedTuple):
+class PdfText(NamedTuple):
     """A text, its blocks, and the offset at which each page begins."""
 
     text: str
@@ -24,7 +24,7 @@ class WrittenText(NamedTuple):
     pages: tuple[int, ...]
 
 
-def write_markdown(drafts: Iterable[BlockDraft], page_count: int, words: set[str]) -> WrittenText:
+def write_markdown(drafts: Iterable[BlockDraft], page_count: int, words: set[str]) -> PdfText:
     """The blocks as one text; `words` are those by which words are told that are divided (`vocabulary`)."""
     writer = _Writer(words)
     for draft in drafts:
@@ -47,9 +47,9 @@ class _Writer:
         self._blocks: list[Block] = []
         self._pages = [0]
 
-    def finish(self, page_count: int) -> WrittenText:
+    def finish(self, page_count: int) -> PdfText:
         self._begin_pages(page_count - 1)
-        return WrittenText("".join(self._pieces), tuple(self._blocks), tuple(self._pages))
+        return PdfText("".join(self._pieces), tuple(self._blocks), tuple(self._pages))
 
     def _begin_pages(self, page: int) -> None:
         """Pages up to this one, counted from 0, begin here, if they have not begun yet."""
