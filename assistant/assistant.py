@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from turnmark.assistant.config import MOST_MESSAGES, PASSAGES, READ_PASSAGES, AssistantConfig
+from turnmark.assistant.config import DEFAULT_TOP_K, LARGE_MODEL_TOP_K, MAX_HISTORY_MESSAGES, AssistantConfig
 from turnmark.assistant.forms import calls_tools, forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
@@ -64,7 +64,7 @@ class Assistant:
         self.generator = generator
         self.embed = embed
         reader = reader_of(generator)
-        self.passages = config.passages or (READ_PASSAGES if reader == "large" else PASSAGES)
+        self.top_k = config.top_k or (LARGE_MODEL_TOP_K if reader == "large" else DEFAULT_TOP_K)
         self.forms = forms_for(reader, config.steps, calls_tools(generator))
         self.steps = open_steps(self.forms)
         self.name = generator.name if generator else "extractive"
@@ -84,7 +84,7 @@ class Assistant:
         """Reply to a message: run all steps of one turn.
 
         Args:
-            history: the messages before, oldest first; only the last `MOST_MESSAGES` are looked at.
+            history: the messages before, oldest first; only the last `MAX_HISTORY_MESSAGES` are read.
             on_event: called with each event of a step while it runs; the answer arrives in pieces (`delta`).
             evidence: passages to answer from, best first; then nothing is searched, and no model writes a rewrite.
             trusted: the evidence is known to be about the question, so it is not judged by similarity.
@@ -119,13 +119,13 @@ class Assistant:
         """
         return nullcontext()
 
-    def find(self, history: Sequence[Message], message: str, passages: int | None = None) -> Findings:
+    def find(self, history: Sequence[Message], message: str, top_k: int | None = None) -> Findings:
         """Run only the understand and retrieve steps of a turn, with one round of searching.
 
         Args:
-            passages: passages to find for a question, or a part of one; None: as in `reply`.
+            top_k: passages to retrieve for a question, or for each part of one; None: as in `reply`.
         """
-        turn = self._begin(history, message, lambda _: None, passages=passages)
+        turn = self._begin(history, message, lambda _: None, top_k=top_k)
         turn.run(self.steps["understand"])
         if turn.understanding.kind != "conversational":
             turn.run(self.steps["retrieve"])
@@ -147,12 +147,12 @@ class Assistant:
         *,
         evidence: Sequence[Hit] | None = None,
         trusted: bool = False,
-        passages: int | None = None,
+        top_k: int | None = None,
     ) -> Turn:
         return Turn(
             message=message,
-            history=tuple(history[-MOST_MESSAGES:]),
-            config=self.config.model_copy(update={"passages": passages or self.passages}),
+            history=tuple(history[-MAX_HISTORY_MESSAGES:]),
+            config=self.config.model_copy(update={"top_k": top_k or self.top_k}),
             retriever=self.retriever,
             generator=self.generator,
             embed=by_text(self.embed) if self.embed else None,

@@ -15,112 +15,61 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
-from typer.core import TyperCommand
 
-from turnmark.assistant.config import TOKENS, AssistantConfig
+from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverIndex
 from turnmark.core.console import ellipsize, inert, print_json, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.flags import AsJson, HelpAll
+from turnmark.core.flags import AsJson, Flatten, Request, RequestCommand, command_from, flags_of
 from turnmark.corpora.types import Message
-from turnmark.retrieval.commands import IndexNames, Watch
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
+    from turnmark.assistant.repl.chat import Grade
 
-_MODEL = "language model: openai:MODEL[@URL], ollama:MODEL, local:MODEL …; extractive: none"
-
-Generator = Annotated[
-    str,
-    typer.Option(
-        "--generator",
-        envvar="TURNMARK_GENERATOR",
-        metavar="SPEC",
-        show_envvar=False,
-        help=_MODEL,
-    ),
-]
-Generators = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--generator",
-        envvar="TURNMARK_GENERATOR",
-        metavar="SPEC",
-        show_envvar=False,
-        help=f"{_MODEL}; repeatable: replies side by side",
-    ),
-]
-Retriever = Annotated[
-    str | None, typer.Option(metavar="SPEC", help="default: conversational, as far as the index allows")
-]
-Prompts = Annotated[
-    Path | None, typer.Option("--prompts", metavar="DIR", help="folder with your own prompts, NAME.txt", hidden=True)
-]
-TopK = Annotated[
-    int | None,
-    typer.Option(
-        "--top-k", metavar="N", min=1, help="passages found for a question; default: 6, a large model 10", hidden=True
-    ),
-]
-Tokens = Annotated[
-    int,
-    typer.Option(
-        "--tokens", metavar="N", min=1, help="approximate tokens of sections that a large model reads", hidden=True
-    ),
-]
-Step = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--step",
-        metavar="STEP=FORM",
-        help="another form of a step, such as retrieve=read; repeatable",
-        hidden=True,
-    ),
+WatchFolder = Annotated[
+    bool, typer.Option("--watch", help="Watch the folder and index changed files at once, until Ctrl-C")
 ]
 
 # --- ask -------------------------------------------------------------------------------------------------------------
 
 
-def ask_command(
-    index: IndexNames,
+class AskRequest(Request):
+    """The options of `turnmark ask`. With several generators, their replies are shown side by side."""
+
     question: Annotated[
         str | None,
         typer.Argument(
-            metavar="[QUESTION|-]", help="-: read questions from standard input, one a line", show_default=False
+            metavar="QUESTION|-", help="-: read questions from standard input, one per line", show_default=False
         ),
-    ] = None,
-    generator: Generators = None,
-    retriever: Retriever = None,
+    ] = None
+    assistant: ConfigOverIndex = AssistantConfig()
+    generator: Annotated[tuple[str, ...], flags_of(AssistantConfig)["generator"].info] = (EXTRACTIVE,)
     history: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="earlier messages: JSON or JSONL of role and content")
-    ] = None,
-    step: Step = None,
-    prompts: Prompts = None,
-    top_k: TopK = None,
-    tokens: Tokens = TOKENS,
-    as_json: AsJson = False,
-    help_all: HelpAll = False,  # noqa: ARG001
-) -> None:
-    """Ask one question, or many from standard input; several models side by side, with several --generator."""
+        Path | None, typer.Option(metavar="FILE", help="Earlier messages: JSON or JSONL of role and content")
+    ] = None
+    as_json: AsJson = False
+
+    def generators(self) -> list[str]:
+        """Return the spec of each generator. The environment variable contains one spec, which may have spaces."""
+        variable = os.environ.get("TURNMARK_GENERATOR", "")
+        return [variable.strip()] if list(self.generator) == variable.split() else list(self.generator)
+
+
+def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
+    """Ask one question, or many from standard input; with several --generator, models answer side by side."""
     from turnmark.assistant.open import open_assistant
     from turnmark.assistant.side_by_side import answer_side_by_side, open_contenders
 
-    errors = ErrorCollector()
+    question = request.question
     if question is None and stdin_is_terminal():
         errors.add(
-            "no question: write one in quotes, or read one a line from a file: turnmark ask - --index NAME < FILE"
+            "no question: write one in quotes, or read one per line from a file: turnmark ask - --index NAME < FILE"
         )
     if question is not None and not question.strip():
         errors.add("the question is empty")
-    earlier = (errors.collect(read_history, history) if history else None) or []
-    generators = generator or ["extractive"]
-    variable = os.environ.get("TURNMARK_GENERATOR", "")
-    if generators == variable.split():  # it holds one spec, which may have spaces
-        generators = [variable.strip()]
-    config = AssistantConfig(
-        index=",".join(index), generator=generators[0], retriever=retriever, passages=top_k, tokens=tokens,
-        prompts=prompts,
-        steps=tuple(step or ()),
-    )  # fmt: skip
+    earlier = (errors.collect(read_history, request.history) if request.history else None) or []
+    generators = request.generators()
+    config = request.assistant.model_copy(update={"generator": generators[0]})
     answer: Callable[[str, bool], None] | None = None
     if len(generators) > 1:
         if contenders := errors.collect(open_contenders, config, generators):
@@ -130,12 +79,12 @@ def ask_command(
     errors.raise_all()
     assert answer is not None, "a part that could not be opened was raised as a mistake"
     if question not in (None, "-"):
-        answer(valid_text(question), as_json)
+        answer(valid_text(question), request.as_json)
         return
     failed = 0
     for line in filter(None, map(str.strip, stdin_lines())):
         try:
-            answer(line, as_json)
+            answer(line, request.as_json)
         except TurnmarkError as error:  # a question that fails does not stop the others
             failed += 1
             sys.stderr.write(f"turnmark: {inert(repr(line))}: {inert(error)}\n")
@@ -164,14 +113,14 @@ def _answer(assistant: Assistant, history: list[Message], question: str, as_json
         view.finish(assistant.reply(history, question, view.on_event))
 
 
-class _Row(BaseModel):
+class HistoryMessage(BaseModel):
     """A message in a file: role and content, or MTRAG's speaker and text."""
 
     role: Literal["user", "assistant", "agent"] = Field(validation_alias=AliasChoices("role", "speaker"))
     content: str = Field(validation_alias=AliasChoices("content", "text"), pattern=r"\S")
 
 
-_ROWS = TypeAdapter(list[_Row])
+_ROWS = TypeAdapter(list[HistoryMessage])
 
 
 def read_history(path: Path) -> list[Message]:
@@ -182,7 +131,7 @@ def read_history(path: Path) -> list[Message]:
     except (OSError, ValueError) as error:
         raise RequestError(f"{label}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     errors = ErrorCollector()
-    rows: list[_Row] = []
+    rows: list[HistoryMessage] = []
     if text.lstrip().startswith("["):
         try:
             rows = _ROWS.validate_json(text)
@@ -193,7 +142,7 @@ def read_history(path: Path) -> list[Message]:
             if not line.strip():
                 continue
             try:
-                rows.append(_Row.model_validate_json(line))
+                rows.append(HistoryMessage.model_validate_json(line))
             except ValidationError as error:
                 _add_problems(errors, f"{label}, line {number}", error)
     errors.raise_all()
@@ -220,7 +169,7 @@ def _add_problems(errors: ErrorCollector, label: str, error: ValidationError) ->
 # --- chat ------------------------------------------------------------------------------------------------------------
 
 
-class ChatCommand(TyperCommand):
+class ChatCommand(RequestCommand):
     """A command whose `--resume` needs no value: a typer option always does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -233,42 +182,23 @@ class ChatCommand(TyperCommand):
         return super().parse_args(ctx, words)
 
 
-def _is_typed(ctx: typer.Context, option: str) -> bool:
-    """Return whether an option was typed, not set by an environment variable or a configuration file."""
-    source = ctx.get_parameter_source(option)
-    return source is not None and source.name == "COMMANDLINE"
+class ChatSessionRequest(Request):
+    """The options of `turnmark chat`."""
 
-
-def chat(
-    ctx: typer.Context,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="documents to index first, or bring up to date")
-    ] = None,
-    index: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--index",
-            metavar="NAME",
-            envvar="TURNMARK_INDEX",
-            show_envvar=False,
-            help="default: the folder's name; without FOLDER, a choice of all indexes; repeatable",
-        ),
-    ] = None,
-    generator: Generator = "extractive",
-    retriever: Retriever = None,
-    step: Step = None,
-    prompts: Prompts = None,
-    top_k: TopK = None,
-    tokens: Tokens = TOKENS,
+        Path | None, typer.Argument(metavar="FOLDER", help="Documents to index first, or to bring up to date")
+    ] = None
+    assistant: Annotated[AssistantConfig, Flatten(without=("embedder",))] = AssistantConfig()
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="[SESSION]", help="continue a kept session; without a name, the last one"),
-    ] = None,
-    no_save: Annotated[bool, typer.Option("--no-save", help="do not keep this conversation")] = False,
-    watch: Watch = False,
-    help_all: HelpAll = False,  # noqa: ARG001
-) -> None:
-    """Hold a conversation over your documents."""
+        typer.Option("--resume", metavar="[SESSION]", help="Continue a kept session; without a name, the last one"),
+    ] = None
+    no_save: Annotated[bool, typer.Option("--no-save", help="Do not keep this conversation")] = False
+    watch: WatchFolder = False
+
+
+def run_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade | None = None) -> None:
+    """Hold a conversation over your documents. Without FOLDER and --index, you choose one of your indexes."""
     from rich.console import Console
 
     from turnmark.assistant.open import open_assistant
@@ -276,56 +206,50 @@ def chat(
     from turnmark.assistant.session_files import resume_session
     from turnmark.retrieval.watch import Watches
 
-    errors = ErrorCollector()
     console = Console(highlight=False)
     session = None
-    if folder is not None and resume is not None:
+    config = request.assistant
+    if request.folder is not None and request.resume is not None:
         errors.add("FOLDER and --resume exclude each other, as a session has an index already")
-    elif folder is not None:
-        index = _indexed(folder, index or [], retriever)
-    config = AssistantConfig(
-        index=",".join(index or []), generator=generator, retriever=retriever, passages=top_k, tokens=tokens,
-        prompts=prompts, steps=tuple(step or ()),
-    )  # fmt: skip
+    elif request.folder is not None and not errors.problems:
+        config = config.model_copy(update={"index": _index_folder(request.folder, config)})
     with ExitStack() as stack:
-        if resume is not None:
-            session = errors.collect(resume_session, resume or None, not no_save)
+        if request.resume is not None:
+            session = errors.collect(resume_session, request.resume or None, not request.no_save)
         if session is not None:
             stack.callback(session.close)
-            config = _resumed(ctx, config, session.conversation.config)
+            config = _resumed_config(request, session.conversation.config)
         if not config.index:
             config = config.model_copy(update={"index": errors.collect(choose_index, console) or ""})
         assistant = errors.collect(open_assistant, config)
         news: SimpleQueue[str] = SimpleQueue()
         watches = None
-        if watch and assistant is not None and assistant.index is not None:
+        if request.watch and assistant is not None and assistant.index is not None:
             watches = errors.collect(Watches, assistant.index, news.put)
         errors.raise_all()
         assert assistant is not None, "a part that could not be opened was raised as a mistake"
         if watches is not None:
             stack.enter_context(watches)
-        hold_chat(assistant, console, session, not no_save, ctx.obj if callable(ctx.obj) else None, news)
+        hold_chat(assistant, console, session, not request.no_save, grade, news)
 
 
-def _resumed(ctx: typer.Context, requested: AssistantConfig, kept: AssistantConfig) -> AssistantConfig:
-    """Return the configuration of a resumed session: typed options replace what the session was kept with."""
-    options = {"index": "index", "generator": "generator", "retriever": "retriever", "passages": "top_k",
-               "tokens": "tokens", "prompts": "prompts", "steps": "step"}  # fmt: skip
-    typed = {field: getattr(requested, field) for field, option in options.items() if _is_typed(ctx, option)}
+def _resumed_config(request: ChatSessionRequest, kept: AssistantConfig) -> AssistantConfig:
+    """Return the configuration of a resumed session: settings on the command line replace those it was kept with."""
+    typed = {name: getattr(request.assistant, name) for name in request.typed & set(AssistantConfig.model_fields)}
     if typed.get("index", kept.index) != kept.index:
         typed.setdefault("retriever", None)  # the kept retriever was for another index
     if "generator" in typed:
         typed.setdefault("steps", ())  # the kept forms may not fit another model
     if not kept.index:  # a damaged session file may lack the index
-        typed.setdefault("index", requested.index)
+        typed.setdefault("index", request.assistant.index)
     return kept.model_copy(update=typed)
 
 
-def _indexed(folder: Path, names: list[str], retriever: str | None) -> list[str]:
-    """Build the index of a folder, or bring it up to date, and return its name, then the names of the others.
+def _index_folder(folder: Path, config: AssistantConfig) -> str:
+    """Build the index of a folder, or bring it up to date, and return its name together with the other names.
 
     Args:
-        names: of the indexes to search; the first is the folder's.
+        config: names the indexes to search; the first one is the folder's.
     """
     from turnmark.retrieval.commands import build
     from turnmark.retrieval.index import list_indexes
@@ -333,20 +257,20 @@ def _indexed(folder: Path, names: list[str], retriever: str | None) -> list[str]
 
     source = folder.expanduser().resolve()
     default = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
-    name, *others = names_of(",".join(names) or default)
+    names = names_of(config.index or default)
     sources = {manifest.name: manifest.source for manifest in list_indexes()}
-    if Path(sources.get(name, source)).resolve() != source:
-        raise RequestError(f"the index {name!r} is of {sources[name]!r}; choose another name with --index")
-    build(source, name, retriever)
-    return [name, *others]
+    if Path(sources.get(names[0], source)).resolve() != source:
+        raise RequestError(f"the index {names[0]!r} is of {sources[names[0]]!r}; choose another name with --index")
+    build(source, names[0], config.retriever)
+    return ",".join(names)
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
 
-QUESTION = 50
-"""Most characters of a session's first question in a list."""
+MAX_QUESTION_CHARACTERS = 50
+"""Length to which a session's first question is cut in a list."""
 sessions_app = typer.Typer(no_args_is_help=True, help="List and delete kept conversations.")
-Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
+Name = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session; `turnmark sessions list` shows it")]
 
 
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
@@ -359,7 +283,7 @@ def list_sessions_command(as_json: AsJson = False) -> None:
         print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
         return
     for session in sessions:
-        question = ellipsize(inert(session.question), QUESTION)
+        question = ellipsize(inert(session.question), MAX_QUESTION_CHARACTERS)
         changed = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
         turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
         typer.echo(f"{session.name}  {changed}  {turns}  {inert(session.index)}  {question}")
@@ -376,13 +300,22 @@ def delete_session_command(name: Name) -> None:
     typer.echo(f"session {name} is deleted")
 
 
-def add_assistant_commands(app: typer.Typer) -> None:
-    """Mount `ask`, `chat` and `sessions`."""
+def add_assistant_commands(app: typer.Typer, grade: Grade | None = None) -> None:
+    """Mount `ask`, `chat` and `sessions`.
+
+    Args:
+        grade: measures an answer for `/grade` of the chat; None: there are no metrics.
+    """
+
+    def chat(request: ChatSessionRequest, errors: ErrorCollector) -> None:
+        run_chat(request, errors, grade)
+
+    chat.__doc__ = run_chat.__doc__
     examples = (
         "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked   ·"
         "   turnmark ask 'How do I descale a kettle?' --index notes --generator extractive --generator ollama:llama3.2"
     )
-    app.command("ask", epilog=f"Examples: {examples}")(ask_command)
+    app.command("ask", cls=RequestCommand, epilog=f"Examples: {examples}")(command_from(AskRequest, run_ask))
     example = "Example: turnmark chat --index notes --generator openai:gpt-4o-mini   ·   turnmark chat --resume"
-    app.command("chat", cls=ChatCommand, epilog=example)(chat)
+    app.command("chat", cls=ChatCommand, epilog=example)(command_from(ChatSessionRequest, chat))
     app.add_typer(sessions_app, name="sessions")

@@ -1,20 +1,41 @@
-"""The configuration of an assistant: every choice that can change a reply, in one record."""
+"""The configuration of an assistant: every setting that can change a reply, in one record.
+
+A setting is declared here and nowhere else. The flags of `ask`, `chat`, `serve`, `mcp`, `check` and `eval`, the keys of
+`[defaults]` in a configuration file, the keywords of `tm.Assistant` and the table in docs/configuration.md come from
+this record.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+import typer
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError
 
+from turnmark.core.errors import RequestError
+from turnmark.core.flags import FlagMark, Flatten, reasons
 from turnmark.core.record import Record
 
-PASSAGES, READ_PASSAGES = 6, 10
-"""Passages found for a question; the second is for a large model, which reads all of them."""
-MOST_MESSAGES = 100
-"""Most earlier messages that a turn looks at, the last ones: what a turn costs does not grow with its conversation."""
-TOKENS = 3000
-"""Approximate tokens of sections that a large model reads."""
+EXTRACTIVE = "extractive"
+"""Spec of the generator that stands for no language model."""
+DEFAULT_TOP_K, LARGE_MODEL_TOP_K = 6, 10
+"""Default number of passages retrieved for a question; the second is for a large model, which reads all of them."""
+DEFAULT_TOKENS = 3000
+"""Default number of tokens of sections that a large model reads."""
+MAX_HISTORY_MESSAGES = 100
+"""Number of earlier messages that a turn reads, so that its cost does not grow with the conversation."""
+
+
+def _join_names(names: Any) -> Any:
+    """Join several names by commas."""
+    return ",".join(names) if isinstance(names, list | tuple) else names
+
+
+def _list_choices(choices: Any) -> Any:
+    """Write a mapping from steps to forms as `STEP=FORM` each."""
+    return tuple(f"{step}={form}" for step, form in choices.items()) if isinstance(choices, Mapping) else choices
 
 
 class AssistantConfig(Record):
@@ -24,31 +45,89 @@ class AssistantConfig(Record):
     run's manifest, a session, `/why` and `/v1/models` show it.
     """
 
-    index: str = Field(
-        default="",
-        description="name of the index; several names, separated by commas, are searched together; empty: a benchmark "
-        "provides the passages",
-    )
-    generator: str = Field(default="extractive", description="spec of the language model; `extractive`: none")
-    retriever: str | None = Field(default=None, description="spec of the retriever; None: the default for the index")
-    embedder: str | None = Field(default=None, description="spec of the embedder; None: the embedder of the index")
-    passages: int | None = Field(
-        default=None,
-        ge=1,
-        description="passages found for a question, or a part of one; None: 10 for a large model, else 6",
-    )
-    tokens: int = Field(
-        default=TOKENS,
-        ge=1,
-        description="approximate tokens of sections that a large model reads; up to five times as many more with tools",
-    )
-    prompts: Path | None = Field(
-        default=None, description="folder with prompts that replace the built-in ones; None: no replacement"
-    )
-    steps: tuple[str, ...] = Field(
-        default=(), description="`STEP=FORM` for each step that runs in another form than its default"
-    )
+    index: Annotated[
+        str,
+        BeforeValidator(_join_names),
+        FlagMark.REPEATABLE,
+        typer.Option(
+            metavar="NAME",
+            envvar="TURNMARK_INDEX",
+            show_envvar=False,
+            help="Index to search, e.g. notes; repeatable: several are searched together",
+        ),
+    ] = Field(default="", description="names separated by commas; empty: a benchmark provides the passages")
+    generator: Annotated[
+        str,
+        FlagMark.SPEC,
+        typer.Option(
+            metavar="SPEC",
+            envvar="TURNMARK_GENERATOR",
+            show_envvar=False,
+            help="Language model, e.g. openai:gpt-4o-mini, ollama:llama3.2; extractive: none",
+        ),
+    ] = EXTRACTIVE
+    retriever: Annotated[
+        str | None,
+        FlagMark.SPEC,
+        typer.Option(metavar="SPEC", show_default="what the index was built for", help="Retriever, e.g. bm25"),
+    ] = None
+    embedder: Annotated[
+        str | None,
+        FlagMark.SPEC,
+        typer.Option(
+            metavar="SPEC", show_default="the embedder of the index", help="Embedding model, e.g. minilm", hidden=True
+        ),
+    ] = None
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            show_default="6; for a large model 10",
+            help="Passages to retrieve for a question, or for each part of one",
+            hidden=True,
+        ),
+    ] = Field(default=None, ge=1, validation_alias=AliasChoices("top_k", "passages"))  # `passages` in older files
+    tokens: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Approximate tokens of sections that a large model reads; with tools, up to five times as many more",
+            hidden=True,
+        ),
+    ] = Field(default=DEFAULT_TOKENS, ge=1)
+    prompts: Annotated[
+        Path | None,
+        AfterValidator(lambda folder: folder and folder.expanduser()),
+        typer.Option(
+            metavar="DIR", help="Folder with prompts that replace the built-in ones, e.g. answer.txt", hidden=True
+        ),
+    ] = None
+    steps: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_list_choices),
+        FlagMark.SPEC,
+        typer.Option(
+            "--step",
+            metavar="STEP=FORM",
+            show_default="by who reads",
+            help="Another form of a step, e.g. retrieve=read; repeatable",
+            hidden=True,
+        ),
+    ] = ()
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any]) -> AssistantConfig:
+        """Build a configuration; raises RequestError with every mistake in the values."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            problems = [f"{name}={values.get(name)!r}: {reason}" for name, reason in reasons(error).items()]
+            raise RequestError(problems) from error
 
     def shown(self) -> dict[str, Any]:
         """Return the configuration as JSON without local paths, to show it to others."""
         return self.model_dump(mode="json", exclude={"prompts"})
+
+
+ConfigOverIndex = Annotated[AssistantConfig, Flatten(without=("embedder",), required=("index",))]
+"""The configuration in a request that must name an index; the embedder is the one of the index."""

@@ -23,7 +23,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from turnmark.assistant.config import AssistantConfig
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.flags import FlagMark, flags_of
 from turnmark.core.home import home
 from turnmark.core.record import Record
 from turnmark.core.specs import parse_spec
@@ -33,18 +35,17 @@ PROJECT_NAME = "turnmark.toml"
 COMMANDS = ("ask", "chat", "check", "compare", "eval", "index", "mcp", "report", "score", "search", "serve", "synth")
 """Commands that may have a table, such as `[eval]`."""
 TABLES = ("defaults", "prices", *COMMANDS)
-COMMON = (
-    "index", "generator", "retriever", "embedder", "step", "top-k", "tokens", "judge", "concurrency", "budget", "data",
-)  # fmt: skip
+COMMON = (*(flag.key for flag in flags_of(AssistantConfig).values()), "judge", "concurrency", "budget", "data")
 """Keys that `[defaults]` may have."""
 _NEVER = ("help", "help-all", "version", "json", "token")
 """Flags that no file may set."""
 _ACCESS = ("host", "port", "token", "http")
 """Flags of `serve` and `mcp` that decide who can reach them: the project's file may not set them."""
-_SPECS = ("generator", "judge", "retriever", "embedder")
-"""Flags whose values are specs."""
+_SPECS = ("judge", *(flag.key for flag in flags_of(AssistantConfig).values() if flag.has(FlagMark.SPEC)))
+"""Flags whose values are specs, or `STEP=SPEC`."""
 _RUNS_CODE = ("python", "llama-index")
 """Names of specs that run code of the user."""
+_STEP = re.compile(r"^[a-z]+=")
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _refused(key: str, value: Any) -> str:
         if not isinstance(text, str):
             continue
         try:
-            spec = parse_spec(text)
+            spec = parse_spec(_STEP.sub("", text))
         except RequestError:
             continue  # reported where the spec is opened
         if spec.name in _RUNS_CODE or spec.url or "api_key_env" in spec.options:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
-from turnmark.assistant.config import PASSAGES, AssistantConfig
+from turnmark.assistant.config import DEFAULT_TOP_K, AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.pages import cited_page
 from turnmark.assistant.types import (
@@ -113,7 +113,7 @@ class Turn:
     message: str
     history: tuple[Message, ...] = ()
     _: KW_ONLY
-    config: AssistantConfig = field(default_factory=lambda: AssistantConfig(passages=PASSAGES))
+    config: AssistantConfig = field(default_factory=lambda: AssistantConfig(top_k=DEFAULT_TOP_K))
     retriever: Retriever | None = None
     generator: Generator | None = None
     embed: Embed | None = None
@@ -154,10 +154,10 @@ class Turn:
         return self.config.prompts
 
     @property
-    def passages(self) -> int:
-        """How many passages to find for a part."""
-        assert self.config.passages is not None, "set by the assistant"
-        return self.config.passages
+    def top_k(self) -> int:
+        """Number of passages to retrieve for each part."""
+        assert self.config.top_k is not None, "set by the assistant"
+        return self.config.top_k
 
     # -- running steps
 

@@ -253,6 +253,14 @@ class RunManifest(FolderManifest):
         return self.benchmark
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """See `FolderManifest.identity`. The key `passages` stays, since its hash names the folders of older runs."""
+        identity = super().identity
+        if identity["assistant"]:
+            identity["assistant"]["passages"] = identity["assistant"].pop("top_k")
+        return identity
+
+    @property
     def maker(self) -> dict[str, str]:
         """The versions that can change a result, for the samples of this call."""
         recorded_only = ("python", "numpy")

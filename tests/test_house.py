@@ -146,9 +146,9 @@ SHARED_NAMES: frozenset[str] = frozenset()
 """The exceptions, at most five."""
 NAMES_BEING_CHANGED = frozenset(
     """
-    Answer Assistant Body Budget Chat Conversation EarlierTurn Embed Floats Generator Ids Index
-    InstructionType Item Judgement Kept Kind Line Message Name Nearest Ours Pair Part Piece Prompts Ran
-    RatedAnswer Reader Reading Retriever Role Row Run Seed Step Stopped Texts Tokens Tool TopK Wire Worker
+    Answer Assistant Body Budget Chat Conversation EarlierTurn Embed Floats Ids Index
+    InstructionType Item Judgement Kept Kind Line Message Name Nearest Ours Pair Part Piece Ran
+    RatedAnswer Reader Reading Role Row Run Seed Stopped Texts Tool TopK Wire Worker
     """.split()
 )
 """Names that are still used twice. Remove a name here once each of its classes has a name of its own."""

@@ -150,13 +150,13 @@ def test_what_is_configured_is_what_is_measured(corpus_index, benchmark, turnmar
     monkeypatch.chdir(tmp_path)
     with ScriptedServer(answering) as server:
         spec = f"openai:tiny@{server.url}"
-        assistant = tm.Assistant(corpus_index, spec, "bm25", passages=3, tokens=200, steps={"understand": "rules"})
+        assistant = tm.Assistant(corpus_index, spec, "bm25", top_k=3, tokens=200, steps={"understand": "rules"})
         assistant.reply([], QUESTIONS[0])
         run = tm.evaluate("mtrag", assistant, data=benchmark, setting="rag", only=["c1<::>1"])
     assert sent(server)[0] == sent(server)[1]
     config = run.manifest.assistant
     assert config is not None
-    assert (config.retriever, config.passages, config.tokens, config.steps) == ("bm25", 3, 200, ("understand=rules",))
+    assert (config.retriever, config.top_k, config.tokens, config.steps) == ("bm25", 3, 200, ("understand=rules",))
 
 
 def test_the_retriever_of_an_index_without_vectors_is_measured(benchmark, monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated
 
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 for add_commands in (
     add_index_commands,
-    add_assistant_commands,
+    partial(add_assistant_commands, grade=grade_exchange),
     add_serve_command,
     add_mcp_command,
     add_check_command,
@@ -63,10 +64,9 @@ def _show_version(show_version: bool) -> None:
 def _options(
     context: typer.Context,
     show_version: Annotated[  # noqa: ARG001
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version")
     ] = False,
 ) -> None:
-    context.obj = grade_exchange
     settings.apply(context)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from turnmark.assistant import open as opening
-from turnmark.assistant.config import TOKENS, AssistantConfig
+from turnmark.assistant.config import DEFAULT_TOKENS, AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.session import Began, Conversation, Turned
@@ -119,7 +119,7 @@ class Assistant:
         index: an index, or the name of one; or several, which are searched together.
         generator: a generator spec, or a generator of your own; `extractive` needs no language model.
         retriever: a retriever spec, or a retriever of your own; None: the default for the index.
-        passages: how many passages are retrieved for each part of a question; None: 10 for a large model, else 6.
+        top_k: how many passages are retrieved for each part of a question; None: 10 for a large model, else 6.
         tokens: about how many tokens of sections a large model reads.
         prompts: a folder with prompts that replace the built-in ones.
         steps: step -> form, for each step that shall not use its default form, such as {"decide": "llm"}.
@@ -134,8 +134,8 @@ class Assistant:
         generator: str | Generator = "extractive",
         retriever: str | Retriever | None = None,
         *,
-        passages: int | None = None,
-        tokens: int = TOKENS,
+        top_k: int | None = None,
+        tokens: int = DEFAULT_TOKENS,
         prompts: str | Path | None = None,
         steps: Mapping[str, str] | None = None,
     ) -> None:
@@ -144,7 +144,7 @@ class Assistant:
             index=index.name if isinstance(index, Index) else index,
             generator=generator if isinstance(generator, str) else generator.name,
             retriever=retriever if retriever is None or isinstance(retriever, str) else retriever.name,
-            passages=passages,
+            top_k=top_k,
             tokens=tokens,
             prompts=None if prompts is None else Path(prompts).expanduser(),
             steps=tuple(f"{step}={form}" for step, form in (steps or {}).items()),
@@ -169,7 +169,7 @@ class Assistant:
     def from_config(cls, config: AssistantConfig) -> Assistant:
         """Open the assistant that a configuration describes, such as the one in a session or in a run's manifest."""
         steps = dict(step.split("=", 1) for step in config.steps)
-        fields = config.model_dump(include={"index", "generator", "retriever", "passages", "tokens", "prompts"})
+        fields = config.model_dump(include={"index", "generator", "retriever", "top_k", "tokens", "prompts"})
         return cls(**fields, steps=steps)
 
     @property

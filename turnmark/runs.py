@@ -278,7 +278,7 @@ def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[s
     config, manifest = assistant.config, assistant.index.stored.manifest
     fields = {
         "generator": config.generator if "generator" not in assistant.objects else "extractive",
-        "top_k": config.passages,
+        "top_k": config.top_k,
         "tokens": config.tokens,
         "prompts": config.prompts,
         "steps": config.steps,

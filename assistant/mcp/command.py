@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmark.assistant.commands import Generator, Prompts, Retriever, Step, Tokens, TopK
-from turnmark.assistant.config import TOKENS, AssistantConfig
+from turnmark.assistant.config import AssistantConfig, ConfigOverIndex
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.console import notify
 from turnmark.core.errors import ErrorCollector, MissingExtra, TurnmarkError
-from turnmark.core.flags import HelpAll
+from turnmark.core.flags import Request, RequestCommand, command_from
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -22,61 +21,59 @@ if TYPE_CHECKING:
     from turnmark.assistant.mcp.transports import StandardStreams
     from turnmark.assistant.serving.turns import Turns
 
-HOST, PORT = "127.0.0.1", 8766
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8766
 
 
-def mcp(
-    index: Annotated[
-        list[str],
-        typer.Option(
-            "--index", metavar="NAME", envvar="TURNMARK_INDEX", show_envvar=False, help="an index to serve; repeatable"
-        ),
-    ],
-    http: Annotated[bool, typer.Option("--http", help="serve streamable HTTP, not standard input and output")] = False,
+class McpRequest(Request):
+    """The options of `turnmark mcp`."""
+
+    assistant: ConfigOverIndex = AssistantConfig()
+    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP, not standard input and output")] = False
     host: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help=f"with --http; default {HOST}; others than this machine's need a token"),
-    ] = None,
+        typer.Option(
+            metavar="HOST",
+            show_default=DEFAULT_HOST,
+            help="With --http, the address to listen at; one that other machines can reach needs a token",
+        ),
+    ] = None
     port: Annotated[
-        int | None, typer.Option(metavar="PORT", help=f"with --http; default {PORT}; 0: a free one")
-    ] = None,
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            show_default=str(DEFAULT_PORT),
+            help="With --http, the port to listen at; 0: a free one",
+        ),
+    ] = None
     token: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help=f"with --http: a file of mode 0600 with the token to ask for; or set {TOKEN_ENV}"
+            metavar="FILE", help=f"With --http, a file of mode 0600 with the token to ask for; or set {TOKEN_ENV}"
         ),
-    ] = None,
-    generator: Generator = "extractive",
-    retriever: Retriever = None,
-    step: Step = None,
-    prompts: Prompts = None,
-    top_k: TopK = None,
-    tokens: Tokens = TOKENS,
-    help_all: HelpAll = False,  # noqa: ARG001
-) -> None:
+    ] = None
+
+
+def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
     """Serve indexes to other assistants over the Model Context Protocol (MCP)."""
     if find_spec("mcp") is None:
         raise MissingExtra("turnmark mcp", "mcp")
     from turnmark.assistant.mcp.transports import StandardStreams
     from turnmark.retrieval.joint import names_of
 
-    errors = ErrorCollector()
-    if not http:
-        given = [flag for flag, value in (("--host", host), ("--port", port), ("--token", token)) if value is not None]
-        errors.problems += [f"{flag}: only with --http" for flag in given]
-    if port is not None:
+    host, port = request.host or DEFAULT_HOST, DEFAULT_PORT if request.port is None else request.port
+    secret = None
+    if request.http:
         errors.collect(check_port, port)
-    secret = errors.collect(read_token, token, host or HOST) if http else None
-    config = AssistantConfig(
-        generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
-        steps=tuple(step or ()),
-    )  # fmt: skip
-    names = names_of(",".join(index))
-    if http:
-        _serve_http(_opened(names, config, errors), host or HOST, PORT if port is None else port, secret)
+        secret = errors.collect(read_token, request.token, host)
+    else:
+        given = {"--host": request.host, "--port": request.port, "--token": request.token}
+        errors.problems += [f"{flag}: only with --http" for flag, value in given.items() if value is not None]
+    names = errors.collect(names_of, request.assistant.index) or []
+    if request.http:
+        _serve_http(_open_served(names, request.assistant, errors), host, port, secret)
         return
     with StandardStreams() as streams:
-        _serve_stdio(_opened(names, config, errors), streams)
+        _serve_stdio(_open_served(names, request.assistant, errors), streams)
 
 
 def _serve_stdio(served: ServedIndexes, streams: StandardStreams) -> None:
@@ -142,7 +139,7 @@ def _end(turns: dict[str, Turns]) -> None:
         each.close()
 
 
-def _opened(names: list[str], config: AssistantConfig, errors: ErrorCollector) -> ServedIndexes:
+def _open_served(names: list[str], config: AssistantConfig, errors: ErrorCollector) -> ServedIndexes:
     """An assistant over each index, and one over all of them if they can be searched together; they share one language
     model. Raises all mistakes, those of before included.
     """
@@ -178,4 +175,4 @@ def _opened(names: list[str], config: AssistantConfig, errors: ErrorCollector) -
 def add_mcp_command(app: typer.Typer) -> None:
     """Mount `mcp`."""
     example = "Examples: turnmark mcp --index notes --index work   ·   turnmark mcp --index notes --http --port 8766"
-    app.command("mcp", epilog=example)(mcp)
+    app.command("mcp", cls=RequestCommand, epilog=example)(command_from(McpRequest, run_mcp))

@@ -9,38 +9,35 @@ from typing import Annotated
 
 import typer
 
-from turnmark.assistant.commands import Generator, Prompts, Retriever, Step, Tokens, TopK
-from turnmark.assistant.config import TOKENS, AssistantConfig
+from turnmark.assistant.commands import WatchFolder
+from turnmark.assistant.config import AssistantConfig, ConfigOverIndex
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra
-from turnmark.core.flags import HelpAll
-from turnmark.retrieval.commands import IndexNames, Watch
+from turnmark.core.flags import Request, RequestCommand, command_from
 
-HOST, PORT = "127.0.0.1", 8765
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8765
 
 
-def serve(
-    index: IndexNames,
+class ServeRequest(Request):
+    """The options of `turnmark serve`."""
+
+    assistant: ConfigOverIndex = AssistantConfig()
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="address to listen at; others than this machine's need a token")
-    ] = HOST,
-    port: Annotated[int, typer.Option(metavar="PORT", help="0: a free one")] = PORT,
+        str,
+        typer.Option(metavar="HOST", help="Address to listen at; one that other machines can reach needs a token"),
+    ] = DEFAULT_HOST
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port to listen at; 0: a free one")] = DEFAULT_PORT
     token: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help=f"a file of mode 0600 with the API key that requests must bring; or set {TOKEN_ENV}"
+            metavar="FILE", help=f"File of mode 0600 with the API key that requests must have; or set {TOKEN_ENV}"
         ),
-    ] = None,
-    generator: Generator = "extractive",
-    retriever: Retriever = None,
-    step: Step = None,
-    prompts: Prompts = None,
-    top_k: TopK = None,
-    tokens: Tokens = TOKENS,
-    watch: Watch = False,
-    help_all: HelpAll = False,  # noqa: ARG001
-) -> None:
+    ] = None
+    watch: WatchFolder = False
+
+
+def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
@@ -50,24 +47,19 @@ def serve(
     from turnmark.assistant.serving.turns import Turns, turns_at_once, warm
     from turnmark.retrieval.watch import Watches
 
-    errors = ErrorCollector()
-    errors.collect(check_port, port)
-    secret = errors.collect(read_token, token, host)
-    config = AssistantConfig(
-        index=",".join(index), generator=generator, retriever=retriever, passages=top_k, tokens=tokens, prompts=prompts,
-        steps=tuple(step or ()),
-    )  # fmt: skip
-    assistant = errors.collect(open_assistant, config)
+    errors.collect(check_port, request.port)
+    secret = errors.collect(read_token, request.token, request.host)
+    assistant = errors.collect(open_assistant, request.assistant)
     watching: AbstractContextManager[object] | None = nullcontext()
-    if watch and assistant is not None and assistant.index is not None:
+    if request.watch and assistant is not None and assistant.index is not None:
         watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(inert(line), err=True))
     errors.raise_all()
-    assert assistant is not None, "what could not be opened is a mistake"
-    assert watching is not None, "so is a folder that cannot be watched"
-    listening = listen(host, port)
-    url_host = f"[{host}]" if ":" in host else host
+    assert assistant is not None, "a part that could not be opened was raised as a mistake"
+    assert watching is not None, "a folder that cannot be watched was raised as a mistake"
+    listening = listen(request.host, request.port)
+    url_host = f"[{request.host}]" if ":" in request.host else request.host
     url = f"http://{url_host}:{listening.getsockname()[1]}"
-    about = f"serving {config.index} ({assistant.name})"
+    about = f"serving {request.assistant.index} ({assistant.name})"
 
     def on_ready() -> None:
         typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
@@ -76,7 +68,7 @@ def serve(
         warm(assistant)
         turns = Turns(assistant, turns_at_once(assistant))
         with watching:
-            run_server(make_app(turns, host, secret, on_ready), turns.close, listening)
+            run_server(make_app(turns, request.host, secret, on_ready), turns.close, listening)
     finally:
         listening.close()
 
@@ -84,4 +76,4 @@ def serve(
 def add_serve_command(app: typer.Typer) -> None:
     """Mount `serve`."""
     example = "Example: turnmark serve --index notes   ·   then any OpenAI client: base_url=http://127.0.0.1:8765/v1"
-    app.command("serve", epilog=example)(serve)
+    app.command("serve", cls=RequestCommand, epilog=example)(command_from(ServeRequest, run_serve))

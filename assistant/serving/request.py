@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from turnmark.assistant.config import MOST_MESSAGES
+from turnmark.assistant.config import MAX_HISTORY_MESSAGES
 from turnmark.core.console import ellipsize, inert
 from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 
 MESSAGES = 10_000
-"""Maximum messages of a conversation, of which a turn looks at the last `MOST_MESSAGES`."""
+"""Maximum messages of a conversation, of which a turn looks at the last `MAX_HISTORY_MESSAGES`."""
 
 _UNHEEDED = ("n", "response_format", "tool_choice", "logprobs", "modalities")
 _INSTRUCTIONS = ("system", "developer")
@@ -268,7 +268,7 @@ def _history(messages: Sequence[_Message]) -> list[Message]:
     """Convert the messages that a turn looks at, without system messages, empty replies, footnotes and citations."""
     conversation = [message for message in messages if message.role not in _INSTRUCTIONS and message.text.strip()]
     history: list[Message] = []
-    for message in conversation[-MOST_MESSAGES:]:
+    for message in conversation[-MAX_HISTORY_MESSAGES:]:
         if message.role == "user":
             history.append(Message(role="user", content=message.text))
         else:

@@ -70,7 +70,7 @@ class SearchOnce:
         if turn.evidence is not None:
             _rate(turn, turn.evidence)
         elif turn.retriever is not None:
-            _search(turn, turn.retriever, max(turn.passages, self.depth))
+            _search(turn, turn.retriever, max(turn.top_k, self.depth))
         self.show(turn)
         turn.report_hits()
 
@@ -115,7 +115,7 @@ def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
     """Run the searches of the current round: all parts in the first, then those with a narrower query.
 
     Args:
-        depth: hits to find for a part, of which the first `turn.passages` are its evidence.
+        depth: hits to find for a part, of which the first `turn.top_k` are its evidence.
     """
     if turn.round > 1:
         _search_again(turn, retriever)
@@ -125,10 +125,10 @@ def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
         (part,) = turn.parts
         query = _query(turn, part)
         (candidates,) = retriever.search([query], depth)
-        hits = candidates[: turn.passages]
+        hits = candidates[: turn.top_k]
         turn.searched(query, hits, "the message")
         part.hits = drop_repeats(hits)
-        part.tables = _tables(candidates[turn.passages :], part.hits)
+        part.tables = _tables(candidates[turn.top_k :], part.hits)
 
 
 def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
@@ -147,12 +147,12 @@ def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
     queries = [_query(turn, part) for part in turn.parts]
     message_query = _message_query(turn)
     *results, message_hits = retriever.search([*queries, message_query], depth)
-    message_hits = message_hits[: turn.passages]
+    message_hits = message_hits[: turn.top_k]
     for number, (part, query, candidates) in enumerate(zip(turn.parts, queries, results, strict=True)):
-        hits = candidates[: turn.passages]
+        hits = candidates[: turn.top_k]
         turn.searched(query, hits, "a part of the message", number)
-        part.hits = _with_more(hits, message_hits, turn.passages)
-        part.tables = _tables(candidates[turn.passages :], part.hits)
+        part.hits = _with_more(hits, message_hits, turn.top_k)
+        part.tables = _tables(candidates[turn.top_k :], part.hits)
     turn.message_hits = list(message_hits)
     turn.searched(message_query, message_hits, "the full message")
 
@@ -161,10 +161,10 @@ def _search_again(turn: Turn, retriever: Retriever) -> None:
     """Search once more for each part that has a narrower query, and add the hits before those it has."""
     numbered = [(number, part) for number, part in enumerate(turn.parts) if part.narrower]
     queries = [_query(turn, part) for _, part in numbered]
-    results = retriever.search(queries, turn.passages)
+    results = retriever.search(queries, turn.top_k)
     for (number, part), query, hits in zip(numbered, queries, results, strict=True):
         turn.searched(query, hits, "thin evidence", number if len(turn.parts) > 1 else None)
-        part.hits = _with_more(hits, part.hits, turn.passages)
+        part.hits = _with_more(hits, part.hits, turn.top_k)
 
 
 def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[Hit]:

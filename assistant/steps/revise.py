@@ -266,14 +266,14 @@ def _by_instruction(turn: Turn) -> list[Lookup]:
     if not phrases and (turn.forms.get("understand") == "llm" or edit_requests(turn.message)):
         return []
     query = Query(text=turn.message, history=turn.history, variants=phrases)
-    return [Lookup(query, "the instruction asks for more", turn.passages)]
+    return [Lookup(query, "the instruction asks for more", turn.top_k)]
 
 
 def _run_searches(turn: Turn, lookups: Sequence[Lookup]) -> list[list[Hit]]:
     """Return the hits of each search; all empty without a retriever."""
     if turn.retriever is None:
         return [[] for _ in lookups]
-    results = turn.retriever.search([lookup.query for lookup in lookups], turn.passages)
+    results = turn.retriever.search([lookup.query for lookup in lookups], turn.top_k)
     for lookup, hits in zip(lookups, results, strict=True):
         turn.searched(lookup.query, hits, lookup.why)
     return results

@@ -136,7 +136,7 @@ class DocumentTools:
 
     def _search(self, arguments: Mapping[str, str], tokens: int) -> Result:
         query = Query(text=arguments["query"], standalone=True, where=self._where(arguments))
-        hits = self.retriever.search([query], self.turn.passages)[0]
+        hits = self.retriever.search([query], self.turn.top_k)[0]
         self.turn.searched(query, hits, "the model searches on")
         if not hits:
             return Result("Nothing was found.", "nothing")

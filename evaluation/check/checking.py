@@ -15,6 +15,7 @@ from pathlib import Path
 from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.flags import build_request
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.mtrag.synthesis import FAITHFUL, Questions
@@ -71,8 +72,8 @@ def plan_check(request: CheckRequest, errors: ErrorCollector) -> CheckPlan:
         RequestError: all mistakes, including those already in `errors`.
     """
     began = time.perf_counter()
-    index = errors.collect(open_index, request.index)
-    retriever = request.retriever or (default_retriever(index) if index else None)
+    index = errors.collect(open_index, request.index) if request.index else None
+    retriever = request.assistant.retriever or (default_retriever(index) if index else None)
     if index is not None and retriever is not None:
         errors.collect(open_retriever, retriever, index)
     if request.asks_model:
@@ -106,26 +107,26 @@ def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
 def _eval_request(request: CheckRequest, index: Index | None, retriever: str | None) -> EvalRequest:
     """The request of the run over the questions, without its data."""
     embedder = index.manifest.embedder if index is not None else None
-    retriever = retriever or request.retriever
-    changed = {"retriever": retriever} if retriever else {}
     judge = request.judge
     if judge != "embedded" and "metrics=" not in judge and not judge.startswith("ragas:"):
         judge += ("&" if "?" in judge else "?") + f"metrics={SUPPORT}"
-    return EvalRequest(
-        benchmark="mtrag-s",
-        setting="rag",
-        counterfactual=True,
-        generator=request.generator,
-        judge=(judge,),
-        embedder=embedder.spec if embedder is not None else "minilm",
-        steps=request.steps,
-        top_k=request.top_k,
-        tokens=request.tokens,
-        concurrency=request.concurrency,
-        max_failures=request.max_failures,
-        budget=request.budget,
-        command=command_line(),
-        **changed,
+    changed = {"retriever": retriever} if retriever else {}
+    return build_request(
+        EvalRequest,
+        {
+            **request.assistant.model_dump(exclude={"index"}),
+            **changed,
+            "benchmark": "mtrag-s",
+            "setting": "rag",
+            "counterfactual": True,
+            "judge": (judge,),
+            "embedder": embedder.spec if embedder is not None else "minilm",
+            "concurrency": request.concurrency,
+            "max_failures": request.max_failures,
+            "budget": request.budget,
+            "command": command_line(),
+        },
+        ErrorCollector(),
     )
 
 
@@ -185,7 +186,7 @@ def _result(
         index=checked.request.index,
         documents=checked.index.manifest.documents,
         passages=checked.index.manifest.passages,
-        generator=checked.request.generator,
+        generator=checked.request.assistant.generator,
         judge=checked.request.judge if with_model else None,
         retriever=checked.retriever,
         out=str(checked.out),
@@ -313,7 +314,9 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
         stages = "; ".join(f"{stage}: {', '.join(reasons)}" for stage, reasons in report.filters.items())
         raise TurnmarkError(f"no question passed the filters ({stages or 'no call succeeded'}); see {folder}")
     if gave_up:
-        raise TurnmarkError(f"{request.generator} failed too often to write questions; the same command goes on")
+        raise TurnmarkError(
+            f"{request.assistant.generator} failed too often to write questions; the same command goes on"
+        )
     tasks = list(mtrag.load_tasks(folder, "mtrag-s").data.values())
     hidden = tasks[: max(1, round(len(tasks) * UNKNOWN_SHARE / (1 - UNKNOWN_SHARE)))]
     ids = [task.id for task in tasks] + [f"{task.id}{HIDDEN}" for task in hidden]
@@ -337,7 +340,7 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
     synth = SynthRequest(
         index=request.index,
         n=wanted,
-        generator=request.generator,
+        generator=request.assistant.generator,
         seed=request.seed,
         concurrency=request.concurrency,
         max_failures=request.max_failures,
@@ -348,7 +351,7 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
     if stored is not None and stored.ended is not None and (folder / "mtrag-synthetic").is_dir():
         from turnmark.assistant.generators import open_generator
 
-        generator = open_generator(request.generator)
+        generator = open_generator(request.assistant.generator)
         if generator is not None and stored.specs["generator"] != generator.name:
             return None, False
     return synthesize(plan_synthesis(synth, Questions(), ErrorCollector()))

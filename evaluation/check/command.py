@@ -6,7 +6,7 @@ import typer
 
 from turnmark.core.console import notify, print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
-from turnmark.core.flags import command_from
+from turnmark.core.flags import RequestCommand, command_from
 from turnmark.evaluation.check.request import CheckRequest
 
 
@@ -40,6 +40,7 @@ def add_check_command(app: typer.Typer) -> None:
     """Mount `check`."""
     app.command(
         "check",
+        cls=RequestCommand,
         epilog="Examples: turnmark check notes   ·   turnmark check notes --retriever bm25   ·   "
         "turnmark check notes --generator openai:gpt-4o-mini --budget '$1'",
     )(command_from(CheckRequest, run))

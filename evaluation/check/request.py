@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from turnmark.assistant.config import TOKENS
-from turnmark.core.flags import AsJson, Request
+from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
+from turnmark.core.flags import AsJson, FlagMark, Flatten, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
-from turnmark.evaluation.tasks.request import Budget, Concurrency, MaxFailures, Steps, Tokens, TopK, command_line
+from turnmark.evaluation.tasks.request import Budget, Concurrency, MaxFailures, command_line
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index
 
-EXTRACTIVE = "extractive"
 FIRST = 3
 """Number of passages among which the right section counts as found; MTRAG's best readers saw three."""
 
@@ -35,40 +34,30 @@ FIRST = 3
 class CheckRequest(Request):
     """The options of `turnmark check INDEX …`."""
 
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index; `turnmark index list` has them.")]
-    generator: Annotated[
+    index: Annotated[
         str,
-        typer.Option(
-            metavar="SPEC",
-            envvar="TURNMARK_GENERATOR",
-            show_envvar=False,
-            help="Model that writes the questions and answers them; without one, only retrieval is checked.",
-        ),
-    ] = EXTRACTIVE
-    judge: Annotated[
-        str, typer.Option(metavar="SPEC", help="Judge of whether passages support the answers; default: embedded.")
-    ] = "embedded"
-    n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Number of questions.")] = 30
-    seed: Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed: other questions.")] = 0
-    retriever: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Retriever, such as bm25; default: as for `ask`.")
-    ] = None
-    steps: Steps = ()
-    top_k: TopK = None
-    tokens: Tokens = TOKENS
+        FlagMark.REQUIRED,
+        typer.Argument(metavar="INDEX", help="Index to check; `turnmark index list` has them"),
+    ] = ""
+    assistant: Annotated[AssistantConfig, Flatten(without=("embedder",))] = AssistantConfig()
+    judge: Annotated[str, typer.Option(metavar="SPEC", help="Judge of whether passages support the answers")] = (
+        "embedded"
+    )
+    n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Number of questions")] = 30
+    seed: Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed of the questions")] = 0
     concurrency: Concurrency = 16
     max_failures: MaxFailures = None
     budget: Budget = None
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder; the same command resumes it, another configuration joins it."),
+        typer.Option(metavar="DIR", help="Folder; the same command resumes it, and another configuration joins it"),
     ] = None
     as_json: AsJson = False
 
     @property
     def asks_model(self) -> bool:
         """Whether a language model writes questions and answers them."""
-        return self.generator.partition("?")[0] != EXTRACTIVE
+        return self.assistant.generator.partition("?")[0] != EXTRACTIVE
 
 
 class CheckManifest(FolderManifest):

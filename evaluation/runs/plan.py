@@ -485,8 +485,8 @@ def _measured_config(
         "prompts": None,
     }
     config = request.config().model_copy(update=changed)
-    passages = task.passages or Assistant(config, generator=flags.generator).passages
-    return config.model_copy(update={"passages": passages})
+    top_k = task.passages or Assistant(config, generator=flags.generator).top_k
+    return config.model_copy(update={"top_k": top_k})
 
 
 def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import BeforeValidator, Field
 
-from turnmark.assistant.config import TOKENS, AssistantConfig
+from turnmark.assistant.config import DEFAULT_TOKENS, AssistantConfig
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import AsJson, Request, split_names
 from turnmark.corpora.types import Problem
@@ -183,7 +183,7 @@ class EvalRequest(Request):
     prompts: Prompts = None
     steps: Steps = ()
     top_k: TopK = None
-    tokens: Tokens = TOKENS
+    tokens: Tokens = DEFAULT_TOKENS
     limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items.")] = None
     sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N random items, by --seed.")] = None
     only: Annotated[
@@ -230,7 +230,7 @@ class EvalRequest(Request):
             generator=self.generator,
             retriever=self.retriever,
             embedder=self.embedder,
-            passages=self.top_k,
+            top_k=self.top_k,
             tokens=self.tokens,
             prompts=self.prompts,
             steps=self.steps,

@@ -43,7 +43,7 @@ def asked(index: str, *replies, message: str = KETTLE, options: str = "", **fiel
     events: list[Event] = []
     with ScriptedServer(UNDERSTOOD, *replies) as server:
         generator = f"openai:tiny@{server.url}?retries=0{options}"
-        assistant = assistant_over(index, generator, **{"passages": 1, **fields})
+        assistant = assistant_over(index, generator, **{"top_k": 1, **fields})
         reply = assistant.reply([], message, events.append)
     return reply, server.bodies[1:], events
 
@@ -262,7 +262,7 @@ def test_an_answer_that_is_cut_is_asked_for_again_with_more_room():
 def test_thoughts_are_no_part_of_the_answer_and_a_call_is_cached():
     replies = [calling(("search", {"query": "Ada Berg died"})), Say("<think>Hm.</think>In 1931 [2].")]
     with ScriptedServer(UNDERSTOOD, *replies) as server:
-        assistant = assistant_over("n", f"openai:tiny@{server.url}?cache=1", passages=1)
+        assistant = assistant_over("n", f"openai:tiny@{server.url}?cache=1", top_k=1)
         first, second = assistant.reply([], KETTLE), assistant.reply([], KETTLE)
         assert len(server.bodies) == 3
     assert first.answer == second.answer == "In 1931 [2]."

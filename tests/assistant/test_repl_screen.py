@@ -127,7 +127,7 @@ def test_why_shows_what_was_understood_searched_called_decided_and_spent():
     )  # fmt: skip
     exchange = Exchange(
         turn=1, at="", kind="ask", question="How long, and which saw?", rating="bad", comment="short", edit="x",
-        config=AssistantConfig(index="demo", generator="openai:m", passages=3, steps=("retrieve=agent",)),
+        config=AssistantConfig(index="demo", generator="openai:m", top_k=3, steps=("retrieve=agent",)),
         reply=QUOTED.model_copy(
             update={"trace": trace, "rewrite": "How long may it be kept?", "notes": ("cut",),
                     "checks": Checks(grounded=0.5, unsupported=("It is red.",)),

@@ -156,7 +156,7 @@ def test_neighbours_joined_are_the_documents_characters(paragraphs, size):
 
 
 def turn(message: str, retriever: Notes, understanding: Understanding | None = None, **more: object) -> Turn:
-    more.setdefault("config", AssistantConfig(passages=6))
+    more.setdefault("config", AssistantConfig(top_k=6))
     made = Turn(message, retriever=retriever, **more)  # type: ignore[arg-type]
     made.understood(understanding or Understanding(rewrite=message, sub_questions=(message,)), "rules")
     return made
@@ -193,7 +193,7 @@ def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_f
         "When are boats fed?",
         found,
         compound("Who feeds otters?", "When are boats lent?"),
-        config=AssistantConfig(passages=2),
+        config=AssistantConfig(top_k=2),
     )
     SearchTwice()(made)
     first, before = len(found.asked), list(made.parts[1].hits)
@@ -211,7 +211,7 @@ def test_without_a_model_tables_further_down_are_kept_if_a_hit_is_in_their_docum
     notes = Notes(*prose[:2], ours, other, prose[2])
     question = "How many fish do otters eat?"
     understood = Understanding(standalone=True, rewrite=question, sub_questions=(question,))
-    made = turn(question, notes, understood, config=AssistantConfig(passages=2))
+    made = turn(question, notes, understood, config=AssistantConfig(top_k=2))
     SearchTwice()(made)
     (asked,) = made.parts
     assert [hit.passage.id for hit in asked.hits] == ["d-0", "d-1"]

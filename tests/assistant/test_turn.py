@@ -7,7 +7,7 @@ import pytest
 from tests.assistant.notes import conversation, understanding, with_model
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.config import MOST_MESSAGES
+from turnmark.assistant.config import MAX_HISTORY_MESSAGES
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.assistant.types import Event
@@ -66,7 +66,7 @@ def test_a_turn_costs_the_same_at_the_end_of_a_long_conversation():
     assert "1931" in reply.answer
     earlier = {question for question in questions if any(question in text for text in asked)}
     assert earlier
-    assert earlier <= set(questions[-MOST_MESSAGES // 2 :])
+    assert earlier <= set(questions[-MAX_HISTORY_MESSAGES // 2 :])
 
 
 # -- with a model: two calls

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
-from typer.models import ParameterInfo
+from typer.core import TyperCommand
+from typer.models import ArgumentInfo, ParameterInfo
 
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.record import Record
@@ -26,17 +32,101 @@ def _show_all(context: typer.Context, wants_all: bool) -> None:
 
 
 HelpAll = Annotated[
-    bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="show the rare options too")
+    bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show the rare options too")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output")]
+
+
+class FlagMark(Enum):
+    """What a command line and the configuration files must know of a field, next to its `typer.Option`."""
+
+    REPEATABLE = "The flag may be given several times. The validator of the field receives a list."
+    REQUIRED = "The flag must be given. Without it, its default stands in, so that everything else is checked."
+    SPEC = "A project's configuration file may not set it to something that runs code, or that names a server or a key."
+
+
+@dataclass(frozen=True)
+class Flatten:
+    """Refines a field of a request that is a record, whose own fields become flags of the command.
+
+    Attributes:
+        without: fields of the record that the command does not have.
+        required: fields of the record that must be given.
+    """
+
+    without: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
 
 
 class Request(Record):
-    """The options of a command; a field with a `typer.Option` or `typer.Argument` becomes one of its parameters."""
+    """The options of a command. A field with a `typer.Option` or `typer.Argument` becomes one of its parameters. So do
+    the fields of a field that is a record, unless the request has a field of the same name.
+    """
 
     typed: frozenset[str] = Field(
         default=frozenset(), description="fields given on the command line, not by a file or the environment"
     )
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A parameter of a command, and the field that declares it.
+
+    Attributes:
+        record: field of the request that is the record with this field; "": the request itself.
+        default: default of the field in this request.
+        required: whether it must be given.
+    """
+
+    name: str
+    info: ParameterInfo
+    field: FieldInfo
+    record: str
+    default: Any
+    required: bool
+
+    @property
+    def spelling(self) -> str:
+        """The flag as it is typed; of an argument its placeholder."""
+        if isinstance(self.info, ArgumentInfo):
+            return self.info.metavar or self.name.upper()
+        # Typer's first positional argument is called `default`, although in an annotation it is a flag.
+        declared = [word for word in (self.info.default, *(self.info.param_decls or ())) if isinstance(word, str)]
+        return max(declared, key=len, default=f"--{self.name.replace('_', '-')}")
+
+    @property
+    def key(self) -> str:
+        """The name of the flag in a configuration file."""
+        return self.spelling.lstrip("-")
+
+    def has(self, mark: FlagMark) -> bool:
+        """Return whether the field is declared with a mark."""
+        return mark in self.field.metadata
+
+
+@cache
+def flags_of(kind: type[Record]) -> dict[str, Flag]:
+    """Return the flags that a record declares, by the name of their field, those of its records included."""
+    flags: dict[str, Flag] = {}
+    for name, field in kind.model_fields.items():
+        default = field.get_default(call_default_factory=False)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Record):
+            default = field.annotation() if default in (None, PydanticUndefined) else default
+            refined = next((extra for extra in field.metadata if isinstance(extra, Flatten)), Flatten())
+            for inner, flag in flags_of(field.annotation).items():
+                if inner not in refined.without and inner not in kind.model_fields:
+                    required = flag.required or inner in refined.required
+                    flags[inner] = replace(flag, record=name, default=getattr(default, inner), required=required)
+        elif info := next((extra for extra in field.metadata if isinstance(extra, ParameterInfo)), None):
+            required = field.is_required() or FlagMark.REQUIRED in field.metadata
+            flags[name] = Flag(name, info, field, "", default, required)
+    return flags
+
+
+def flag_of(kind: type[Record], name: str) -> str:
+    """Return the flag that sets a field."""
+    flag = flags_of(kind).get(name)
+    return flag.spelling if flag else f"--{name.replace('_', '-')}"
 
 
 R = TypeVar("R", bound=Request)
@@ -44,48 +134,120 @@ R = TypeVar("R", bound=Request)
 
 def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollector) -> R:
     """Build a request from the values of its fields. A wrong value is added to `errors` and replaced by its default, so
-    that all values are checked.
+    that all values are checked. A missing value is added too; one that has no default ends the request.
+
+    Args:
+        values: fields of the request, and fields of its records. A record may be given too; fields next to it replace
+            its own.
     """
+    flags = flags_of(kind)
     values = {name: value for name, value in values.items() if value is not None}
+    missing = [flag for name, flag in flags.items() if flag.required and values.get(name, ()) in ("", (), [])]
+    for flag in missing:
+        help_text = flag.info.help or ""
+        errors.add(f"{flag.spelling} is missing: {help_text[:1].lower()}{help_text[1:]}")
+    if any(flag.field.is_required() and not flag.record for flag in missing):
+        try:
+            kind.model_validate(_nest(kind, values))
+        except ValidationError as error:
+            errors.problems += _problems(kind, values, error).values()
+        errors.raise_all()
     try:
-        return kind.model_validate(values)
+        return kind.model_validate(_nest(kind, values))
     except ValidationError as error:
-        faults = {str(fault["loc"][0]): fault for fault in error.errors(include_url=False)}
-    for name, fault in faults.items():
-        reason = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        shown_value = "" if isinstance(values[name], list | tuple) else f" {values[name]}"
-        errors.add(f"{flag_of(kind, name)}{shown_value}: {reason}")
-    return kind.model_validate({name: value for name, value in values.items() if name not in faults})
+        problems = _problems(kind, values, error)
+    errors.problems += problems.values()
+    return kind.model_validate(_nest(kind, {name: value for name, value in values.items() if name not in problems}))
 
 
-def flag_of(kind: type[Request], name: str) -> str:
-    """Return the flag that sets a field."""
-    info = _parameter_info(kind, name)
-    return next(iter(getattr(info, "param_decls", None) or ()), f"--{name.replace('_', '-')}")
+def _nest(kind: type[Record], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values as fields of the request, with those of its records inside these."""
+    flags = flags_of(kind)
+    nested = {name: value for name, value in values.items() if name not in flags or not flags[name].record}
+    for name, flag in flags.items():
+        if flag.record and name in values:
+            record = nested.setdefault(flag.record, kind.model_fields[flag.record].get_default())
+            fields = dict(record) if record not in (None, PydanticUndefined) else {}
+            nested[flag.record] = {**fields, name: values[name]}
+    return nested
+
+
+def _problems(kind: type[Record], values: Mapping[str, Any], error: ValidationError) -> dict[str, str]:
+    """Return what is wrong with each value, by the name of its field; without the missing ones."""
+    problems = {}
+    for name, reason in reasons(error, {flag.record for flag in flags_of(kind).values()}).items():
+        if name in values:
+            shown_value = "" if isinstance(values[name], list | tuple) else f" {values[name]}"
+            problems[name] = f"{flag_of(kind, name)}{shown_value}: {reason}"
+    return problems
+
+
+def reasons(error: ValidationError, records: Collection[str] = ()) -> dict[str, str]:
+    """Return what is wrong with each field.
+
+    Args:
+        records: fields that are records, of which the inner field is named.
+    """
+    found = {}
+    for fault in error.errors(include_url=False):
+        place = [str(key) for key in fault["loc"]]
+        name = place[1] if len(place) > 1 and place[0] in records else place[0]
+        found[name] = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return found
+
+
+_REQUIRED = "turnmark.required"
+
+
+@contextmanager
+def _set_required(parameters: Iterable[Any], required: bool) -> Iterator[None]:
+    """Set whether parameters are required, for the time of a block."""
+    for parameter in parameters:
+        parameter.required = required
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.required = not required
+
+
+class RequestCommand(TyperCommand):
+    """A command made by `command_from`. Its help shows what is required, and the request reports what is missing:
+    typer would stop at the first mistake.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line without looking for missing parameters."""
+        required = [parameter for parameter in self.params if parameter.required]
+        with _set_required(required, False):
+            ctx.meta[_REQUIRED] = required
+            return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, which is asked for while the command line is parsed."""
+        with _set_required(ctx.meta.get(_REQUIRED, ()), True):
+            super().format_help(ctx, formatter)
 
 
 def command_from(
     kind: type[R], run: Callable[[R, ErrorCollector], None], only: Collection[str] = ()
 ) -> Callable[..., None]:
-    """Return a command whose parameters are the fields of a request.
+    """Return a command whose parameters are the fields of a request; mount it with `cls=RequestCommand`.
 
     Args:
         run: called with the request and the mistakes found so far; its docstring becomes the command's help.
         only: the fields that the command has; empty: all.
     """
-    names = [name for name in kind.model_fields if _parameter_info(kind, name) and (not only or name in only)]
+    flags = [flag for flag in flags_of(kind).values() if not only or flag.name in only]
 
     def command(context: typer.Context, help_all: bool = False, **values: Any) -> None:  # noqa: ARG001
-        sources = {name: context.get_parameter_source(name) for name in names}
+        sources = {flag.name: context.get_parameter_source(flag.name) for flag in flags}
         typed = frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
         errors = ErrorCollector()
         run(build_request(kind, {**values, "typed": typed}, errors), errors)
 
-    parameters = [
-        Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        *(_parameter(kind, name) for name in names),
-    ]
-    if any(getattr(_parameter_info(kind, name), "hidden", False) for name in names):
+    parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context), *map(_parameter, flags)]
+    if any(getattr(flag.info, "hidden", False) for flag in flags):
         parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, annotation=HelpAll, default=False))
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -93,28 +255,26 @@ def command_from(
     return command
 
 
-def _parameter_info(kind: type[Request], name: str) -> ParameterInfo | None:
-    return next((extra for extra in kind.model_fields[name].metadata if isinstance(extra, ParameterInfo)), None)
-
-
-def _parameter(kind: type[Request], name: str) -> Parameter:
-    """Return a field as a parameter for typer: a tuple becomes a list, and a field without a fixed default may be None.
+def _parameter(flag: Flag) -> Parameter:
+    """Return a flag as a parameter for typer: a tuple becomes a list, and a field without a fixed default may be None.
 
     Numbers and choices are passed as text: typer would stop at the first wrong one, and we report all at once.
     """
-    field = kind.model_fields[name]
-    annotation: Any = field.annotation
-    default = Parameter.empty if field.is_required() else field.default
-    if get_origin(annotation) is tuple:
+    annotation: Any = flag.field.annotation
+    default = flag.default
+    if flag.has(FlagMark.REPEATABLE) and default == "":
+        annotation, default = list[str], ()
+    elif get_origin(annotation) is tuple:
         annotation = list[get_args(annotation)[0]]  # type: ignore[misc]
     elif annotation is not bool and Path not in (annotation, *get_args(annotation)):
         annotation = str if default is not None else str | None
-        default = default if default in (None, Parameter.empty, PydanticUndefined) else str(default)
-    if default in ((), PydanticUndefined):
+        default = default if default in (None, PydanticUndefined) else str(default)
+    if default in ((), PydanticUndefined, ""):
         annotation, default = annotation | None, None
     return Parameter(
-        name, Parameter.KEYWORD_ONLY, annotation=Annotated[annotation, _parameter_info(kind, name)], default=default
-    )
+        flag.name, Parameter.KEYWORD_ONLY, annotation=Annotated[annotation, flag.info],
+        default=Parameter.empty if flag.required else default,
+    )  # fmt: skip
 
 
 def split_names(words: Any) -> Any:

@@ -297,13 +297,13 @@ class Mtrag(Task):
             self._shown,
             retrievers=self.retrievers,
             embed=self.assistant.embed,
-            passages=self.passages or self.assistant.passages,
+            passages=self.passages or self.assistant.top_k,
         )
 
     def _assistant(self, retriever: Retriever | None, generator: Generator | None) -> Assistant:
         assistant = self.assistant.using(retriever, generator)
         if self.passages is not None:
-            config = assistant.config.model_copy(update={"passages": self.passages})
+            config = assistant.config.model_copy(update={"top_k": self.passages})
             return Assistant(config, retriever=retriever, generator=generator, embed=assistant.embed)
         return assistant
 
