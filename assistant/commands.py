@@ -17,9 +17,10 @@ import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
 from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverIndex
-from turnmark.core.console import ellipsize, inert, print_json, stdin_is_terminal, stdin_lines, valid_text
+from turnmark.core.console import print_json, stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, Flatten, Request, RequestCommand, command_from, flags_of
+from turnmark.core.untrusted import ellipsize, one_line, valid_text
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
             answer(line, request.as_json)
         except TurnmarkError as error:  # a question that fails does not stop the others
             failed += 1
-            sys.stderr.write(f"turnmark: {inert(repr(line))}: {inert(error)}\n")
+            sys.stderr.write(f"turnmark: {one_line(repr(line))}: {one_line(error)}\n")
     if failed:
         raise TurnmarkError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
 
@@ -125,7 +126,7 @@ _ROWS = TypeAdapter(list[HistoryMessage])
 
 def read_history(path: Path) -> list[Message]:
     """Read a conversation: a JSON list or JSON lines of {"role", "content"}, or of MTRAG's {"speaker", "text"}."""
-    label = f"--history {inert(path)}"
+    label = f"--history {one_line(path)}"
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
@@ -163,7 +164,7 @@ def _add_problems(errors: ErrorCollector, label: str, error: ValidationError) ->
     """Add each problem of a malformed message, with its place in the file."""
     for problem in error.errors():
         location = [f"entry {key + 1}" if isinstance(key, int) else key for key in problem["loc"]]
-        errors.add(inert(f"{', '.join([label, *location])}: {problem['msg']}"))
+        errors.add(one_line(f"{', '.join([label, *location])}: {problem['msg']}"))
 
 
 # --- chat ------------------------------------------------------------------------------------------------------------
@@ -283,10 +284,10 @@ def list_sessions_command(as_json: AsJson = False) -> None:
         print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
         return
     for session in sessions:
-        question = ellipsize(inert(session.question), MAX_QUESTION_CHARACTERS)
+        question = ellipsize(one_line(session.question), MAX_QUESTION_CHARACTERS)
         changed = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
         turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
-        typer.echo(f"{session.name}  {changed}  {turns}  {inert(session.index)}  {question}")
+        typer.echo(f"{session.name}  {changed}  {turns}  {one_line(session.index)}  {question}")
     if not sessions:
         typer.echo("no session is kept yet")
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
-from turnmark.assistant.steps.marks import CODE
 from turnmark.assistant.steps.tools import is_count
 from turnmark.assistant.types import Citation
-from turnmark.core.console import printable
 from turnmark.core.errors import RequestError
+from turnmark.core.untrusted import CODE_SPAN, escape_markdown, escape_markdown_line, printable
 from turnmark.corpora.kiwi import INTERACTIONS
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage
@@ -34,9 +33,6 @@ _ANSWERABILITY = {
     "converse": "CONVERSATIONAL",
 }
 _SPACES = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# Characters that Markdown or HTML may act on.
-_ACTIVE = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
-_UNDERLINE = re.compile(r"^[ \t]*[-=](?=[-= \t]*$)", re.MULTILINE)
 # Code that needs no escaping: within a line; and a block whose lines all stay inside the list item around it.
 _INLINE = re.compile(r"(```|`)[^`\n]+\1")
 _BLOCK = re.compile(r"([ \t]*)```[^`\n]*\n(?:(?:\1[^\n]+)?\n)*\1```")
@@ -194,22 +190,22 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
     Answers keep their paragraphs and lists. Everything else that Markdown or HTML would act on is escaped, so that text
     of documents and models is shown, never run or loaded.
     """
-    parts = [f"# Conversation {escape_markdown(name)}\n"]
+    parts = [f"# Conversation {escape_markdown_line(name)}\n"]
     for number, exchange in enumerate(exchanges, 1):
         reply = exchange.reply
-        parts.append(f"## {number}. {escape_markdown(exchange.question)}\n")
+        parts.append(f"## {number}. {escape_markdown_line(exchange.question)}\n")
         if reply.rewrite not in ("", exchange.question):
-            parts.append(f"*Understood as: {escape_markdown(reply.rewrite)}*\n")
+            parts.append(f"*Understood as: {escape_markdown_line(reply.rewrite)}*\n")
         body = exchange.edit if exchange.edit is not None else reply.answer
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")
-        remarks = [reply.decision, escape_markdown(reply.generator)]
+        remarks = [reply.decision, escape_markdown_line(reply.generator)]
         if exchange.rating:
             remarks.append(f"rated {exchange.rating}")
-        remarks.append(escape_markdown(exchange.comment))
+        remarks.append(escape_markdown_line(exchange.comment))
         if exchange.edit is not None:
             remarks.append("edited by hand")
         parts.append(f"<sub>{' · '.join(filter(None, remarks))}</sub>\n")
-        parts += [f"[^{number}-{source.n}]: {escape_markdown(cite(source))}" for source in sources_used(reply)]
+        parts += [f"[^{number}-{source.n}]: {escape_markdown_line(cite(source))}" for source in sources_used(reply)]
         parts.append("")
     return "\n".join(parts)
 
@@ -220,13 +216,13 @@ def _footnoted(text: str, turn: int, sources: int) -> str:
     Args:
         sources: number of citations; a mark beyond it stays text.
     """
-    pieces = CODE.split(printable(text))  # text and code in turn
+    pieces = CODE_SPAN.split(printable(text))  # text and code in turn
     code: list[str] = []
     for position in range(1, len(pieces), 2):
         if _is_code(*pieces[position - 1 : position + 2]):
             code.append(pieces[position])
             pieces[position] = _CODE_PLACE
-    safe = re.sub(r"\\\*\\\*(.+?)\\\*\\\*", r"**\1**", _inactive("".join(pieces)))
+    safe = re.sub(r"\\\*\\\*(.+?)\\\*\\\*", r"**\1**", escape_markdown("".join(pieces)))
     safe = re.sub(r"(?<=[^\n])\n(?=[^\n])", "  \n", safe)
     marks = re.compile(r"\\\[(\d{1,3})\\\]")
 
@@ -248,12 +244,3 @@ def _is_code(before: str, piece: str, after: str) -> bool:
     if same_line_before.strip() or same_line_after.strip():
         return False
     return _BLOCK.fullmatch(same_line_before + piece) is not None
-
-
-def escape_markdown(text: str) -> str:
-    """Escape untrusted text as one line of Markdown that shows it literally."""
-    return _inactive(" ".join(printable(text).split()))
-
-
-def _inactive(text: str) -> str:
-    return _UNDERLINE.sub(r"\\\g<0>", _ACTIVE.sub(r"\\\1", text))

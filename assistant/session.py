@@ -17,8 +17,8 @@ from pydantic import Field, TypeAdapter
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Citation, Event, Reply, ToolUse
-from turnmark.core.console import inert
 from turnmark.core.record import Record
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
@@ -253,4 +253,4 @@ def cite(citation: Citation, section: bool = True) -> str:
         heading = f"{citation.title} › {citation.section}"
     page = f", page {citation.page}" if citation.page else ""
     index = f"{citation.index}: " if citation.index else ""
-    return inert(f"{heading}, {index}{citation.path or citation.document}{page}")
+    return one_line(f"{heading}, {index}{citation.path or citation.document}{page}")

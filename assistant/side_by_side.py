@@ -28,9 +28,10 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.settings import load_prices, price_of
 from turnmark.assistant.types import Reply, Usage
-from turnmark.core.console import inert, print_json, stdin_is_terminal
+from turnmark.core.console import print_json, stdin_is_terminal
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home, write_json
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Message
 
 LETTERS = "ABCDEFGH"
@@ -146,9 +147,9 @@ def _as_json(contender: Contender) -> dict[str, Any]:
 def _show(contender: Contender, console: Console) -> None:
     from turnmark.assistant.repl.screen import TurnView
 
-    console.print(Text(f"{contender.letter}  {inert(contender.name)}", style="bold"))
+    console.print(Text(f"{contender.letter}  {one_line(contender.name)}", style="bold"))
     if contender.reply is None:
-        console.print(Text(f"no answer: {inert(contender.error)}", style="red"))
+        console.print(Text(f"no answer: {one_line(contender.error)}", style="red"))
     else:
         with TurnView(console, streaming=False, index=contender.assistant.index) as view:
             view.finish(contender.reply)
@@ -218,7 +219,9 @@ def _ask_for_verdict(answered: Sequence[Contender], question: str, console: Cons
             break
         console.print(f"expected one of: {offered}")
     key, ratings = keep_verdict(answered, question, given)
-    console.print(Text(f"kept; so far: turnmark agreement {inert(key)} {inert(ratings)}", style="dim"), soft_wrap=True)
+    console.print(
+        Text(f"kept; so far: turnmark agreement {one_line(key)} {one_line(ratings)}", style="dim"), soft_wrap=True
+    )
 
 
 def ratings_folder() -> Path:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnmark.core.console import inert, print_json
+from turnmark.core.console import print_json
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.flags import AsJson
+from turnmark.core.untrusted import one_line
 
 if TYPE_CHECKING:
     from turnmark.corpora.checking import CheckedData
@@ -142,7 +143,7 @@ def _show(part: CheckedData) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for figure in part.figures:
         cells = (figure.what, _figure(figure.here), "" if figure.paper is None else _figure(figure.paper))
-        table.add_row(*(Text(inert(cell)) for cell in cells))
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
     Console(highlight=False).print(table)
     _say(f"paper: {part.source}")
     for line in part.missing:
@@ -223,7 +224,7 @@ def get_model(
 
 
 def _say(line: str) -> None:
-    typer.echo(inert(line))
+    typer.echo(one_line(line))
 
 
 def add_data_commands(app: typer.Typer) -> None:

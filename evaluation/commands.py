@@ -255,11 +255,11 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import one_line
+    from turnmark.core.untrusted import rich_line
 
     console = Console()
     if "skipped" in described:
-        console.print(one_line(f"would leave out {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
+        console.print(rich_line(f"would leave out {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
         return
     domains = described["domains"]
     if isinstance(domains, dict):
@@ -275,7 +275,7 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
     lines.append(f"into {described['run']}")
     lines += [f"- {note}" for note in described["notes"]]
     for line in lines:
-        console.print(one_line(line), soft_wrap=True)
+        console.print(rich_line(line), soft_wrap=True)
 
 
 def add_eval_commands(app: typer.Typer) -> None:

@@ -19,11 +19,11 @@ from llama_index.core.schema import (
 
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Spec, load_python
+from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import RankedList, TopK, fuse
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import VARIANT_WEIGHT
-from turnmark.retrieval.servers import redact
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 LIST = "llama-index"
@@ -102,7 +102,7 @@ class LlamaIndexRetriever:
         except TurnmarkError:
             raise
         except Exception as error:  # a third party's retriever may raise anything
-            raise TurnmarkError(f"retriever {self.name} failed: {redact(error)}") from None
+            raise TurnmarkError(f"retriever {self.name} failed: {describe_error(error)}") from None
         return nodes
 
     def _passages(self, nodes: Sequence[Any]) -> list[Passage]:
@@ -168,7 +168,7 @@ def open_llama_index_retriever(spec: Spec, index: Index) -> Retriever:
     except TurnmarkError:
         raise
     except Exception as error:
-        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {redact(error)}") from None
+        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {describe_error(error)}") from None
     if not isinstance(retriever, BaseRetriever):
         raise RequestError(
             f"retriever {str(spec)!r} gave a {type(retriever).__name__}, which is neither a LlamaIndex BaseRetriever "

@@ -20,9 +20,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from turnmark.core.console import NoProgress, Progress, inert, shown_progress
+from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers.report import ReadingReport, describe_unread
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval import chroma
@@ -242,9 +243,9 @@ class Build:
         self.report.unread = dict(watch.unread)
         self.report.passages = store.count()
         if not self.report.passages:
-            listed = "".join(f"\n  {inert(problem)}" for problem in self.report.problems[:20])
+            listed = "".join(f"\n  {one_line(problem)}" for problem in self.report.problems[:20])
             if unread := describe_unread(self.report.unread):
-                listed += f"\n  {inert(unread)}"
+                listed += f"\n  {one_line(unread)}"
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
         if current is not None:
@@ -261,7 +262,7 @@ class Build:
             return None, {}
 
     def _tell_reading(self, what: str) -> None:
-        self.progress.tell(inert(what))
+        self.progress.tell(one_line(what))
         self.progress.advance(0)  # a log gets its line although no document is finished
 
     def _manifest(self, store: PassageStore, models: Models, window: Window) -> Manifest:

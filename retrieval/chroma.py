@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.errors import TurnmarkError
-from turnmark.retrieval.servers import Served, read_note, redact
+from turnmark.core.untrusted import describe_error
+from turnmark.retrieval.servers import Served, read_note
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000
@@ -58,7 +59,7 @@ def _named_errors(owner: str) -> Iterator[None]:
     except TurnmarkError:
         raise
     except Exception as error:
-        message = redact(error)
+        message = describe_error(error)
         hint = f"; is the token in {TOKEN} right?" if "401" in message or "403" in message else ""
         raise TurnmarkError(f"{owner} failed: {message}{hint}") from None
 

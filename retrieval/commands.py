@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.core.console import inert, notify, print_json, shown_progress, valid_text
+from turnmark.core.console import notify, print_json, shown_progress
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import AsJson, HelpAll
+from turnmark.core.untrusted import one_line, valid_text
 
 if TYPE_CHECKING:
     from turnmark.retrieval.build import BuildReport
@@ -81,17 +82,17 @@ def build(
         )  # fmt: skip
     err = Console(stderr=True)
     for problem in report.problems[:SHOWN_PROBLEMS]:
-        err.print(Text(f"skipped  {inert(problem)}", style="yellow"), soft_wrap=True)
+        err.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
     if len(report.problems) > SHOWN_PROBLEMS:
         err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
     if unread := describe_unread(report.unread):
-        err.print(Text(inert(unread), style="yellow"), soft_wrap=True)
+        err.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
     _report(report, as_json)
     if watch:
         from turnmark.retrieval.index import open_index
         from turnmark.retrieval.watch import watch_folder
 
-        notify(f"watching {inert(source)}; Ctrl-C ends it")
+        notify(f"watching {one_line(source)}; Ctrl-C ends it")
         watch_folder(open_index(name), lambda line: notify(line), engine)
 
 
@@ -161,7 +162,7 @@ def list_all(
     table = Table("name", "documents", "passages", "models", "source", box=None, pad_edge=False)
     for manifest in manifests:
         cells = (manifest.name, str(manifest.documents), str(manifest.passages), _made_by(manifest), manifest.source)
-        table.add_row(*(Text(inert(cell)) for cell in cells))
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
     Console().print(table)
 
 
@@ -185,7 +186,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
         print_json(fields)
         return
     for key, value in fields.items():
-        typer.echo(f"{key:14} {inert(value)}")
+        typer.echo(f"{key:14} {one_line(value)}")
 
 
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
@@ -208,7 +209,7 @@ def verify(name: Name) -> None:
     problems = verify_index(index)
     if problems:
         lines = [f"{name}: {problem}" for problem in problems]
-        lines.append(f"rebuild it with: {inert(rebuild_command(index.manifest))}")
+        lines.append(f"rebuild it with: {one_line(rebuild_command(index.manifest))}")
         raise TurnmarkError("\n".join(lines))
     typer.echo(f"{name}: {index.manifest.passages} passages, everything is intact")
 
@@ -256,7 +257,7 @@ def search(
 
 def _draw(hits: list[Hit], explain: bool) -> None:
     """Print the hits of a search."""
-    from turnmark.core.console import printable
+    from turnmark.core.untrusted import printable
 
     console = Console()
     if not hits:
@@ -264,10 +265,10 @@ def _draw(hits: list[Hit], explain: bool) -> None:
     for rank, hit in enumerate(hits, 1):
         index = f"{hit.passage.index}: " if hit.passage.index else ""
         where_from = index + hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
-        console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), inert(where_from)))
+        console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), one_line(where_from)))
         if explain:
             lists = (f"{name}: rank {found.rank}, {found.score:.3f}" for name, found in hit.found.items())
-            console.print(Text("             " + inert("; ".join(lists)), style="dim"))
+            console.print(Text("             " + one_line("; ".join(lists)), style="dim"))
         text = " ".join(printable(hit.passage.text).split())
         console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
 

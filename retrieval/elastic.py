@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.core.specs import Spec
+from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.servers import address, redact
+from turnmark.retrieval.servers import address
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _named_errors(server: str) -> Iterator[None]:
     except (ApiError, TransportError, OSError) as error:
         refused = isinstance(error, ApiError) and error.status_code in (401, 403)
         hint = f"; is the key in {KEY} right?" if refused else ""
-        raise TurnmarkError(f"Elasticsearch at {server} failed: {redact(error)}{hint}") from None
+        raise TurnmarkError(f"Elasticsearch at {server} failed: {describe_error(error)}{hint}") from None
 
 
 class ElasticRanker:
@@ -147,7 +148,7 @@ class ElasticRanker:
     def _rows(self, answer: Mapping[str, Any]) -> TopK:
         """Return the rows found by one search, best first, equal scores by row."""
         if answer.get("error") or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
-            reason = redact(TurnmarkError(str(answer.get("error") or "only some of its shards were searched")))
+            reason = describe_error(TurnmarkError(str(answer.get("error") or "only some of its shards were searched")))
             raise TurnmarkError(f"Elasticsearch at {self._address}: {reason.removeprefix('TurnmarkError: ')}")
         score_by_id = {str(hit["_id"]): float(hit["_score"]) for hit in self._hits(answer)}
         if not all(map(math.isfinite, score_by_id.values())):

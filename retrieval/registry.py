@@ -9,6 +9,7 @@ from typing import Any
 
 from turnmark.core.errors import RequestError
 from turnmark.core.specs import Entry, Registry, Spec, check_options, load_python, one_of, parse_spec, up_to
+from turnmark.core.untrusted import describe_error
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
 from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import BM25Settings, languages
@@ -25,7 +26,7 @@ from turnmark.retrieval.search import (
     IndexRetriever,
     Ranker,
 )
-from turnmark.retrieval.servers import Served, address, no_credentials, redact
+from turnmark.retrieval.servers import Served, address, no_credentials
 from turnmark.retrieval.sparse import SpladeRanker
 from turnmark.retrieval.types import Retriever
 
@@ -250,7 +251,7 @@ def _open_python(spec: Spec, index: Index, _: Options) -> Retriever:
     try:
         result: Any = factory(index)
     except Exception as error:
-        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {redact(error)}") from error
+        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {describe_error(error)}") from error
     lacking = [name for name in ("name", "search") if not hasattr(result, name)]
     if lacking:
         raise RequestError(f"retriever {str(spec)!r} gave a {type(result).__name__}, which lacks: {', '.join(lacking)}")

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from turnmark.core.console import printable
 from turnmark.core.errors import RequestError
 from turnmark.core.home import write_atomic, write_json
 from turnmark.core.record import Record
 from turnmark.core.specs import Spec
-
-LONGEST = 300
-"""Longest foreign error message that is shown, in characters."""
-
-SECRET_LENGTH = 6
-"""Shortest value of a secret variable that is redacted: shorter ones are too common as words."""
-
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
-_SECRET_LOOK = re.compile(
-    r"\b(?:sk|pk|ghp|hf|xox[a-z])[-_][\w-]{8,}|(?i:\b(?:bearer|basic|apikey)\s+)\S+|(?<=://)[^/@\s]+(?=@)"
-)
 
 
 def address(url: str, default_port: int, role: str, token: str) -> tuple[str, str]:
@@ -61,17 +48,6 @@ def no_credentials(spec: Spec) -> None:
             f"{spec.name}: no user and password in an address, where everybody would see them; they belong into the "
             "environment"
         )
-
-
-def redact(error: BaseException) -> str:
-    """Return the type and message of a foreign error in one line of limited length, without secrets."""
-    text = " ".join(printable(str(error)).split())
-    for name, value in os.environ.items():
-        if len(value) >= SECRET_LENGTH and _SECRET_NAME.search(name.upper()):
-            text = text.replace(value, "***")
-    text = _SECRET_LOOK.sub("***", text)
-    text = text if len(text) <= LONGEST else text[:LONGEST] + "…"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 NOTE = "server.json"

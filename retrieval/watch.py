@@ -14,9 +14,9 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError, TurnmarkError
 from turnmark.core.home import home
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers.folder import SKIPPED_FOLDERS
 from turnmark.corpora.readers.registry import readers
 from turnmark.retrieval.build import BuildReport, build_again
@@ -114,22 +114,22 @@ class FolderWatch:
                         raise
                     continue  # the build with which the watch begins anew names the file
                 self._say(
-                    f"{self._manifest.name}: {inert(self._folder)} is gone; the index stays, and the folder is watched "
-                    "again once it is back"
+                    f"{self._manifest.name}: {one_line(self._folder)} is gone; the index stays, and the folder is "
+                    "watched again once it is back"
                 )
                 while _identity(self._folder) is None:
                     if self._stop.wait(TICK / 1000):
                         return
-                self._say(f"{self._manifest.name}: {inert(self._folder)} is back")
+                self._say(f"{self._manifest.name}: {one_line(self._folder)} is back")
         except _Stopped:
             pass
         except _Ended:
             self._say(
-                f"{self._manifest.name}: was removed, or built from another folder; {inert(self._folder)} is no longer "
-                "watched"
+                f"{self._manifest.name}: was removed, or built from another folder; {one_line(self._folder)} is no "
+                "longer watched"
             )
         except (OSError, RuntimeError) as error:
-            self._say(f"{self._manifest.name}: {inert(self._folder)} is no longer watched: {inert(error)}")
+            self._say(f"{self._manifest.name}: {one_line(self._folder)} is no longer watched: {one_line(error)}")
 
     def _watch(self, first: bool) -> None:
         """Build after every change of the folder as it is now; raise _Gone when it is no longer there."""
@@ -181,7 +181,7 @@ class FolderWatch:
             if failure != self._failure:
                 self._say(
                     f"{self._manifest.name}: not brought up to date, and tried again at the next change: "
-                    f"{inert(failure)}"
+                    f"{one_line(failure)}"
                 )
             self._failure, self._try_again = failure, time.monotonic() + RETRY
             return
@@ -196,7 +196,7 @@ class FolderWatch:
 
     def _tell_problems(self, problems: Sequence[str]) -> None:
         for problem in problems[:SHOWN_PROBLEMS]:
-            self._say(f"{self._manifest.name}: skipped {inert(problem)}")
+            self._say(f"{self._manifest.name}: skipped {one_line(problem)}")
         if len(problems) > SHOWN_PROBLEMS:
             self._say(f"{self._manifest.name}: … and {len(problems) - SHOWN_PROBLEMS} more skipped")
 
@@ -225,7 +225,7 @@ def check_watch(source: Path) -> None:
     if find_spec("watchfiles") is None:
         raise MissingExtra("--watch", "watch")
     if not source.is_dir():
-        raise RequestError(f"--watch: {inert(source)} is no folder; only folders are watched")
+        raise RequestError(f"--watch: {one_line(source)} is no folder; only folders are watched")
 
 
 class Watches:

@@ -18,9 +18,10 @@ from turnmark.assistant import settings
 from turnmark.assistant.commands import add_assistant_commands
 from turnmark.assistant.mcp.command import add_mcp_command
 from turnmark.assistant.serving.command import add_serve_command
-from turnmark.core.console import ReaderGone, guarded_streams, inert, valid_text
+from turnmark.core.console import ReaderGone, guarded_streams
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import quiet_libraries
+from turnmark.core.untrusted import one_line, valid_text
 from turnmark.corpora.commands import add_data_commands
 from turnmark.doctor import add_doctor_commands
 from turnmark.evaluation.check.command import add_check_command
@@ -108,7 +109,7 @@ def _say(problems: Iterable[str], code: int) -> int:
     a problem stay.
     """
     for problem in problems:
-        lines = "\n".join(inert(line) for line in problem.split("\n"))
+        lines = "\n".join(one_line(line) for line in problem.split("\n"))
         sys.stderr.write(f"turnmark: {lines}\n")
     return code
 
@@ -116,5 +117,5 @@ def _say(problems: Iterable[str], code: int) -> int:
 def _place_and_reason(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
     if isinstance(error.filename, str | bytes):
-        return f"{inert(os.fsdecode(error.filename))}: {reason}"
+        return f"{one_line(os.fsdecode(error.filename))}: {reason}"
     return reason

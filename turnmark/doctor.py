@@ -17,11 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
-from turnmark.core.console import inert, print_json
+from turnmark.core.console import print_json
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.flags import AsJson
 from turnmark.core.home import file_sha256, home
 from turnmark.core.specs import Entry
+from turnmark.core.untrusted import one_line
 
 KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
 """Packages whose version a bug report should give. `doctor` shows any other package only if it has a problem."""
@@ -72,10 +73,10 @@ def _draw(findings: list[Finding], broken: int) -> None:
         grid = Table(box=None, show_header=False, pad_edge=False)
         for entry in group:
             mark, style = MARKS[entry.state]
-            detail = Text(inert(entry.detail))
+            detail = Text(one_line(entry.detail))
             if entry.advice:
-                detail.append(f"\n→ {inert(entry.advice)}", style="cyan")
-            grid.add_row(Text(f"  {mark:6}", style=style), Text(inert(entry.name)), detail)
+                detail.append(f"\n→ {one_line(entry.advice)}", style="cyan")
+            grid.add_row(Text(f"  {mark:6}", style=style), Text(one_line(entry.name)), detail)
         console.print(Text(section, style="bold"), grid, sep="\n")
     verdict = (
         f"{broken} broken; look for BROKEN above" if broken else "everything that is needed is installed and works"
@@ -316,7 +317,7 @@ def list_names(
         grid = Table(box=None, show_header=False, pad_edge=False)
         for key, entry in entries.items():
             needs = f"  (extra: {entry.extra})" if entry.extra else ""
-            grid.add_row(Text(f"  {inert(key)}", style="bold"), Text(inert(entry.summary + needs)))
+            grid.add_row(Text(f"  {one_line(key)}", style="bold"), Text(one_line(entry.summary + needs)))
         Console(highlight=False).print(Text(name, style="bold"), grid, sep="\n")
 
 

@@ -35,8 +35,9 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.types import Usage
-from turnmark.core.console import notify, valid_text
+from turnmark.core.console import notify
 from turnmark.core.home import home
+from turnmark.core.untrusted import valid_text
 
 FILE = "replies.db"
 LIMIT = 512_000_000

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, ErrorKind, FinishReason, GeneratorError, ToolCall
-from turnmark.core.console import printable, valid_text
+from turnmark.core.untrusted import excerpt, redact, valid_text
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -93,8 +93,6 @@ _FINISH: dict[str, FinishReason] = {
     **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
     **dict.fromkeys(("content_filter", "safety", "blocklist", "prohibited_content", "refusal"), "content_filter"),
 }
-QUOTED = 300
-"""Maximum characters of an endpoint's text in an error message."""
 
 
 def finish_reason(word: object) -> FinishReason:
@@ -214,8 +212,8 @@ class EndpointFault(GeneratorError):
 
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
     """Return the fault of an HTTP error status; for the arguments see `faults`."""
-    complete = blot_out(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
-    words = clip(blot_out(_words(body), secret))
+    complete = redact(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
+    words = excerpt(redact(_words(body), secret))
     detail = f": {words}" if words else ""
     if status in (401, 403):
         # Without the endpoint's text, which may quote the key in a masked form.
@@ -257,23 +255,12 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
         broken = isinstance(error, httpx2.TransportError)
         raise EndpointFault("unavailable", f"{label} cannot be reached, or broke off", broken=broken) from None
     except openai.APIError as error:  # an error event inside a stream
-        detail = clip(blot_out(str(error.message), key))
+        detail = excerpt(redact(str(error.message), key))
         raise EndpointFault(
             "unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True
         ) from None
     except (openai.OpenAIError, httpx2.HTTPError, ValueError, RecursionError):
         raise EndpointFault("bad_reply", f"{label} answered with something that is not a chat completion") from None
-
-
-def blot_out(text: str, secret: str) -> str:
-    """Replace the secret in a text by `***`."""
-    return text.replace(secret, "***") if secret else text
-
-
-def clip(text: str) -> str:
-    """Make an endpoint's text safe to print: one line, of limited length."""
-    text = " ".join(printable(text).split())
-    return text if len(text) <= QUOTED else text[:QUOTED] + "…"
 
 
 def _words(body: Any) -> str:

@@ -25,11 +25,12 @@ from turnmark.assistant.generators.base import (
     Size,
     estimate_usage,
 )
-from turnmark.assistant.generators.client import clip, field_of, finish_reason, first_choice, is_here, reported_usage
+from turnmark.assistant.generators.client import field_of, finish_reason, first_choice, is_here, reported_usage
 from turnmark.assistant.generators.stopping import News, follow
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.core.specs import Spec, check_options, load_python
+from turnmark.core.untrusted import excerpt
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "context": SETTINGS["context"],
@@ -153,7 +154,7 @@ class LlamaIndexGenerator(GeneratorBase):
         elif "Timeout" in name:
             kind = "timeout"
         # An authentication error may quote the key.
-        detail = "" if kind == "auth" else f": {clip(str(error))}"
+        detail = "" if kind == "auth" else f": {excerpt(str(error))}"
         return GeneratorError(kind, f"{self.name} failed: {name}{detail}", Usage(calls=1))
 
 

@@ -30,9 +30,9 @@ from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
 from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.types import Usage
-from turnmark.core.console import valid_text
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError
 from turnmark.core.specs import Spec, check_options
+from turnmark.core.untrusted import valid_text
 from turnmark.corpora.models import MODELS, named_or_other
 
 _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}

@@ -41,7 +41,6 @@ from turnmark.assistant.generators.client import (
     Received,
     RequestTally,
     client_of,
-    clip,
     faults,
     field_of,
     finish_reason,
@@ -50,9 +49,9 @@ from turnmark.assistant.generators.client import (
 )
 from turnmark.assistant.generators.stopping import OnPiece, Slots, current, drive
 from turnmark.assistant.types import Usage
-from turnmark.core.console import valid_text
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.specs import Spec, check_options
+from turnmark.core.untrusted import excerpt, valid_text
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -311,7 +310,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             if not received.events:
                 raise ValueError("no choice in it")
             if received.refusal and not received.text:
-                raise EndpointFault("refused", f"{self._where} declined: {clip(received.refusal)}")
+                raise EndpointFault("refused", f"{self._where} declined: {excerpt(received.refusal)}")
         return received
 
     async def _ask_context(self) -> int | None:

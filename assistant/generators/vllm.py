@@ -27,10 +27,11 @@ import httpx
 from turnmark.assistant.generators.base import Generator, GeneratorError, Seconds, option
 from turnmark.assistant.generators.client import client_of
 from turnmark.assistant.generators.openai import Endpoint, OpenAIGenerator, read_endpoint
-from turnmark.core.console import notify, printable
+from turnmark.core.console import notify
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.home import home
 from turnmark.core.specs import Spec
+from turnmark.core.untrusted import printable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

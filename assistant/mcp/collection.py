@@ -23,8 +23,8 @@ from turnmark.assistant.mcp.records import (
 from turnmark.assistant.open import up_to_date
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.retrieve import join_passages
-from turnmark.core.console import ellipsize, inert, valid_text
 from turnmark.core.errors import RequestError
+from turnmark.core.untrusted import ellipsize, one_line, valid_text
 from turnmark.corpora.types import CONTINUED, Passage, without_continued
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.store import DocumentEntry
@@ -222,4 +222,4 @@ def _close(name: str, labels: Mapping[str, str]) -> str:
 
 def _named(name: str) -> str:
     """A name that a client or a document chose, quoted on one line."""
-    return repr(ellipsize(inert(name), _SHOWN_NAME))
+    return repr(ellipsize(one_line(name), _SHOWN_NAME))

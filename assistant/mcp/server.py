@@ -38,9 +38,9 @@ from turnmark.assistant.mcp.records import (
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.console import ellipsize, inert, valid_text
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.record import Record
+from turnmark.core.untrusted import ellipsize, one_line, valid_text
 
 PAGE = 100
 """Resources of one page of their list."""
@@ -285,7 +285,7 @@ def _message(event: Event | None) -> str:
     if event is None:
         return ""
     text = "writing" if event.delta else event.text
-    return ellipsize(inert(f"{event.step}: {text}" if text else event.step), _PROGRESS)
+    return ellipsize(one_line(f"{event.step}: {text}" if text else event.step), _PROGRESS)
 
 
 def _failure(error: Exception) -> ToolFailure:
@@ -299,7 +299,7 @@ def _failure(error: Exception) -> ToolFailure:
                 location = ".".join(map(str, row["loc"]))
                 unknown = row["type"] == "extra_forbidden"
                 problem = "no such argument" if unknown else row["msg"].removeprefix("Value error, ")
-                problems.append(inert(f"{location}: {problem}" if location else problem))
+                problems.append(one_line(f"{location}: {problem}" if location else problem))
             return ToolFailure("request", "; ".join(problems))
         case RequestError():
             return ToolFailure("request", "; ".join(error.problems))

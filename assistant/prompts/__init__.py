@@ -1,4 +1,4 @@
-"""Load, check and fill in prompts from text files, with fences that separate material from instructions.
+"""Load, check and fill in prompts from text files.
 
 A package has its prompts in one or more folders (`PromptFolder`). A file in the user's folder (`--prompts`) replaces
 the built-in file of the same name. A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.untrusted import break_control_marks, fence, fence_tag, quote_lines
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
@@ -319,79 +319,3 @@ def _difference(expected: Iterable[str], placeholders: Iterable[str]) -> str:
     if unknown:
         mistakes.append(f"unknown: {', '.join(unknown)}")
     return "; ".join(mistakes)
-
-
-# --- fences ----------------------------------------------------------------------------------------------------------
-
-
-def fence_tag(*contents: str) -> str:
-    """Return a tag that occurs in none of the contents. It is a hash of them, so that equal prompts have equal tags,
-    as caches need.
-
-    The author of a document cannot know the tag, since it depends on the question and on all other documents. The tag
-    does not occur in look-alike letters either, or with zero-width characters inside.
-    """
-    tag = ""
-    forms = [content.lower() for content in contents] + [_folded(content) for content in contents]
-    while not tag or any(tag in content for content in forms):
-        digest = hashlib.sha256(tag.encode())
-        for content in contents:
-            encoded = content.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(8, "big") + encoded)
-        tag = digest.hexdigest()[:12]
-    return tag
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", _WIDTHLESS.sub("", text)).lower()
-
-
-_WIDTHLESS = re.compile("[\0\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
-
-
-def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
-    """Enclose `text` in a pair of marks that it cannot close.
-
-    Args:
-        kind: kind of the text, in the marks: `passage`, `user`, `assistant`.
-        tag: tag of the prompt, from `fence_tag` over all fenced texts; None: a tag for this text.
-    """
-    tag = tag or fence_tag(text)
-    return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"
-
-
-def quote_lines(text: str) -> str:
-    """Put `> ` before every line of `text`, so that none of its lines can pass for an instruction.
-
-    Unlike `fence` it needs no tag, so that prompts share their beginnings, as prefix caches need. A prompt uses one of
-    the two, and explains it.
-    """
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines()) or ">"
-
-
-# Control marks of chat templates, which a server interprets anywhere in a message: the end of a turn, the speaker.
-# By family: <|im_start|> (ChatML, Llama 3, Phi, GPT-OSS and most since; DeepSeek with wide bars), <|turn> and <turn|>,
-# <start_of_turn> (Gemma), [INST] (Mistral), <<SYS>> (Llama 2), <s>, [CLS], ]~b] (MiniMax).
-_NAME = r"[\w▁.:/!\u200b-\u200d\u2060\ufeff-]{1,80}"
-_ANGLES = (
-    r"s|bos|eos|pad|unk|mask|sop|eop|cls|sep|think|thinking|tools?|tool_calls?|tool_responses?|start_of_turn|end_of_turn|"
-    r"start_of_image|end_of_image|end_of_utterance|row_\d+_col_\d+|unused\d{1,5}|extra_id_\d{1,5}|reserved_\w{1,20}|"
-    r"SPECIAL_\d{1,5}|seed:\w{1,20}|image|audio|video"
-)
-_SQUARES = (
-    r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID|THINK|IMG|IMG_BREAK|IMG_END|"
-    r"PREFIX|SUFFIX|MIDDLE|BOS|EOS|EOT|EOD|CLS|SEP|MASK|PAD|UNK|[gs]?MASK"
-)
-_CONTROL = re.compile(
-    rf"[<＜](?=[|｜]{_NAME}[|｜]?[>＞]|{_NAME}[|｜][>＞]|/?(?:{_ANGLES})>)"
-    rf"|<<(?=/?SYS>>)|\[(?=/?(?:{_SQUARES})\])|\](?=~!?b[\]\[])|\[(?=e~\[)"
-)
-
-
-def break_control_marks(text: str) -> str:
-    """Break the control marks of chat templates in `text`, with a space after their first character.
-
-    The words stay readable, also for a model that is asked about them. NUL becomes U+FFFD, since some servers ignore
-    the text after it.
-    """
-    return _CONTROL.sub(lambda mark: f"{mark.group()} ", text.replace("\0", "\ufffd"))

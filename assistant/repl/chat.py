@@ -14,8 +14,8 @@ from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, say, uninte
 from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Stopped, Turned
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.assistant.types import Event, Reply, ToolUse
-from turnmark.core.console import printable
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.untrusted import printable
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import note_answer
 

@@ -22,9 +22,10 @@ from turnmark.assistant.repl.screen import uninterrupted
 from turnmark.assistant.session import Began, Edited, Exchange, Rating, Swapped, TurnRated, calls_line, cite
 from turnmark.assistant.session_files import new_session
 from turnmark.assistant.types import Reply, Search, ToolUse
-from turnmark.core.console import inert, printable, stdin_is_terminal, valid_text
+from turnmark.core.console import stdin_is_terminal
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import write_atomic
+from turnmark.core.untrusted import one_line, printable, valid_text
 
 KEYS = """\
 Alt-Enter, or a backslash at the end: a new line. Tab completes.
@@ -49,7 +50,7 @@ def grade_answer(chat: Chat, _: str) -> None:
         figure = "   -"
         if value is not None:
             figure = f"{value:.2f}" if value <= 1 else f"{value:.0f}"
-        chat.say(f"{name:<{width}}  {figure:>5}  {inert(remark)}".rstrip())
+        chat.say(f"{name:<{width}}  {figure:>5}  {one_line(remark)}".rstrip())
 
 
 def revise(chat: Chat, argument: str) -> None:
@@ -70,7 +71,7 @@ def rate(chat: Chat, argument: str) -> None:
     word, _, comment = argument.partition(" ")
     rating: Rating | None = next((name for name in get_args(Rating) if name == word.lower()), None)
     if rating is None:
-        line = f"/rate {inert(word)}".rstrip()
+        line = f"/rate {one_line(word)}".rstrip()
         raise RequestError(f"{line}: expected good, neutral or bad, then a comment if you like")
     chat.record(TurnRated(turn=last.turn, rating=rating, comment=comment.strip()))
     dropped = last.kind == "revise" and rating == "bad" and last.edit is None
@@ -106,7 +107,7 @@ def why(chat: Chat, argument: str) -> None:
     """Print the trace of the last turn; with a number, the text of that source."""
     stopped = chat.conversation.stopped
     if stopped and not argument:
-        chat.say(f"cancelled: {inert(stopped.question)}", style="bold")
+        chat.say(f"cancelled: {one_line(stopped.question)}", style="bold")
         for line in _calls(stopped.calls):
             chat.say(line, style="" if line.startswith(" ") else "bold")
         return
@@ -115,7 +116,7 @@ def why(chat: Chat, argument: str) -> None:
         source = next((source for source in last.reply.citations if str(source.n) == argument), None)
         if source is None:
             numbers = ", ".join(str(source.n) for source in last.reply.citations)
-            raise RequestError(f"/why {inert(argument)}: no such source; there are: {numbers or 'none'}")
+            raise RequestError(f"/why {one_line(argument)}: no such source; there are: {numbers or 'none'}")
         chat.say(f"[{source.n}] {cite(source)}", style="bold")
         chat.say(printable(source.text))
         return
@@ -127,7 +128,7 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
     """Yield the trace of a turn in printable lines; the details of a step are indented."""
     reply = exchange.reply
     understanding = reply.trace.understanding
-    yield f"question: {inert(exchange.question)}"
+    yield f"question: {one_line(exchange.question)}"
     if understanding:
         traits: list[str] = [understanding.kind]
         if understanding.wants_procedure:
@@ -136,10 +137,10 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
             traits.append("needs the conversation")
         yield f"  understood as: {', '.join(traits)}"
     if reply.rewrite not in ("", reply.question):
-        yield f"  rewritten: {inert(reply.rewrite)}"
+        yield f"  rewritten: {one_line(reply.rewrite)}"
     if len(reply.sub_questions) > 1:
         for part in reply.sub_questions:
-            yield f"  part ({'answered' if part.answered else 'not answered'}): {inert(part.text)}"
+            yield f"  part ({'answered' if part.answered else 'not answered'}): {one_line(part.text)}"
     yield from _calls(reply.trace.calls)
     for number, search in enumerate(reply.trace.searches, 1):
         yield from _search(number, search, reply)
@@ -153,14 +154,14 @@ def _calls(calls: Sequence[ToolUse]) -> Iterator[str]:
     if calls:
         yield f"the model searched: {calls_line(calls)}"
     for call in calls:
-        yield f"  {call.round}. {inert(call.line)}"
+        yield f"  {call.round}. {one_line(call.line)}"
 
 
 def _config_words(config: AssistantConfig) -> Iterator[str]:
     """Yield the fields of a configuration that are not defaults."""
     for name, value in config.model_dump(mode="json", exclude_defaults=True).items():
         text = " ".join(value) if isinstance(value, list) else str(value)
-        yield f"{name} {inert(text)}"
+        yield f"{name} {one_line(text)}"
 
 
 def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
@@ -169,13 +170,13 @@ def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
         title += f", part {search.part + 1}"
     if search.round > 1:
         title += f", round {search.round}"
-    yield f"{title}: {inert(search.why)}"
-    yield f"  query: {inert(search.query)}"
+    yield f"{title}: {one_line(search.why)}"
+    yield f"  query: {one_line(search.query)}"
     for variant in search.variants:
-        yield f"  phrase: {inert(variant)}"
+        yield f"  phrase: {one_line(variant)}"
     for rank, hit in enumerate(search.hits[:MOST_SHOWN], 1):
         cosine = "" if hit.similarity is None else f", cosine {hit.similarity:.3f}"
-        yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {inert(hit.id)}"
+        yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {one_line(hit.id)}"
     if not search.hits:
         yield "  nothing was found"
 
@@ -187,34 +188,34 @@ def _outcome(exchange: Exchange) -> Iterator[str]:
     judgement = reply.trace.judgement
     yield f"decided: {reply.decision}"
     if judgement:
-        yield f"  {judgement.decision}, confidence {judgement.confidence:.2f}, because {inert(judgement.reason)}"
+        yield f"  {judgement.decision}, confidence {judgement.confidence:.2f}, because {one_line(judgement.reason)}"
     for number, part in enumerate(reply.trace.parts, 1):
-        yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {inert(part.reason)}"
+        yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {one_line(part.reason)}"
     if checks.grounded is not None:
         yield f"  grounded: {checks.grounded:.2f}, citations {'valid' if checks.citations_valid else 'not all valid'}"
     for sentence in checks.unsupported:
-        yield f"  not in the documents: {inert(sentence)}"
+        yield f"  not in the documents: {one_line(sentence)}"
     if exchange.rating:
-        comment = f" ({inert(exchange.comment)})" if exchange.comment else ""
+        comment = f" ({one_line(exchange.comment)})" if exchange.comment else ""
         yield f"  rated: {exchange.rating}{comment}"
     if exchange.edit is not None:
         yield "  edited by hand"
 
 
 def _cost(reply: Reply) -> Iterator[str]:
-    yield f"answered by: {inert(reply.generator)}"
+    yield f"answered by: {one_line(reply.generator)}"
     if reply.timings:
-        yield f"  seconds: {' · '.join(f'{inert(step)} {value:.2f} s' for step, value in reply.timings.items())}"
+        yield f"  seconds: {' · '.join(f'{one_line(step)} {value:.2f} s' for step, value in reply.timings.items())}"
     for role, usage in reply.usage.items():
         cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
         cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
         calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
-        yield f"  {inert(role)}: {calls}, {usage.prompt_tokens}{cached} + {usage.completion_tokens} tokens{cost}"
+        yield f"  {one_line(role)}: {calls}, {usage.prompt_tokens}{cached} + {usage.completion_tokens} tokens{cost}"
     if reply.trace.forms:
-        forms = [f"{inert(step)} {inert(form)}" for step, form in reply.trace.forms.items()]
+        forms = [f"{one_line(step)} {one_line(form)}" for step, form in reply.trace.forms.items()]
         yield f"  forms: {' · '.join(forms)}"
     for note in reply.notes:
-        yield f"  note: {inert(note)}"
+        yield f"  note: {one_line(note)}"
 
 
 # --- parts of the assistant ------------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def swap(role: str) -> Callable[[Chat, str], None]:
     def run(chat: Chat, spec: str) -> None:
         used = getattr(chat.assistant.config, role) or "default"
         if not spec:
-            chat.say(f"{role}: {inert(used)}; there are: {inert(', '.join(names_for(role)))}")
+            chat.say(f"{role}: {one_line(used)}; there are: {one_line(', '.join(names_for(role)))}")
             return
         chat.assistant = reopen_assistant(chat.assistant, **{role: spec})  # raises if it cannot be opened
         chat.record(Swapped(**dict(chat.assistant.config)))
@@ -250,8 +251,8 @@ def parts_line(assistant: Assistant) -> str:
     """Return the parts of the assistant in one line."""
     config = assistant.config
     mode = "" if assistant.generator else " (no language model: answers are quoted from the documents)"
-    finder = f" · {inert(config.retriever)}" if config.retriever else ""
-    return f"{inert(config.index)}{finder} · {inert(assistant.name)}{mode}"
+    finder = f" · {one_line(config.retriever)}" if config.retriever else ""
+    return f"{one_line(config.index)}{finder} · {one_line(assistant.name)}{mode}"
 
 
 # --- the session -----------------------------------------------------------------------------------------------------
@@ -287,17 +288,17 @@ def export_chat(chat: Chat, argument: str) -> None:
         raise RequestError("there is nothing to export yet")
     benchmark = form != "markdown"
     if path.exists() and path.is_dir() != benchmark:
-        raise RequestError(f"{inert(path)}: {form} needs a {'folder' if benchmark else 'file'}")
+        raise RequestError(f"{one_line(path)}: {form} needs a {'folder' if benchmark else 'file'}")
     if form == "mtrag":
         files, note = mtrag_files(exchanges, name, path, chat.assistant.index)
     elif form == "kiwi":
         files, note = kiwi_files(exchanges, path)
     else:
         files, note = {path: transcript(exchanges, name)}, ""
-    shown = inert(path)
+    shown = one_line(path)
     if benchmark:
         count = "1 file" if len(files) == 1 else f"{len(files)} files"
-        shown = f"{count} in {inert(path)}"
+        shown = f"{count} in {one_line(path)}"
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
         raise RequestError(f"{shown}: exists already; nothing was written")
     for file, text in files.items():
@@ -307,7 +308,7 @@ def export_chat(chat: Chat, argument: str) -> None:
             raise TurnmarkError(f"{file} could not be written ({error.strerror or error})") from error
     if note:
         chat.say(f"note: {note}", style="yellow")
-    score = f"; score it: turnmark eval {form} --data {inert(path)}" if benchmark else ""
+    score = f"; score it: turnmark eval {form} --data {one_line(path)}" if benchmark else ""
     chat.say(f"written: {shown}{score}", style="dim")
 
 
@@ -365,8 +366,8 @@ def obey(chat: Chat, line: str) -> None:
     if command is None:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        chat.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(COMMANDS)}")
+        chat.say(f"{one_line(line)}: not a command{hint}; there are: {', '.join(COMMANDS)}")
     elif argument.strip() and not command.arguments and name != "/quit":
-        chat.say(f"{inert(line)}: {name} takes nothing after it")
+        chat.say(f"{one_line(line)}: {name} takes nothing after it")
     else:
         command.run(chat, argument.strip())

@@ -23,9 +23,10 @@ from turnmark.assistant.repl.chat import Chat, Grade
 from turnmark.assistant.repl.commands import COMMANDS, EXPORTS, names_for, obey, parts_line
 from turnmark.assistant.session import Began, Rating, Swapped
 from turnmark.assistant.session_files import ChatSession, new_session
-from turnmark.core.console import inert, printable, stdin_is_terminal, stdin_lines, valid_text
+from turnmark.core.console import stdin_is_terminal, stdin_lines
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
+from turnmark.core.untrusted import one_line, printable, valid_text
 
 HISTORY = "chat_history"
 MENU_LINES = 5
@@ -64,7 +65,7 @@ def hold_chat(
         plural = "" if count == 1 else "s"
         chat.say(f"session {session.name}: {count} turn{plural} so far", style="dim")
         if last:
-            chat.say(f"› {inert(last.question)}", style="bold")
+            chat.say(f"› {one_line(last.question)}", style="bold")
             chat.say(printable(last.answer), style="dim")
     console.print(Text(f"{parts_line(assistant)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
@@ -102,7 +103,7 @@ def _piped(chat: Chat) -> Iterator[str]:
     """Yield the lines of a pipe; print each before it is answered."""
     for line in stdin_lines():
         if line.strip():
-            chat.console.print(Text(f"\n› {inert(line.strip())}", style="bold"), soft_wrap=True)
+            chat.console.print(Text(f"\n› {one_line(line.strip())}", style="bold"), soft_wrap=True)
         yield line
 
 
@@ -263,4 +264,4 @@ def _argument_names(command: str) -> Iterable[str]:
 def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:
     for name in sorted(names):
         if name.startswith(start):
-            yield Completion(name, start_position=-len(start), display=inert(name))
+            yield Completion(name, start_position=-len(start), display=one_line(name))

@@ -31,9 +31,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.assistant.session import calls_line, cite, link, says_same, sources_used
-from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.console import inert, printable
+from turnmark.core.untrusted import escape_marks, one_line, printable
 from turnmark.corpora.text import lines
 from turnmark.retrieval.index import Index
 
@@ -94,15 +93,15 @@ class TurnView:
             if self._streaming:
                 self._stream.feed(event.delta)
         elif event.step == "note":
-            self._line(f"note: {inert(event.text)}", "yellow")
+            self._line(f"note: {one_line(event.text)}", "yellow")
         elif event.step == "understand" and event.text:
-            self._line(f"→ {inert(event.text)}")
+            self._line(f"→ {one_line(event.text)}")
         elif "found" in event.detail:
-            self._calls[-1:] = [inert(event.text)]
+            self._calls[-1:] = [one_line(event.text)]
         elif "tool" in event.detail:
             self._stream.end()  # text before a tool call is not part of the answer
             self._draft = ""
-            self._calls.append(inert(event.text))
+            self._calls.append(one_line(event.text))
         self._doing = _NEXT.get(event.step, self._doing)
         if not event.delta or time.monotonic() - self._refreshed > EVERY:
             self._live.refresh()
@@ -120,7 +119,7 @@ class TurnView:
             else:
                 say(self._console, printable(reply.answer))
         for sentence in reply.checks.unsupported:
-            self._line(f"not in the documents: {inert(sentence)}")
+            self._line(f"not in the documents: {one_line(sentence)}")
         quoted = any(heading for heading, _ in split_quotations(reply))
         for source in sources_used(reply):
             url = link(self._index, source) if self._moving else ""

@@ -12,9 +12,9 @@ import typer
 from turnmark.assistant.commands import WatchFolder
 from turnmark.assistant.config import AssistantConfig, ConfigOverIndex
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
-from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, MissingExtra
 from turnmark.core.flags import Request, RequestCommand, command_from
+from turnmark.core.untrusted import one_line
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8765
 
@@ -52,7 +52,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     assistant = errors.collect(open_assistant, request.assistant)
     watching: AbstractContextManager[object] | None = nullcontext()
     if request.watch and assistant is not None and assistant.index is not None:
-        watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(inert(line), err=True))
+        watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(one_line(line), err=True))
     errors.raise_all()
     assert assistant is not None, "a part that could not be opened was raised as a mistake"
     assert watching is not None, "a folder that cannot be watched was raised as a mistake"
@@ -62,7 +62,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     about = f"serving {request.assistant.index} ({assistant.name})"
 
     def on_ready() -> None:
-        typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
+        typer.echo(one_line(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
 
     try:
         warm(assistant)

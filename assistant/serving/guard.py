@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from turnmark.assistant.serving.request import Refusal
-from turnmark.core.console import inert
 from turnmark.core.errors import RequestError
+from turnmark.core.untrusted import one_line
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -39,13 +39,13 @@ def read_token(path: Path | None, host: str = "localhost") -> str | None:
     Raises:
         RequestError: the token is unfit or readable by others, or missing though other machines can reach the host.
     """
-    source = f"--token {inert(path)}" if path else TOKEN_ENV
+    source = f"--token {one_line(path)}" if path else TOKEN_ENV
     text = _private(path, source) if path else os.environ.get(TOKEN_ENV, "").strip()
     if not path and not text:
         if is_loopback(host):
             return None
         raise RequestError(
-            f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
+            f"--host {one_line(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
         )
     if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in text):
         raise RequestError(
@@ -69,7 +69,7 @@ def _private(path: Path, source: str) -> str:
     if not stat.S_ISREG(mode):
         raise RequestError(f"{source}: is not a file; name a file that holds the token")
     if os.name == "posix" and mode & 0o077:
-        raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
+        raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {one_line(path)}")
     return text
 
 

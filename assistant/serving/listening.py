@@ -11,8 +11,8 @@ from typing import Any
 
 import uvicorn
 
-from turnmark.core.console import inert
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.untrusted import one_line
 
 CONNECTIONS, HEAD_BYTES, KEEP_ALIVE = 512, 16_384, 20
 """Maximum connections (more get 503); maximum bytes of a request's head; seconds until an idle connection closes."""
@@ -26,7 +26,9 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
+        raise TurnmarkError(
+            f"--host {one_line(host)}: no address of this machine ({error.strerror or error})"
+        ) from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
@@ -34,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening.close()
         reason = error.strerror or error
         raise TurnmarkError(
-            f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
+            f"cannot listen at {one_line(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
         ) from error
     return listening
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from turnmark.assistant.export import escape_markdown
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.session import cite, says_same, sources_used
-from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers
+from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.console import printable, valid_text
+from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN, escape_markdown_line, printable, valid_text
 
 _LIVE = re.compile(r"[\\\[\]<]")
 # In code a bracketed number is unescaped again, unless it could be a link or a definition outside of code.
@@ -46,7 +45,7 @@ def content(reply: Reply, footnotes: bool) -> str:
 
 def definitions(reply: Reply) -> str:
     """Return a footnote definition for each used source; empty without sources."""
-    return "\n".join(f"[^{citation.n}]: {escape_markdown(cite(citation))}" for citation in sources_used(reply))
+    return "\n".join(f"[^{citation.n}]: {escape_markdown_line(cite(citation))}" for citation in sources_used(reply))
 
 
 def footnote_marks(text: str, sources: int) -> str:
@@ -56,7 +55,7 @@ def footnote_marks(text: str, sources: int) -> str:
         sources: number of sources. A mark with a higher number, or in code, is not converted.
     """
     pieces: list[str] = []
-    for index, piece in enumerate(CODE.split(printable(text))):
+    for index, piece in enumerate(CODE_SPAN.split(printable(text))):
         is_code = index % 2 == 1
         if is_code:
             # Code is escaped, too, since clients differ in what they take for code.
@@ -69,7 +68,7 @@ def footnote_marks(text: str, sources: int) -> str:
 def _with_footnotes(text: str, sources: int) -> str:
     pieces: list[str] = []
     end = 0
-    for match in MARK.finditer(text):
+    for match in CITATION_MARK.finditer(text):
         numbers = cited_numbers(match.group())
         if all(1 <= number <= sources for number in numbers):
             pieces.append(_inert(text[end : match.start()]))
@@ -109,7 +108,7 @@ class ReplyText:
         text = self._fence + self._held + event.delta
         in_block = False
         search_from = 0
-        code_spans = list(CODE.finditer(text))
+        code_spans = list(CODE_SPAN.finditer(text))
         if code_spans:
             last = code_spans[-1]
             in_block = last[0].startswith(_FENCE) and not last[0].endswith(_FENCE, len(_FENCE))
@@ -208,9 +207,9 @@ def cited_places(text: str, footnotes: bool, sources: int) -> list[tuple[int, in
     if footnotes:
         places = [(match.start(), int(match[1])) for match in _FOOTNOTE.finditer(text)]
         return [(place, number) for place, number in places if 1 <= number <= sources]
-    code = [match.span() for match in CODE.finditer(text)]
+    code = [match.span() for match in CODE_SPAN.finditer(text)]
     places = []
-    for match in MARK.finditer(text):
+    for match in CITATION_MARK.finditer(text):
         if not any(start <= match.start() < end for start, end in code):
             places += [(match.start(), n) for n in cited_numbers(match.group()) if 1 <= n <= sources]
     return places

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from turnmark.assistant.config import MAX_HISTORY_MESSAGES
-from turnmark.core.console import ellipsize, inert
 from turnmark.core.record import Record
+from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 
@@ -234,7 +234,7 @@ def _checked(kind: type[B], body: bytes, model: str) -> B:
         for mistake in error.errors():
             location = _location(mistake["loc"])
             problem = mistake["msg"].removeprefix("Value error, ")
-            problems.append(inert(f"{location}: {problem}" if location else problem))
+            problems.append(one_line(f"{location}: {problem}" if location else problem))
         first_location = _location(error.errors()[0]["loc"])
         raise Refusal(problems, first_location or None) from None
     if request.model != model:
@@ -285,7 +285,7 @@ def _location(location: Sequence[str | int]) -> str:
 
 def _short_name(name: str) -> str:
     """Make a name from the client safe to print: one line, of limited length."""
-    return ellipsize(inert(name), _LONGEST_NAME)
+    return ellipsize(one_line(name), _LONGEST_NAME)
 
 
 def without_footnotes(text: str) -> str:

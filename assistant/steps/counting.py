@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgement
-from turnmark.core.console import inert
+from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import LONGEST_PATTERN
@@ -74,10 +73,10 @@ def count_mentions(turn: Turn) -> Draft | None:
     times, held = sum(occurrences.times.values()), len(occurrences.times)
     counted = f"{times:,} {'time' if times == 1 else 'times'} in {held:,} of {occurrences.documents:,} documents"
     rows = [
-        f"- {escape_marks(inert(hit.passage.title or document))} [{number}]"
+        f"- {escape_marks(one_line(hit.passage.title or document))} [{number}]"
         for document, hit, number in zip(listed, hits, turn.number(hits), strict=True)
     ]
     rows += [f"- … and {held - len(listed):,} more"] if held > len(listed) else []
     turn.decide(Judgement(decision="answer", confidence=1.0, reason="counted in all documents"))
-    text = "\n".join([escape_marks(inert(f"“{words}” is found {counted}:")), "", *rows])
+    text = "\n".join([escape_marks(one_line(f"“{words}” is found {counted}:")), "", *rows])
     return Draft(text=text, answers=(text,), claims="")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from turnmark.assistant.budget import CUT, LEAST, count_tokens, room_beside, shorten
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.prompts import Prompt, quote_lines
-from turnmark.assistant.steps.marks import escape_marks
+from turnmark.assistant.prompts import Prompt
+from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 

@@ -11,19 +11,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.tables import is_numbered_caption, row_text, tables_of
 from turnmark.corpora.text import heading_text, lines, list_items, plain, sentences, words
 from turnmark.corpora.types import Passage, without_continued
-
-_NUMBER_OR_RANGE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
-MARK = re.compile(rf"\[({_NUMBER_OR_RANGE}(?:\s*,\s*{_NUMBER_OR_RANGE})*)\]")
-CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 
 
 def cited_numbers(text: str) -> list[int]:
     """Return the numbers of all citation marks outside code, in order: `[1]`, `[1, 2]` and `[2-4]`."""
     numbers: list[int] = []
-    for match in MARK.finditer(CODE.sub(" ", text)):
+    for match in CITATION_MARK.finditer(CODE_SPAN.sub(" ", text)):
         for part in match.group(1).split(","):
             first, _, last = part.replace("–", "-").partition("-")
             begin = int(first)
@@ -33,18 +30,7 @@ def cited_numbers(text: str) -> list[int]:
     return numbers
 
 
-def escape_marks(text: str) -> str:
-    """Write a `[2]` in a passage's text as `(2)`, so that nobody takes it for a citation of the reply.
-
-    Code stays as it is, since it is meant to be copied.
-    """
-    pieces = CODE.split(text)  # text and code in turn
-    for position in range(0, len(pieces), 2):
-        pieces[position] = MARK.sub(r"(\1)", pieces[position])
-    return "".join(pieces)
-
-
-_LEADING_MARKS = re.compile(rf"(?:[ \t]*{MARK.pattern})+")
+_LEADING_MARKS = re.compile(rf"(?:[ \t]*{CITATION_MARK.pattern})+")
 ITEM = re.compile(r"[-*•][ \t]+|\d{1,3}[.)][ \t]+")
 """The mark at the beginning of a list item: `- `, `3. ` …"""
 

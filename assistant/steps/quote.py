@@ -14,12 +14,12 @@ from itertools import product
 
 from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT, not_found
 from turnmark.assistant.steps.counting import count_mentions
-from turnmark.assistant.steps.marks import ITEM, TextLine, escape_marks, lines_of, without_item_mark
+from turnmark.assistant.steps.marks import ITEM, TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
-from turnmark.core.console import printable
+from turnmark.core.untrusted import escape_marks, printable
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever, neighbours_of, section_of

@@ -13,13 +13,14 @@ from pathlib import Path
 from turnmark.assistant.asking import WrittenText, one_a_line, write_text
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, room_beside
 from turnmark.assistant.generators.base import Generator, PromptMessage
-from turnmark.assistant.prompts import load_prompt, quote_lines
+from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.history import earlier_turns
-from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of, without_item_mark
+from turnmark.assistant.steps.marks import cited_numbers, pieces_of, without_item_mark
 from turnmark.assistant.steps.quote import quotations, refuse
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
+from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text import list_items, plain, strip_citations, words
 from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit

@@ -19,13 +19,14 @@ from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.refusal import UNSURE_TEXT, is_refusal
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.history import asked_back
-from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, without_item_mark
+from turnmark.assistant.steps.marks import ITEM, pieces_of, without_item_mark
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, in_turns, read_sections
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgement, Understanding
 from turnmark.core.errors import RequestError
+from turnmark.core.untrusted import escape_marks
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Hit, Query

@@ -18,8 +18,8 @@ from turnmark.assistant.generators.base import Tool, ToolCall
 from turnmark.assistant.steps.read import show_section
 from turnmark.assistant.steps.retrieve import grow_sections, join_passages
 from turnmark.assistant.turn import Turn
-from turnmark.core.console import inert
 from turnmark.core.errors import RequestError
+from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import Collection, Line
 from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
@@ -90,10 +90,10 @@ class DocumentTools:
         """Return the arguments of a call in one line, for the person."""
         arguments = self._arguments(call)
         if arguments is None:
-            return _clip(call.arguments, ASKED_CHARACTERS)
+            return _short_line(call.arguments, ASKED_CHARACTERS)
         if arguments.get("after"):
             arguments["after"] = f"behind [{arguments['after'].strip('[]')}]"
-        return _clip(_ARROW.join(filter(None, arguments.values())), ASKED_CHARACTERS)
+        return _short_line(_ARROW.join(filter(None, arguments.values())), ASKED_CHARACTERS)
 
     def key(self, call: ToolCall) -> str:
         """Return a text that is the same for calls that ask for the same."""
@@ -108,7 +108,9 @@ class DocumentTools:
         tool = next((tool for tool in self.tools if tool.name == call.name), None)
         if tool is None:
             names = ", ".join(tool.name for tool in self.tools)
-            return Result(f"There is no tool {_clip(call.name, LONGEST_NAME)!r}; there are: {names}.", "no such tool")
+            return Result(
+                f"There is no tool {_short_line(call.name, LONGEST_NAME)!r}; there are: {names}.", "no such tool"
+            )
         missing = [name for name in tool.parameters["required"] if not arguments.get(name)]
         if missing:
             return Result(f"{tool.name} needs: {', '.join(missing)}.", "an argument is missing")
@@ -116,8 +118,8 @@ class DocumentTools:
         try:
             return run(arguments, tokens)
         except RequestError as error:
-            problem = shorten(inert(str(error)), tokens)
-            return Result(f"{problem}.", _clip(problem, ASKED_CHARACTERS))
+            problem = shorten(one_line(str(error)), tokens)
+            return Result(f"{problem}.", _short_line(problem, ASKED_CHARACTERS))
 
     def _arguments(self, call: ToolCall) -> dict[str, str] | None:
         """Return the known arguments of a call, each on one line; None if they are not a JSON object."""
@@ -184,7 +186,7 @@ class DocumentTools:
         hits = self.turn.hits
         hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
         if hit is None or is_count(hit.passage.id):
-            raise RequestError(f"no section has the number {_clip(number, LONGEST_NAME)!r}")
+            raise RequestError(f"no section has the number {_short_line(number, LONGEST_NAME)!r}")
         run = [passage for passage in self._passages(hit.passage.document) if passage.start >= hit.passage.end]
         if not run:
             raise RequestError(f"{hit.passage.document} ends with [{number}]")
@@ -244,7 +246,7 @@ class DocumentTools:
         if wanted:
             held = self._all.holding(wanted, where)
             rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]
-            line = f"{len(held):,} of {over} hold all of “{_clip(wanted, ASKED_CHARACTERS)}”"
+            line = f"{len(held):,} of {over} hold all of “{_short_line(wanted, ASKED_CHARACTERS)}”"
         else:
             rows, line = [_described(row) for row in every], over
         return self._counted(f"Documents: {line}", over, rows, MOST_DOCUMENTS, "documents", tokens, line)
@@ -261,7 +263,7 @@ class DocumentTools:
         counted = _count(documents, "document")
         if not where:
             return counted
-        return f"{counted} in {_clip(arguments['where'], ASKED_CHARACTERS)} (of {self._all.count():,} in all)"
+        return f"{counted} in {_short_line(arguments['where'], ASKED_CHARACTERS)} (of {self._all.count():,} in all)"
 
     def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
         """Return the filter of the argument `where`: KEY=GLOB, a document, a folder, or the beginning of an id."""
@@ -276,7 +278,7 @@ class DocumentTools:
             globs = (name, f"{name}/*", f"{name}#*", f"{name}*")  # a document, a folder, a file of several documents
             where = next(({"document": glob} for glob in globs if self._in({"document": glob})), {})
         if not self._in(where):
-            raise RequestError(f"no document is in {_clip(text, ASKED_CHARACTERS)!r}; leave `where` out")
+            raise RequestError(f"no document is in {_short_line(text, ASKED_CHARACTERS)!r}; leave `where` out")
         return where
 
     def _in(self, where: Mapping[str, str]) -> bool:
@@ -296,7 +298,7 @@ class DocumentTools:
         if len(near) == 1:
             return near[0]
         hint = f"; is it one of: {_some(near, 5, ', ')}?" if near else "; `documents` lists them"
-        raise RequestError(f"no document is called {_clip(name, ASKED_CHARACTERS)!r}{hint}")
+        raise RequestError(f"no document is called {_short_line(name, ASKED_CHARACTERS)!r}{hint}")
 
     def _passages(self, document: str) -> list[Passage]:
         anywhere = Passage(id="", document=document, title="", text="", start=0, end=0)
@@ -457,14 +459,13 @@ def _quoted(line: Line) -> str:
 def _around_match(line: Line) -> str:
     """The line, or what of a long one is around its first match."""
     if len(line.text) <= LINE_CHARACTERS or line.at <= _BEFORE_MATCH:
-        return _clip(line.text, LINE_CHARACTERS)
+        return _short_line(line.text, LINE_CHARACTERS)
     word = line.text.find(" ", line.at - _BEFORE_MATCH, line.at) + 1
-    return f"…{_clip(line.text[word or line.at :], LINE_CHARACTERS)}"
+    return f"…{_short_line(line.text[word or line.at :], LINE_CHARACTERS)}"
 
 
-def _clip(text: str, characters: int) -> str:
-    text = inert(text)
-    return text if len(text) <= characters else f"{text[:characters]}…"
+def _short_line(text: str, most: int) -> str:
+    return ellipsize(one_line(text), most)
 
 
 def _count(count: int, what: str) -> str:
@@ -478,4 +479,4 @@ def _marks(numbers: Iterable[int]) -> str:
 def _some(names: Iterable[str], most: int, between: str) -> str:
     listed = list(names)
     more = f"{between}… and {len(listed) - most} more" if len(listed) > most else ""
-    return between.join(_clip(name, ASKED_CHARACTERS) for name in listed[:most]) + more
+    return between.join(_short_line(name, ASKED_CHARACTERS) for name in listed[:most]) + more

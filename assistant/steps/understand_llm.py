@@ -19,14 +19,14 @@ from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.budget import count_tokens, fit_prompt, room_beside, shorten
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.client import at_most, short_text
-from turnmark.assistant.prompts import Messages, load_prompt, quote_lines
+from turnmark.assistant.prompts import Messages, load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.history import SPEAKER, asked_back, last_turns_within
-from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Kind, Understanding, Usage
 from turnmark.core.record import Record
+from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import titles_of

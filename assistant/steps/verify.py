@@ -6,15 +6,16 @@ import re
 from collections.abc import Sequence
 
 from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers, pieces_of
+from turnmark.assistant.steps.marks import cited_numbers, pieces_of
 from turnmark.assistant.steps.support import Sources, about, claims_of
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
+from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.text import strip_citations
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
-_SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
+_SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){CITATION_MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
 
 
 class Verify:
@@ -57,7 +58,7 @@ def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
         marks = "".join(f"[{number}]" for number in dict.fromkeys(valid))
         return f"{match['before']}{marks}{match['after']}"
 
-    pieces = CODE.split(draft.text)  # text and code in turn
+    pieces = CODE_SPAN.split(draft.text)  # text and code in turn
     for position in range(0, len(pieces), 2):
         pieces[position] = _SPACED_MARK.sub(without_dead_numbers, pieces[position])
     steps: list[ProcedureStep] = []

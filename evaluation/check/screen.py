@@ -10,10 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.core.console import ellipsize, inert
+from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.budget import usage_words
 from turnmark.evaluation.check.result import Asked, CheckResult, Share
-from turnmark.evaluation.report.rendering import one_line
 
 EXCERPT, ANSWER = 240, 240
 """Characters shown of a passage and of an answer."""
@@ -22,23 +21,23 @@ EXCERPT, ANSWER = 240, 240
 def show_check(result: CheckResult, console: Console) -> None:
     """Print a result."""
     size = f"{result.documents:,} documents, {result.passages:,} passages"
-    console.print(one_line(f"{result.index}: {size}", "bold"))
+    console.print(rich_line(f"{result.index}: {size}", "bold"))
     parts = [f"retriever {result.retriever}"]
     if result.judge is not None:
         parts = [f"generator {result.generator}", *parts, f"judge {result.judge}"]
-    console.print(one_line(", ".join(parts)), soft_wrap=True)
+    console.print(rich_line(", ".join(parts)), soft_wrap=True)
     console.print()
     console.print(_table(result))
     for line in _in_words(result):
-        console.print(one_line(line))
+        console.print(rich_line(line))
     if result.worst:
         console.print()
-        console.print(one_line("What went wrong most:", "bold"))
+        console.print(rich_line("What went wrong most:", "bold"))
     for number, one in enumerate(result.worst, 1):
         _show_asked(number, one, console)
     console.print()
     for line in _ending(result):
-        console.print(one_line(line), soft_wrap=True)
+        console.print(rich_line(line), soft_wrap=True)
 
 
 def _table(result: CheckResult) -> Table:
@@ -92,7 +91,7 @@ def _in_words(result: CheckResult) -> Iterator[str]:
 
 
 def _show_asked(number: int, one: Asked, console: Console) -> None:
-    quoted = inert(one.question)
+    quoted = one_line(one.question)
     console.print()
     console.print(Text(f"{number}. {quoted}", style="bold"))
     console.print(_indented(f"{'; '.join(one.why)}"))
@@ -106,7 +105,7 @@ def _show_asked(number: int, one: Asked, console: Console) -> None:
 
 
 def _indented(text: str, style: str = "") -> Padding:
-    return Padding(one_line(text, style), (0, 0, 0, 3))
+    return Padding(rich_line(text, style), (0, 0, 0, 3))
 
 
 def _ending(result: CheckResult) -> Iterator[str]:

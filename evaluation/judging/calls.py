@@ -13,7 +13,8 @@ from pathlib import Path
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, GeneratorError, make_ready
 from turnmark.assistant.settings import Budget, Price, price_of
 from turnmark.assistant.types import Usage
-from turnmark.core.console import Progress, inert
+from turnmark.core.console import Progress
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.calls.budget import CountingModel, Ledger, spent_on, with_cost
 from turnmark.evaluation.calls.limits import ModelNoting
@@ -161,7 +162,7 @@ class JudgeCalls:
         began = time.perf_counter()
         self._file = open_judgements(run.path / FILE)
         questions = sum(len(self.of(rubric)) for rubric in self.rubrics)
-        progress.start(f"judging {inert(run.manifest.benchmark)}", len(run.samples) * questions)
+        progress.start(f"judging {one_line(run.manifest.benchmark)}", len(run.samples) * questions)
         try:
             spent = sum((judgement.usage for judgement in self._file.records()), self._elsewhere)
             if "generator" in run.manifest.specs:  # the run made its samples, so they count against the budget

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat
 
-from turnmark.core.console import printable
 from turnmark.core.record import Record
+from turnmark.core.untrusted import printable
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores
 from turnmark.evaluation.report.tables import arranged, chosen

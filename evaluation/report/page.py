@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.core.console import inert, printable
+from turnmark.core.untrusted import one_line, printable
 from turnmark.evaluation.report.browse import samples_json
 from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
 from turnmark.evaluation.report.stored import Stored, read_run
@@ -108,16 +108,16 @@ def _template() -> Template:
     engine = Environment(
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_inert,
+        finalize=_printable_value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    engine.filters |= {"line": inert, "scale": scale_of}
+    engine.filters |= {"line": one_line, "scale": scale_of}
     return engine.from_string((_HERE / "page.html.j2").read_text(encoding="utf-8"))
 
 
-def _inert(value: Any) -> Any:
+def _printable_value(value: Any) -> Any:
     """Remove control characters from a value that the template writes; called before escaping."""
     from markupsafe import Markup
 

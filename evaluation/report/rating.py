@@ -20,9 +20,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from turnmark.core.console import valid_text
 from turnmark.core.errors import RequestError
 from turnmark.core.home import write_atomic, write_json
+from turnmark.core.untrusted import valid_text
 from turnmark.corpora.mtrag import canonical_id
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Problem

@@ -21,8 +21,8 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from turnmark.core.console import inert
 from turnmark.core.home import write_atomic
+from turnmark.core.untrusted import escape_cell, escape_latex, one_line, rich_line
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.overview import ON_SCREEN, ReportSection, describe_run
 from turnmark.evaluation.report.tables import Column, Row, Table
@@ -34,11 +34,6 @@ do not fit next to the first."""
 
 MARKER = "<!-- turnmark report -->"
 """Last line of our Markdown files; identifies a file as ours before it is overwritten."""
-
-
-def one_line(text: object, style: str = "") -> Text:
-    """Return any value as one line of text without markup, escape sequences or control characters."""
-    return Text(inert(text), style=style)
 
 
 def show_run(summary: Summary, run: Path, console: Console, full: bool = True) -> None:
@@ -54,17 +49,17 @@ def show_run(summary: Summary, run: Path, console: Console, full: bool = True) -
 def show_report(document: ReportSection, console: Console) -> None:
     """Print a section of a report."""
     for line in (*document.warnings, document.title, *document.verdict):
-        console.print(one_line(line, "bold"))
+        console.print(rich_line(line, "bold"))
     if document.specs:
-        console.print(one_line(document.specs))
+        console.print(rich_line(document.specs))
     for line in document.reasons:
-        console.print(one_line(line))
+        console.print(rich_line(line))
     for table in document.tables:
         draw(table, console)
     for note in document.notes:
-        console.print(one_line(f"- {note}"))
+        console.print(rich_line(f"- {note}"))
     if document.run is not None:
-        console.print(one_line(f"run: {document.run}   report: {document.run / 'report.html'}"), soft_wrap=True)
+        console.print(rich_line(f"run: {document.run}   report: {document.run / 'report.html'}"), soft_wrap=True)
 
 
 def draw(table: Table, console: Console) -> None:
@@ -74,19 +69,19 @@ def draw(table: Table, console: Console) -> None:
         if table.tight:
             # Printed apart, since the table may be narrower than its title.
             console.print()
-            console.print(one_line(table.title, "bold"))
+            console.print(rich_line(table.title, "bold"))
             pieces = _split(table, console.width)
         for number, piece in enumerate(pieces):
             if number:
                 console.print()
             console.print(_grid(piece))
     for line in table.lines:
-        console.print(one_line(f"  {line}" if table.rows else line))
+        console.print(rich_line(f"  {line}" if table.rows else line))
 
 
 def _grid(table: Table) -> Grid:
     grid = Grid(
-        title=None if table.tight else one_line(table.title),
+        title=None if table.tight else rich_line(table.title),
         title_justify="left",
         title_style="bold",
         box=None if table.tight else box.SIMPLE_HEAD,
@@ -96,7 +91,7 @@ def _grid(table: Table) -> Grid:
     for column, previous in zip(table.columns, (None, *table.columns), strict=False):
         # Names may be folded; figures never.
         grid.add_column(
-            _head(column, previous) if column.number else one_line(column.name),
+            _head(column, previous) if column.number else rich_line(column.name),
             justify="right" if column.number else "left",
             overflow="fold",
             no_wrap=column.number,
@@ -104,7 +99,7 @@ def _grid(table: Table) -> Grid:
     for number, row in enumerate(table.rows):
         if row.kind == "group" and number:
             grid.add_row() if table.tight else grid.add_section()
-        first, *cells = map(one_line, row.cells)
+        first, *cells = map(rich_line, row.cells)
         # Padding indents the second line of a folded name, too.
         indented = Padding(first, (0, 0, 0, 2)) if row.kind == "below" else first
         grid.add_row(indented, *cells, style=_STYLES.get(row.kind))
@@ -159,7 +154,7 @@ def _columns_by_heading(table: Table) -> Iterator[list[int]]:
 def _figure_width(table: Table, index: int) -> int:
     """Return the width of a column of figures, none of which is cut."""
     head_lines = _head(table.columns[index], None).plain.split("\n")
-    cells = [inert(row.cells[index]) for row in table.rows if row.kind != "group"]
+    cells = [one_line(row.cells[index]) for row in table.rows if row.kind != "group"]
     return max(map(cell_len, [*head_lines, *cells]))
 
 
@@ -173,7 +168,7 @@ def _name_width(table: Table, index: int, limit: int) -> int:
 
 
 def _longest_word(text: str) -> int:
-    return max(map(cell_len, inert(text).split()), default=0)
+    return max(map(cell_len, one_line(text).split()), default=0)
 
 
 def _only(table: Table, name_columns: Sequence[int], figure_columns: Sequence[int]) -> Table:
@@ -196,16 +191,12 @@ def _head(column: Column, previous: Column | None) -> Text:
     if column.over:
         repeats = previous is not None and previous.over == column.over
         lines.insert(0, "" if repeats else column.over)
-    return Text("\n").join(map(one_line, lines))
+    return Text("\n").join(map(rich_line, lines))
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
 # Marks of emphasis, code, links, cells, struck-out text, headings, formulas, and of addresses that would become links.
-_MARKS = re.compile(r"[\\`*_\[\]|~#$]|(?<=www)\.|:(?=//)")
-# `@` can be an e-mail address or mention a user, except in a metric such as recall@5.
-_HTML = re.compile(r"[&<>]|@(?!\d{1,3}(?![\w.]))")
-_HARMLESS = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@<!-- -->"}
 _LIST_MARK = re.compile(r"^(\d{0,9})([-+.)])(?=\s|$)")
 _RULE = re.compile(r"^(?=[-=]+$)")
 
@@ -270,24 +261,12 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def escape_cell(text: object) -> str:
-    """Escape any value as one line of Markdown, for a cell of a table or the middle of a line."""
-    line = _MARKS.sub(lambda mark: f"\\{mark.group()}", " ".join(inert(text).split()))
-    return _HTML.sub(lambda mark: _HARMLESS[mark.group()], line)
-
-
 def _line(text: object) -> str:
     """Escape a value for the beginning of a line: like `escape_cell`, and it begins neither a list nor a rule."""
     return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_cell(text)))
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"\dag{}", "●": r"$\bullet$", "○": r"$\circ$",
-    "◐": r"$\circ\!\bullet$", "<": r"\textless{}", ">": r"\textgreater{}",
-}  # fmt: skip
 
 
 def write_tables(
@@ -376,11 +355,6 @@ def as_latex(table: Table, run: str = "") -> str:
     caption = " ".join([title, *table.lines])
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(caption)}}}", r"\end{table}", ""]
     return "\n".join(lines)
-
-
-def escape_latex(text: str) -> str:
-    """Escape a text for LaTeX."""
-    return "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
 
 
 def _latex_row(cells: Iterable[str], form: str = "%s") -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.generators.replay import ReferenceGenerator
-from turnmark.core.console import NoProgress, inert, shown_progress
+from turnmark.core.console import NoProgress, shown_progress
+from turnmark.core.untrusted import one_line
 from turnmark.evaluation.benchmarks.mtrag.data import problem_notes
 from turnmark.evaluation.calls.budget import open_ledger, spent_on_judges
 from turnmark.evaluation.judging.mounting import open_judging
@@ -38,7 +39,7 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
     judging, judge_notes = open_judging(plan)
     with open_run(plan.folder, plan.manifest) as folder:
         for line in folder.resumed:  # before the work begins; the notes repeat these lines
-            sys.stderr.write(f"turnmark: {inert(line)}\n")
+            sys.stderr.write(f"turnmark: {one_line(line)}\n")
         finished = len(folder.samples) - folder.samples.unfinished
         pending = plan.samples - finished
         folder.reopen(pending)
@@ -60,7 +61,7 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
         # Scoring ranked lists is too fast for a progress bar.
         shown = nullcontext(NoProgress()) if plan.task.retrieves else shown_progress()
         with shown as progress:
-            progress.start(f"scoring {inert(plan.manifest.benchmark)}", plan.items)
+            progress.start(f"scoring {one_line(plan.manifest.benchmark)}", plan.items)
             summary = score_run(
                 folder,
                 benchmark,
@@ -176,7 +177,7 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> R
     else:
         answering = nullcontext(benchmark.answer)
     with answering as answer, shown_progress() as progress:
-        name = inert(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
+        name = one_line(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
         verb = "rewording and searching" if plan.task.retrieves else "answering"
         progress.start(f"{verb} {name}", pending)
         return generate(_jobs(plan, folder, benchmark), answer, plan.generator, folder, plan.limits, ledger, progress)

@@ -15,7 +15,8 @@ from functools import partial
 
 from turnmark.assistant.budget import cut_material
 from turnmark.assistant.types import Usage
-from turnmark.core.console import Progress, inert
+from turnmark.core.console import Progress
+from turnmark.core.untrusted import one_line
 from turnmark.evaluation.benchmarks.mtrag.data import extent_in_words
 from turnmark.evaluation.calls.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
@@ -182,7 +183,7 @@ def _judge(judging: Judging, run: RunFolder, benchmark: Task, progress: Progress
     judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
     run.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
     judging.ask(run, benchmark, progress)
-    progress.start(f"scoring {inert(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
+    progress.start(f"scoring {one_line(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
 
 
 def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Sample]]:

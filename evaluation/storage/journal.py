@@ -18,8 +18,8 @@ from typing import IO, Generic, TextIO, TypeVar
 
 from pydantic import ValidationError
 
-from turnmark.core.console import valid_text
 from turnmark.core.record import Record
+from turnmark.core.untrusted import valid_text
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
 

@@ -31,8 +31,8 @@ from typing import Any, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 
 from turnmark.assistant.types import Decision
-from turnmark.core.console import inert
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
 from turnmark.corpora.rows import JsonRow, json_lines, non_blank
 from turnmark.corpora.types import Problem
@@ -238,7 +238,7 @@ def _in_words(error: Any) -> str:
 
 def _quoted(value: object, longest: int = 80) -> str:
     """A value from a file for a message: on one line, without control characters, cut at `longest` characters."""
-    text = inert(repr(value))
+    text = one_line(repr(value))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

@@ -73,8 +73,8 @@ def _show(report: SynthReport, as_json: bool) -> None:
         return
     from rich.console import Console
 
+    from turnmark.core.untrusted import rich_line
     from turnmark.evaluation.calls.budget import usage_words
-    from turnmark.evaluation.report.rendering import one_line
 
     lines = [
         f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "
@@ -88,4 +88,4 @@ def _show(report: SynthReport, as_json: bool) -> None:
     lines.append(f"in {report.out}: items.jsonl, rejects.jsonl")
     console = Console()
     for line in lines:
-        console.print(one_line(line), soft_wrap=True)
+        console.print(rich_line(line), soft_wrap=True)

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from turnmark.core.console import valid_text
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
+from turnmark.core.untrusted import valid_text
 from turnmark.corpora.text import count_words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.records import FolderManifest, Sample

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import Room, conversation, hit
-from turnmark.assistant.prompts import ASSISTANT, break_control_marks, fence, fence_tag, load_prompt, quote_lines
-from turnmark.assistant.steps.marks import escape_marks
+from turnmark.assistant.prompts import ASSISTANT, load_prompt
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.steps.understand_llm import last_turns, rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
+from turnmark.core.untrusted import break_control_marks, escape_marks, fence, fence_tag, quote_lines
 
 CANARY = "ZQX7"
 """Stands in every hostile text behind whatever should have closed its fence."""

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.assistant.prompts import ASSISTANT, HERE, check_prompts, fence, load_prompt
+from turnmark.assistant.prompts import ASSISTANT, HERE, check_prompts, load_prompt
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.untrusted import fence
 
 VALUES = {"tag": "t", "history": "h", "message": "m"}
 

@@ -16,11 +16,12 @@ from tests.assistant.notes import turn_of
 from tests.conftest import ROOT
 from turnmark.assistant.refusal import UNKNOWN_TEXT
 from turnmark.assistant.steps.decide import GradeEvidence
-from turnmark.assistant.steps.marks import cited_numbers, escape_marks, lines_of
+from turnmark.assistant.steps.marks import cited_numbers, lines_of
 from turnmark.assistant.steps.quote import LEFT_OUT, Quote, quotations
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Draft, Judgement
+from turnmark.core.untrusted import escape_marks
 from turnmark.corpora.types import CONTINUED, Passage
 from turnmark.retrieval.types import Hit, Query
 

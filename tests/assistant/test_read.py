@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.assistant.notes import Room, conversation, hit, prompts_of, understanding, with_model
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.prompts import quote_lines
 from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.assistant.steps.history import last_turns_within
-from turnmark.assistant.steps.marks import cited_numbers, escape_marks
+from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, show_section
 from turnmark.assistant.types import Event, Understanding
+from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.types import CONTINUED, Passage
 from turnmark.retrieval.build import build_index
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.assistant.notes import hit, turn_of
-from turnmark.assistant.steps.marks import MARK, cited_numbers
+from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.support import (
     Sources,
     claims_of,
@@ -18,6 +18,7 @@ from turnmark.assistant.steps.support import (
 )
 from turnmark.assistant.steps.verify import Verify, drop_dead_marks, procedure_valid
 from turnmark.assistant.types import Draft, Judgement, ProcedureStep, Reply, Understanding
+from turnmark.core.untrusted import CITATION_MARK
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
 RIGHT, STRANGE = "Bake the loaf at 240 degrees [1].", "Elephants paint ceilings [2]."
@@ -98,7 +99,7 @@ TEXTS = st.lists(
 @settings(max_examples=120)
 def test_any_draft_can_be_verified_keeps_its_words_and_a_second_time_changes_nothing(text):
     once = verified(text)
-    assert "".join(MARK.sub("", once.answer).split()) == "".join(MARK.sub("", text).split())
+    assert "".join(CITATION_MARK.sub("", once.answer).split()) == "".join(CITATION_MARK.sub("", text).split())
     assert all(1 <= n <= len(HITS) for n in cited_numbers(once.answer)) or "`" in text
     assert once.checks.repaired or once.answer == text
     again = verified(once.answer)

@@ -30,11 +30,11 @@ from tests.conversations.scoring import Answer
 from tests.conversations.systems import PASSAGES, Ask, CountedGenerator
 from turnmark.assistant.generators import PromptMessage
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.untrusted import describe_error
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import Manifest
-from turnmark.retrieval.servers import redact
 
 CHAT_MODE = "condense_plus_context"
 _REFUSAL = re.compile(r"\W*don['’]t know\W*", re.IGNORECASE)
@@ -110,7 +110,7 @@ class LlamaIndexChat:
             except TurnmarkError:
                 raise
             except Exception as error:  # whatever LlamaIndex raises: the turn failed, the conversation goes on
-                raise TurnmarkError(f"LlamaIndex failed: {redact(error)}") from error
+                raise TurnmarkError(f"LlamaIndex failed: {describe_error(error)}") from error
             return Answer(
                 text=response.response,
                 decision="unknown" if _REFUSAL.fullmatch(response.response) else None,

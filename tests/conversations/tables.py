@@ -14,7 +14,7 @@ from tests.conversations.labels import KINDS, Kind, LabelledTurn
 from tests.conversations.runner import HeldConversation
 from tests.conversations.scoring import FLAGS, Answer, Score, score
 from tests.intervals import mean_interval
-from turnmark.core.console import inert
+from turnmark.core.untrusted import one_line
 
 QUESTIONS: tuple[Kind, ...] = ("answer", "compound", "steps", "unknown")
 ANSWERABLE: tuple[Kind, ...] = ("answer", "compound", "steps")
@@ -72,7 +72,7 @@ def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
     made = Table(title="right replies (95% interval over conversations)", title_justify="left")
     made.add_column("")
     for system in summaries:
-        made.add_column(Text(inert(system)), justify="right")
+        made.add_column(Text(one_line(system)), justify="right")
     every = list(summaries.values())
     for name in (ALL, *KINDS):
         if any(name in each["right"] for each in every):
@@ -107,14 +107,15 @@ def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
         flags = f" [{', '.join(turn.score.flags)}]" if turn.score.flags else ""
         yield "\n".join(
             (
-                f"{inert(system)}  {turn.collection} {turn.conversation} turn {turn.at + 1} ({turn.label.kind}){flags}",
-                f"  question  {inert(turn.label.say)}",
-                f"  rewrite   {inert(turn.answer.rewrite)}",
-                f"  wrong     {inert(turn.score.why)}",
-                f"  facts     {inert('  '.join(turn.label.facts))}",
-                f"  source    {inert(turn.label.source)}",
+                f"{one_line(system)}  {turn.collection} {turn.conversation} turn {turn.at + 1} "
+                f"({turn.label.kind}){flags}",
+                f"  question  {one_line(turn.label.say)}",
+                f"  rewrite   {one_line(turn.answer.rewrite)}",
+                f"  wrong     {one_line(turn.score.why)}",
+                f"  facts     {one_line('  '.join(turn.label.facts))}",
+                f"  source    {one_line(turn.label.source)}",
                 f"  decision  {turn.answer.decision or 'none given'}",
-                f"  reply     {inert(turn.answer.text)}",
+                f"  reply     {one_line(turn.answer.text)}",
                 "",
             )
         )

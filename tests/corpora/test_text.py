@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.core.console import printable
+from turnmark.core.untrusted import printable
 from turnmark.corpora import text as t
 
 MARKDOWNISH = st.lists(

@@ -18,12 +18,13 @@ from rich.console import Console
 from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
 from turnmark.core.errors import RequestError
 from turnmark.core.home import write_json
+from turnmark.core.untrusted import escape_cell
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import describe_run, overview
 from turnmark.evaluation.report.page import round_scale
-from turnmark.evaluation.report.rendering import draw, escape_cell, markdown, show_report, show_run
+from turnmark.evaluation.report.rendering import draw, markdown, show_report, show_run
 from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, scores, why_not_done
 
 

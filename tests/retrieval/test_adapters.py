@@ -14,11 +14,12 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.adapters import as_llama_index, node_of, passage_of
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.servers import address, redact
+from turnmark.retrieval.servers import address
 from turnmark.retrieval.types import Query
 
 MODULE = "llama-index:tests.retrieval.test_adapters:"
@@ -196,6 +197,6 @@ def test_addresses(url):
 
 @given(st.text(max_size=400))
 def test_foreign_errors_are_one_short_line(text):
-    line = redact(ValueError(text))
+    line = describe_error(ValueError(text))
     assert len(line) <= 320
     assert not re.search(r"[\n\r\x1b]", line)

@@ -1,4 +1,4 @@
-"""Terminal input and output: escapes untrusted text, replaces bytes that are not UTF-8, handles closed pipes."""
+"""Terminal input and output: reads standard input, prints JSON, shows progress, handles closed pipes."""
 
 from __future__ import annotations
 
@@ -12,54 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO, cast
 
-_ONE_LINE = str.maketrans({"\n": "␤", "\u2028": "␤", "\u2029": "␤", "\t": " "})
-_SURROGATES = re.compile("[\ud800-\udfff]")
+from turnmark.core.untrusted import one_line, valid_text
+
 # Characters that are legal in a JSON string but move the cursor, end a line or change the writing direction.
 _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    # OSC, DCS, SOS, PM, APC. No sequence begins inside another, so that a text of openings alone takes linear time.
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\x9d\x90\x98\x9e\x9f]*(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]*[0-~]"
-)
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-
-
-def printable(text: str) -> str:
-    """Make untrusted text safe for a terminal: remove escape sequences, control, bidi and zero-width characters.
-
-    Newline and tab stay. A lone surrogate becomes U+FFFD.
-    """
-    return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", _ESCAPES.sub("", text)))
-
-
-def inert(text: object) -> str:
-    """Return a value of unknown origin as one escaped line: control characters are removed, a line end becomes ␤, a tab
-    a space.
-
-    All text from files, people and models is written through this function, so that it cannot imitate our own lines.
-    """
-    return printable(str(text)).translate(_ONE_LINE)
-
-
-def valid_text(text: str) -> str:
-    """Replace each byte that was not UTF-8 (a lone surrogate) by U+FFFD."""
-    return _SURROGATES.sub("\ufffd", text)
-
-
-def ellipsize(text: str, most: int) -> str:
-    """Return the first `most` characters of a text, with an ellipsis if it is longer."""
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def notify(text: str) -> None:
     """Write a one-line note to standard error, such as that a server starts or that a cache was damaged."""
     if sys.stderr is not None:
-        sys.stderr.write(f"turnmark: {inert(text)}\n")
+        sys.stderr.write(f"turnmark: {one_line(text)}\n")
         sys.stderr.flush()
 
 

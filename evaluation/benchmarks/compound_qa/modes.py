@@ -16,10 +16,10 @@ from pydantic import BaseModel
 
 from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from turnmark.assistant.prompts import break_control_marks, fence, fence_tag
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.types import Usage
 from turnmark.core.specs import parse_spec
+from turnmark.core.untrusted import break_control_marks, fence, fence_tag
 from turnmark.corpora.compound_qa import CompoundQuestion
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics.matching import assign_sentences

@@ -23,9 +23,9 @@ from typing import Literal, get_args
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import Generator, PromptMessage
-from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.untrusted import fence_tag
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import KiwiTurn, Session
 from turnmark.corpora.types import Problem

@@ -23,9 +23,10 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS, minimal
 from turnmark.assistant.types import Search, Usage
-from turnmark.core.console import inert, shown_progress
+from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import file_sha256, write_atomic
+from turnmark.core.untrusted import one_line
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
@@ -341,7 +342,7 @@ def searched_texts(searches: Iterable[Search]) -> list[str]:
 
 def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
     with shown_progress() as progress:
-        progress.start(f"searching {inert(domain)}", len(pending))
+        progress.start(f"searching {one_line(domain)}", len(pending))
         for start in range(0, len(pending), BATCH):
             batch = pending[start : start + BATCH]
             began = time.perf_counter()
