@@ -41,6 +41,7 @@ from turnmark.corpora.rows import (
     string,
     unmarked,
 )
+from turnmark.corpora.task_ids import canonical_id, conversation_of
 from turnmark.corpora.types import Message, Problem
 
 Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
@@ -58,7 +59,6 @@ _TASK_FILES: Mapping[str, str] = {
     "mtrag-s": "mtrag-synthetic/generation_tasks/synthetic.jsonl",
 }
 _SETTING_FILES: Mapping[str, str] = {"rag": "RAG.jsonl", "reference+rag": "reference+RAG.jsonl"}
-_SEPARATOR = re.compile(r"(?<!<)::(?=[0-9]+(?:#|$))")
 _QUERY_FILES: Mapping[str, str] = {"last-turn": "lastturn", "rewrite": "rewrite", "questions": "questions"}
 _ALIASES = {"ibmcloud": "cloud"}
 _SPEAKERS: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "agent": "assistant", "assistant": "assistant"}
@@ -183,16 +183,6 @@ def _parse_task(row: JsonRow) -> tuple[str, MtragTask]:
         "multi_turn": "Follow-up" if multi_turn and multi_turn.lower() in ("follow up", "follow-up") else multi_turn,
         "standalone": None if standalone is None else standalone.lower() == "standalone",
     })  # fmt: skip
-
-
-def canonical_id(task_id: str) -> str:
-    """Return a task id with the published separator: some official files write `c1::2` for `c1<::>2`."""
-    return _SEPARATOR.sub("<::>", task_id)
-
-
-def conversation_of(task_id: str) -> str:
-    """Return the conversation of a task id: the part before the last `<::>`, or the id itself."""
-    return task_id.rpartition("<::>")[0] or task_id
 
 
 def _file(root: Path, relative: str, description: str) -> Path:

@@ -10,11 +10,12 @@ import typer
 
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
-from turnmark.core.flags import command_from, flag_of
+from turnmark.core.flags import command_from
 from turnmark.evaluation.tasks.registry import (
     RETRIEVAL,
-    TASKS,
+    all_task_names,
     benchmark_names,
+    find_task,
     import_tasks,
     measures_judges,
     retrieves,
@@ -32,12 +33,6 @@ EVAL_OPTIONS = frozenset(EvalRequest.model_fields) - {"predictions"}
 SCORE_OPTIONS = frozenset({
     "benchmark", "predictions", "data", "task", "setting", "domains", "references", "embedder", "judge", "prompts",
     "budget", "seed", "out", "as_json",
-})  # fmt: skip
-CALL_FIELDS = frozenset({"generator", "prompts", "concurrency", "deadline", "max_failures", "budget"})
-"""Options of the calls of a model; a retrieval accepts them if its query mode asks a model."""
-RETRIEVAL_FIELDS = frozenset({
-    "typed", "benchmark", "predictions", "data", "task", "domains", "retriever", "embedder", "query", "queries",
-    "suite", "limit", "sample", "only", "seed", "out", "dry_run", "full", "as_json", "answered_only", "command",
 })  # fmt: skip
 
 
@@ -59,7 +54,8 @@ def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors:
     if request.suite is not None and request.benchmark != "all":
         errors.add(f"--suite is for `all`; {request.benchmark} alone is no suite")
     if retrieves(request.benchmark, request.task):
-        return _fit_retrieval(request, errors)
+        task = find_task(request.benchmark, request.task)
+        return task.fit(request, errors) if task else request
     if request.live:
         request = _fit_live(request, errors)
     if request.protocol == "paper" and not request.benchmark.startswith(("mtrag", "kiwi")):
@@ -71,7 +67,7 @@ def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors:
             errors.add("--judge: this task measures one judge; name it once, with --judge or with --generator")
         return request.model_copy(update={"generator": "extractive" if judge == "embedded" else judge, "judge": ()})
     if request.judge:
-        from turnmark.evaluation.judging.mounting import judge_problems
+        from turnmark.evaluation.runs.judges import judge_problems
 
         tasks = [request.task] if request.task else task_names(request.benchmark)[:1]
         errors.problems += judge_problems(request.benchmark, tasks, request.judge)
@@ -98,30 +94,9 @@ def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCol
         errors.add("score: name one benchmark; `all` is for eval")
     elif benchmark == "all" and task is not None:
         errors.add("--task: `all` runs the default task of each benchmark; leave it out")
-    elif task is not None and task not in (known_tasks or TASKS):
+    elif task is not None and task not in (choosable := known_tasks or all_task_names()):
         choices = f"{benchmark} has no task {task!r}; it has" if known_tasks else f"no task {task!r}; there are"
-        errors.add(f"--task: {choices}: {', '.join(known_tasks or TASKS)}")
-
-
-def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
-    from turnmark.assistant.steps.understand_llm import MINIMAL
-    from turnmark.evaluation.benchmarks.mtrag.data import known_mode
-
-    by_assistant = request.query in (None, "assistant") and not request.queries and not request.scoring
-    asks_model = request.query == MINIMAL or (by_assistant and request.asks_model)
-    used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks_model else set())
-    if by_assistant:
-        used |= {"generator", "steps"}
-    if request.scoring:
-        used -= {"embedder"}
-    unused = [name for name in EvalRequest.model_fields if name not in used]
-    for name in unused:
-        flag = flag_of(EvalRequest, name)
-        if name in request.typed and (name not in CALL_FIELDS or request.scoring):
-            errors.add(f"{flag} belongs to generation; leave it out")
-        elif name in request.typed and (request.query is None or known_mode(request.query)):
-            errors.add(f"{flag} is for the calls of a model: generation, --query assistant or {MINIMAL}; leave it out")
-    return request.reset(unused)
+        errors.add(f"--task: {choices}: {', '.join(choosable)}")
 
 
 def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
@@ -151,8 +126,8 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
 
 
 def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
-    from turnmark.evaluation.judging.mounting import described
     from turnmark.evaluation.runs import execution
+    from turnmark.evaluation.runs.judges import described
     from turnmark.evaluation.runs.plan import plan_run
     from turnmark.evaluation.runs.ray_workers import use_workers
 

@@ -73,10 +73,10 @@ class Sample(Record):
     confidence: FiniteFloat | None = Field(
         default=None, description="confidence of the decision: how well the evidence covers the question, 0..1"
     )
-    sub_answers: tuple[SubAnswer, ...] = Field(default=(), description="Compound-QA: the parts, in the order asked")
-    turn: int | None = Field(default=None, description="KIWI: 0-based turn of the session")
-    operations: tuple[dict[str, Any], ...] = Field(default=(), description="KIWI: edit operations on the answer")
-    previous: str | None = Field(default=None, description="KIWI: the answer before the turn")
+    sub_answers: tuple[SubAnswer, ...] = Field(default=(), description="parts of the question, in the order asked")
+    turn: int | None = Field(default=None, description="0-based turn of a session of revisions")
+    operations: tuple[dict[str, Any], ...] = Field(default=(), description="edit operations of a revision")
+    previous: str | None = Field(default=None, description="the answer before a revision")
     history: tuple[Message, ...] | None = Field(
         default=None, description="setting live: the conversation before the question; None: the recorded one"
     )

@@ -27,7 +27,7 @@ from turnmark.doctor import add_doctor_commands
 from turnmark.evaluation.check.command import add_check_command
 from turnmark.evaluation.commands import add_eval_commands
 from turnmark.evaluation.metrics.overlap import grade_exchange
-from turnmark.evaluation.report.commands import add_report_commands
+from turnmark.evaluation.report_commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command
 from turnmark.retrieval.commands import add_index_commands
 

@@ -15,9 +15,9 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
-from turnmark.evaluation.benchmarks.mtrag.data import problem_notes
 from turnmark.evaluation.scores.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
-from turnmark.evaluation.scores.summary import no_interval
+from turnmark.evaluation.tasks.benchmark import no_interval
+from turnmark.evaluation.tasks.notes import problem_notes
 
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]
@@ -97,7 +97,7 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     rows = gather(paths)
     answers = rows.answers
     conversations = len({answer.conversation for answer in answers})
-    notes = [no_interval("mtrag")] if conversations == 1 else []
+    notes = [no_interval()] if conversations == 1 else []
     notes += [*_few_raters(rows), *problem_notes(rows.problems), *rows.notes]
     result = Agreement(
         sources=tuple(rows.sources),

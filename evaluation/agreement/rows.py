@@ -16,17 +16,18 @@ from typing import Any
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.inspector import Evaluation, read_evaluation
-from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import JsonRow, json_lines, non_blank, objects, string
+from turnmark.corpora.task_ids import canonical_id, conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample, Summary
-from turnmark.evaluation.report.rating import FANC, is_key, is_ratings, rated_answers
+from turnmark.evaluation.report.rating import is_key, is_ratings, rated_answers
 from turnmark.evaluation.report.stored import StoredRun, distinct_names, read_one, samples, scores
 from turnmark.evaluation.scores.summary import Facts, read_facts
+from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
 
 FANC_MEAN = "FANC"
-"""Harmonic mean of an answer's four `FANC` ratings, each the median of the raters."""
+"""Harmonic mean of an answer's four ratings, each the median of the raters."""
 _BASELINES = ("[lead]", "[-lead]", "[always-unknown]")
 _PARTS = ("unknown.", "clarify.", "hidden.")  # ratios of counts, which do not score a single sample
 LARGEST = 1e100
@@ -136,7 +137,7 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
         rows.people = True
         rows.problems += problems
         _add_properties(rows, [name for answer in answers for name in answer.reference])
-        rows.points |= dict.fromkeys((*FANC, "rating"), 1.0) | {"win-rate": 50.0}
+        rows.points |= dict.fromkeys((*ANSWER_PROPERTIES, "rating"), 1.0) | {"win-rate": 50.0}
         rows.systems |= {answer.system: answer.system for answer in answers}
         rows.answers += answers
         rows.sources += [key.name, *(path.name for path in rating_files)]
@@ -146,8 +147,8 @@ def _rate(answer: Answer, ratings: Mapping[str, Sequence[float]]) -> Answer:
     """Set an answer's ratings, their medians, and the harmonic mean of the four; return the answer."""
     answer.ratings = {name: tuple(values) for name, values in ratings.items()}
     answer.reference = {name: float(statistics.median(values)) for name, values in ratings.items()}
-    if all(name in answer.reference for name in FANC):
-        answer.reference[FANC_MEAN] = statistics.harmonic_mean([answer.reference[name] for name in FANC])
+    if all(name in answer.reference for name in ANSWER_PROPERTIES):
+        answer.reference[FANC_MEAN] = statistics.harmonic_mean([answer.reference[name] for name in ANSWER_PROPERTIES])
     return answer
 
 
@@ -169,8 +170,8 @@ def _add_evaluation(content: Evaluation, rows: Rows) -> None:
     rows.problems += content.problems
     rows.points |= content.points
     rows.systems |= content.models
-    ordered = [name for name in ("win-rate", *FANC) if name in content.people]
-    if all(name in content.people for name in FANC):
+    ordered = [name for name in ("win-rate", *ANSWER_PROPERTIES) if name in content.people]
+    if all(name in content.people for name in ANSWER_PROPERTIES):
         ordered.append(FANC_MEAN)
     _add_properties(rows, ordered)
     _add_properties(rows, content.people)

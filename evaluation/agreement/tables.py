@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from turnmark.evaluation.agreement.measuring import Agreement, Estimate, Subset, Systems
+from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.report.overview import ReportSection
 from turnmark.evaluation.report.tables import Column, Row, Table
-from turnmark.evaluation.scores.summary import name_clusters
+from turnmark.evaluation.tasks.benchmark import name_clusters
 
 _SHORT = {
     "win-rate": "WR", "faithfulness": "F", "appropriateness": "A", "naturalness": "N", "completeness": "C",
@@ -24,8 +24,9 @@ _LABELS = "accuracy, kappa (Cohen's) and the means of TPR and FPR are over all l
 
 @cache
 def printed_figures() -> dict[str, Any]:
-    """Read the figures that MTRAG prints of its human evaluation, with notes on their computation (`printed.json`)."""
-    printed: dict[str, Any] = json.loads((Path(__file__).parent / "printed.json").read_text(encoding="utf-8"))
+    """Read the figures that a paper prints of its human evaluation, with notes on their computation."""
+    (path,) = benchmark_files("human_ratings.json")
+    printed: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return printed
 
 
@@ -38,7 +39,7 @@ def describe_agreement(agreement: Agreement) -> ReportSection:
         raters = "scored by another judge"
     plural = "s" if len(agreement.systems) > 1 else ""
     systems = f"{len(agreement.systems)} system{plural}"
-    conversations = f"{agreement.conversations} {name_clusters('mtrag', agreement.conversations)}"
+    conversations = f"{agreement.conversations} {name_clusters(count=agreement.conversations)}"
     # The file has the systems and properties of the paper's figures.
     has_printed_systems = set(printed_figures()["table_6"]) <= set(agreement.systems)
     printed = has_printed_systems and set(printed_figures()["agreement"]) <= set(agreement.properties)
@@ -123,8 +124,8 @@ def _annotators(agreement: Agreement, printed: bool) -> Table:
                 interval_cells.append("")
             rows.append(Row(("95% interval", *interval_cells), "below"))
     legend = (
-        "three, two: so many ratings are equal; agree: three, or two and the third one point off (MTRAG "
-        "appendix E); alpha: Krippendorff's, interval",
+        "three, two: so many ratings are equal; agree: three, or two and the third one point off "
+        f"({printed_figures()['agreement_source']}); alpha: Krippendorff's, interval",
     )
     columns = (Column("property"), *(Column(head, True) for head in heads))
     return Table("Raters", columns, tuple(rows), legend if rows else (), tight=True)

@@ -1,1 +1,12 @@
-"""The benchmarks: the tasks of each, how a system answers them and which metrics score the replies."""
+"""The benchmarks of this package, each in its folder: tasks, rubrics, prompts, synthesis and published figures.
+
+A new benchmark is a folder, or a single module, with a declaration like those below, and an entry in the table here.
+"""
+
+from __future__ import annotations
+
+from turnmark.evaluation.benchmarks import compound_qa, inscoqa, kiwi, mtrag
+from turnmark.evaluation.tasks.benchmark import Benchmark
+
+BENCHMARKS: tuple[Benchmark, ...] = (*mtrag.BENCHMARKS, *inscoqa.BENCHMARKS, *compound_qa.BENCHMARKS, *kiwi.BENCHMARKS)
+SYNTHESES = (*mtrag.SYNTHESES, *inscoqa.SYNTHESES, *compound_qa.SYNTHESES)

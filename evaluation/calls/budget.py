@@ -202,9 +202,9 @@ def spent_on(samples: SampleJournal) -> Usage:
 
 def spent_on_judges(folder: Path) -> Usage:
     """Usage of the judgements in a run's folder."""
-    from turnmark.evaluation.judging.rubrics import FILE, open_judgements
+    from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, open_judgments
 
-    return sum((judgement.usage for judgement in open_judgements(folder / FILE).records()), Usage())
+    return sum((judgement.usage for judgement in open_judgments(folder / JUDGMENTS_FILE).records()), Usage())
 
 
 def spent_in(folder: Path) -> Usage:

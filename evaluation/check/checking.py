@@ -16,29 +16,24 @@ from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import build_request
-from turnmark.corpora import mtrag
 from turnmark.corpora.types import Passage
+from turnmark.evaluation.benchmarks.mtrag import own_index
 from turnmark.evaluation.benchmarks.mtrag.synthesis import FAITHFUL, Questions
 from turnmark.evaluation.check.request import FIRST, CheckManifest, CheckRequest, check_manifest, place
 from turnmark.evaluation.check.result import Asked, CheckResult, count, share, worst_of
-from turnmark.evaluation.check.sentences import (
-    QUERIES,
-    LeftOut,
-    draw_sentences,
-    query_id,
-    write_sentences,
-)
-from turnmark.evaluation.judging.mounting import judge_problems
+from turnmark.evaluation.check.sentences import LeftOut, draw_sentences
 from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
 from turnmark.evaluation.runs.execution import run_plan
+from turnmark.evaluation.runs.judges import judge_problems
 from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
 from turnmark.evaluation.runs.scoring import now
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.storage.passages import HIDDEN, span_of
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, open_folder, stored_manifest
 from turnmark.evaluation.synth.folder import SynthManifest
+from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.run import SynthReport, plan_synthesis, synthesize
-from turnmark.evaluation.tasks.request import EvalRequest, SynthRequest, command_line
+from turnmark.evaluation.tasks.request import EvalRequest, command_line
 from turnmark.retrieval.altered import altered_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import default_retriever, open_retriever
@@ -77,7 +72,7 @@ def plan_check(request: CheckRequest, errors: ErrorCollector) -> CheckPlan:
     if index is not None and retriever is not None:
         errors.collect(open_retriever, retriever, index)
     if request.asks_model:
-        errors.problems += judge_problems("mtrag-s", ["generation"], [request.judge])
+        errors.problems += judge_problems(own_index.QUESTIONS_BENCHMARK, ["generation"], [request.judge])
         check_specs(_eval_request(request, index, None), errors)
     else:
         for name, flag in (("judge", "--judge"), ("budget", "--budget"), ("steps", "--step")):
@@ -116,7 +111,7 @@ def _eval_request(request: CheckRequest, index: Index | None, retriever: str | N
         {
             **request.assistant.model_dump(exclude={"index"}),
             **changed,
-            "benchmark": "mtrag-s",
+            "benchmark": own_index.QUESTIONS_BENCHMARK,
             "setting": "rag",
             "counterfactual": True,
             "judge": (judge,),
@@ -244,21 +239,22 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
     if not left_out:
         raise RequestError(f"index {request.index!r}: no passage has a sentence that could be left out of it")
     folder = checked.out / SENTENCES
-    write_sentences(folder, index, left_out)
+    sentence_of_passage = {left.passage.id: left.sentence for left in left_out}
+    texts = {left.passage.id: left.text for left in left_out}
+    own_index.write_searches(folder, index, sentence_of_passage, texts)
     notes: list[str] = []
     if len(left_out) < request.n:
         notes.append(f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out")
     embedder = index.manifest.embedder
     eval_request = EvalRequest(
-        benchmark="mtrag",
+        benchmark=own_index.SEARCHES_BENCHMARK,
         task="retrieval",
         data=folder,
-        queries=folder / QUERIES,
+        queries=folder / own_index.QUERIES,
         retriever=checked.retriever,
         embedder=embedder.spec if embedder else "minilm",
         command=command_line(),
     )
-    texts = {left.passage.id: left.text for left in left_out}
     with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch:
 
         def altered() -> Index:
@@ -269,8 +265,7 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
     samples = ran.samples()
     asked: list[Asked] = []
     for number, left in enumerate(left_out, 1):
-        name = mtrag.canonical_id(query_id(number))
-        asked.append(_searched(index, left, samples[name]))
+        asked.append(_searched(index, left, samples[own_index.search_id(number)]))
     return _result(checked, ran, asked, notes, None), ran.gave_up
 
 
@@ -317,7 +312,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
         raise TurnmarkError(
             f"{request.assistant.generator} failed too often to write questions; the same command goes on"
         )
-    tasks = list(mtrag.load_tasks(folder, "mtrag-s").data.values())
+    tasks = own_index.read_questions(folder)
     hidden = tasks[: max(1, round(len(tasks) * UNKNOWN_SHARE / (1 - UNKNOWN_SHARE)))]
     ids = [task.id for task in tasks] + [f"{task.id}{HIDDEN}" for task in hidden]
     eval_request = _eval_request(request, checked.index, checked.retriever)
@@ -348,7 +343,7 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
         out=folder,
     )
     stored = stored_manifest(folder, SynthManifest)
-    if stored is not None and stored.ended is not None and (folder / "mtrag-synthetic").is_dir():
+    if stored is not None and stored.ended is not None and own_index.has_questions(folder):
         from turnmark.assistant.generators import open_generator
 
         generator = open_generator(request.assistant.generator)
@@ -357,7 +352,9 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
     return synthesize(plan_synthesis(synth, Questions(), ErrorCollector()))
 
 
-def _answered(index: Index, task: mtrag.MtragTask, sample: Sample, support: Mapping[str, float], suffix: str) -> Asked:
+def _answered(
+    index: Index, task: own_index.Question, sample: Sample, support: Mapping[str, float], suffix: str
+) -> Asked:
     """What came of a question.
 
     Args:

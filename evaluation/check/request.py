@@ -22,7 +22,8 @@ from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
 from turnmark.core.flags import AsJson, FlagMark, Flatten, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
-from turnmark.evaluation.tasks.request import Budget, Concurrency, MaxFailures, command_line
+from turnmark.evaluation.tasks.options import Budget, Concurrency, MaxFailures
+from turnmark.evaluation.tasks.request import command_line
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from turnmark.core.home import write_atomic
 from turnmark.corpora.text import count_words, sentences
 from turnmark.corpora.types import Passage
-from turnmark.evaluation.benchmarks.mtrag.synthesis import CORPORA, corpus_row, domain_name
-from turnmark.evaluation.synth.folder import write_rows
 from turnmark.retrieval.index import Index
 
 SHORTEST, LONGEST = 8, 40
@@ -26,7 +21,6 @@ POOL = 20
 _NO_SENTENCE = ("|", "#", "```", "    ", "!", "<")
 """Beginnings of table rows, headings, code, pictures and tags."""
 _ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s+")
-QUERIES = "queries.jsonl"
 
 
 @dataclass(frozen=True)
@@ -79,32 +73,3 @@ def _count_occurrences(wanted: Sequence[str], passages: Sequence[Passage]) -> Co
         text = " ".join(passage.text.split())
         counts.update({sentence: text.count(sentence) for sentence in wanted if sentence in text})
     return counts
-
-
-def write_sentences(folder: Path, index: Index, left_out: Sequence[LeftOut]) -> None:
-    """Write queries, relevance labels and the altered passages in MTRAG's layout."""
-    domain = domain_name(index.manifest.name)
-    text_of_id = {left.passage.id: left.text for left in left_out}
-    labels = ["query-id\tcorpus-id\tscore"]
-    queries: list[dict[str, str]] = []
-    for number, left in enumerate(left_out, 1):
-        name = query_id(number)
-        labels.append(f"{name}\t{left.passage.id}\t1")
-        queries.append({"_id": name, "text": left.sentence})
-    qrels = folder / "mtrag-human/retrieval_tasks" / domain / "qrels"
-    qrels.mkdir(parents=True, exist_ok=True)
-    write_atomic(qrels / "dev.tsv", "\n".join(labels) + "\n")
-    write_atomic(folder / QUERIES, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in queries))
-    write_rows(folder / CORPORA / f"{domain}.jsonl", _rows(index, text_of_id))
-
-
-def _rows(index: Index, text_of_id: dict[str, str]) -> Iterator[dict[str, str]]:
-    for page in index.store.pages():
-        for _, _, passage in page:
-            text = text_of_id.get(passage.id, passage.text)
-            yield corpus_row(passage.model_copy(update={"text": text}))
-
-
-def query_id(number: int) -> str:
-    """The id of a sentence, counted from 1; each is a conversation by itself."""
-    return f"sentence-{number:04d}<::>1"

@@ -28,7 +28,8 @@ from turnmark.evaluation.metric_style import Figured
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import samples
-from turnmark.evaluation.scores.summary import Facts, no_interval
+from turnmark.evaluation.scores.summary import Facts
+from turnmark.evaluation.tasks.benchmark import no_interval
 
 if TYPE_CHECKING:
     from turnmark.evaluation.scores.stats import Bools, Difference, Floats, Ints

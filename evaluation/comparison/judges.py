@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import Field
 
 from turnmark.core.record import Record
+from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, StoredJudgment
 from turnmark.evaluation.comparison.loading import ComparedRun
-from turnmark.evaluation.judging.rubrics import FILE, Judgement
 from turnmark.evaluation.report.stored import samples
 from turnmark.evaluation.report.tables import Column, Row, Table
 from turnmark.evaluation.storage.journal import read_records
@@ -46,7 +46,7 @@ def compare_judges(runs: Sequence[ComparedRun], ids: Collection[str]) -> tuple[J
 
     rows: list[tuple[object, ...]] = []
     for run in runs:
-        if (run.path / FILE).is_file():
+        if (run.path / JUDGMENTS_FILE).is_file():
             rows += _read_verdicts(run)
     table = pd.DataFrame(rows, columns=["metric", "judge", *_REPLY, "value"])
     table = table[table["id"].isin(ids)].drop_duplicates(["metric", "judge", *_REPLY], keep="last")
@@ -65,7 +65,7 @@ def _read_verdicts(run: ComparedRun) -> Iterator[tuple[object, ...]]:
         for sample in samples(run.path)
     )
     system = hashlib.sha256("\n".join(replies).encode()).hexdigest()
-    for judgement in read_records(run.path / FILE, Judgement):
+    for judgement in read_records(run.path / JUDGMENTS_FILE, StoredJudgment):
         if judgement.status != "scored":
             continue
         for measure, value in ((judgement.measure, judgement.value), *judgement.also.items()):

@@ -16,7 +16,7 @@ from turnmark.evaluation.report.overview import ReportSection, folded
 from turnmark.evaluation.report.paper import paper_tables
 from turnmark.evaluation.report.stored import read_run
 from turnmark.evaluation.report.tables import Column, Mark, MarkKind, Row, Table
-from turnmark.evaluation.scores.summary import name_clusters
+from turnmark.evaluation.tasks.benchmark import name_clusters
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import MissingExtra, RequestError
-from turnmark.evaluation.judging.rubrics import BERT, Outcome, Rubric, by_code, needs
+from turnmark.evaluation.judging.rubrics import BERT, by_code, needs
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embed import SharedEmbed
 
 if TYPE_CHECKING:

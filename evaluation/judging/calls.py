@@ -17,19 +17,11 @@ from turnmark.core.console import Progress
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.calls.budget import CountingModel, Ledger, spent_on, with_cost
+from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, StoredJudgment, open_judgments
 from turnmark.evaluation.calls.limits import ModelNoting
 from turnmark.evaluation.calls.thread_pool import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
 from turnmark.evaluation.judging.judge import Judge
-from turnmark.evaluation.judging.rubrics import (
-    FILE,
-    Judgement,
-    Outcome,
-    Rubric,
-    judgement_key,
-    open_judgements,
-    prompts_digest,
-)
-from turnmark.evaluation.judging.verdicts import RatingScale
+from turnmark.evaluation.judging.rubrics import judgement_key, prompts_digest
 from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
@@ -37,6 +29,7 @@ from turnmark.evaluation.storage.journal import Journal
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import attempted
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.evaluation.tasks.task import Task
 
 BUDGET = "budget"
@@ -53,7 +46,7 @@ class _Job:
     rubric: Rubric
     judge: Judge
     key: str
-    previous: Judgement | None
+    previous: StoredJudgment | None
 
 
 class JudgeCalls:
@@ -94,7 +87,7 @@ class JudgeCalls:
         self._budget, self._elsewhere = budget, elsewhere or Usage()
         self._ledger = Ledger()
         self._refused: set[str] = set()
-        self._file: Journal[str, Judgement] | None = None
+        self._file: Journal[str, StoredJudgment] | None = None
         self._stopped: dict[str, str] = {}
         self._hopeless: Counter[str] = Counter()
         self._asked: dict[str, set[tuple[str, ...]]] = {}  # rubric -> the keys of its judges, for each case
@@ -117,11 +110,11 @@ class JudgeCalls:
         return judgement_key(case, rubric, self.hashes[rubric.name], judge.name)
 
     @property
-    def _judgements(self) -> Journal[str, Judgement]:
+    def _judgements(self) -> Journal[str, StoredJudgment]:
         assert self._file is not None, "ask() comes first"
         return self._file
 
-    def stored(self, key: str) -> Judgement | None:
+    def stored(self, key: str) -> StoredJudgment | None:
         """The last judgement under a key; None: there is no such judgement."""
         return self._judgements.get(key)
 
@@ -160,7 +153,7 @@ class JudgeCalls:
             OSError: a judgement could not be written; the ones before it are on file.
         """
         began = time.perf_counter()
-        self._file = open_judgements(run.path / FILE)
+        self._file = open_judgments(run.path / JUDGMENTS_FILE)
         questions = sum(len(self.of(rubric)) for rubric in self.rubrics)
         progress.start(f"judging {one_line(run.manifest.benchmark)}", len(run.samples) * questions)
         try:
@@ -173,10 +166,10 @@ class JudgeCalls:
             self._file.close()
         self.seconds = time.perf_counter() - began
 
-    def _scheduler(self, progress: Progress) -> Scheduler[_Job, tuple[Judgement, Usage]]:
+    def _scheduler(self, progress: Progress) -> Scheduler[_Job, tuple[StoredJudgment, Usage]]:
         failed = 0
 
-        def take(job: _Job, result: tuple[Judgement, Usage] | BaseException) -> None:
+        def take(job: _Job, result: tuple[StoredJudgment, Usage] | BaseException) -> None:
             nonlocal failed
             if isinstance(result, BaseException):
                 raise result
@@ -246,7 +239,7 @@ class JudgeCalls:
                             make_ready(judge.generator)
                     yield _Job(sample, case, rubric, judge, key, self.stored(key))
 
-    def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
+    def _judge(self, job: _Job) -> tuple[StoredJudgment, Usage]:
         """Ask for one judgement; return it, and the usage of this try."""
         previous = job.previous
         earlier_tries = previous.tries if previous else 0
@@ -259,7 +252,7 @@ class JudgeCalls:
         usage = with_cost(outcome.usage, price_of(job.judge.name, self._prices))
         prompts = prompts_digest(self.hashes[job.rubric.name]) if job.judge.has_model else ""
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
-        judgement = Judgement(**(fields | {
+        judgement = StoredJudgment(**(fields | {
             "usage": usage + previous.usage if previous else usage, "tries": earlier_tries + 1,
             "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.rubric.name,
             "judge": job.judge.name, "models": tuple(generator.models), "seconds": round(seconds, 4),
@@ -292,6 +285,5 @@ def estimate_judgement(rubric: Rubric, case: Case, prompts: Path | None) -> Usag
     verdict = ""
     offer = rubric.offers
     if offer is not None:
-        label = f"{offer.low:g}" if isinstance(offer, RatingScale) else offer.offered[-1]
-        verdict = f"{offer.name}: [[{label}]]"
+        verdict = f"{offer.name}: [[{offer.example}]]"
     return rubric.ask(CountingModel("counting", 8 * CONTEXT_TOKENS, 1024, verdict), case, prompts).usage

@@ -19,10 +19,11 @@ from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Gener
 from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
-from turnmark.evaluation.judging.rubrics import EMBEDDED, Outcome, Rubric, by_code, needs
+from turnmark.evaluation.judging.rubrics import EMBEDDED, by_code, needs
 from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 
 if TYPE_CHECKING:
     import numpy as np

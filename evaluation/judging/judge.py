@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
-from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Rubric
+from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED
+from turnmark.evaluation.model_names import RAGAS
+from turnmark.evaluation.tasks.benchmark import JudgePreset, benchmarks
+from turnmark.evaluation.tasks.rubric import Rubric
 
 PANEL = "panel"
-RAGAS = "ragas"
 BERTSCORE = "bertscore"
-CHAIRS: Mapping[str, str] = {"mtrag": "gpt-4o-mini-2024-07-18", "mtrag-un": "openai/gpt-oss-120b"}
-"""Panels of four judges: name -> the first judge. MTRAG appendix F.1 names four models for rb_llm, of which the median
-counts, and F.3 the first of them for the IDK verdict; MTRAG-UN replaces the first. The model names are those of OpenAI
-and Hugging Face."""
-_MEMBERS = ("Qwen/Qwen2.5-72B-Instruct", "mistralai/Mixtral-8x22B-Instruct-v0.1", "meta-llama/Llama-3.1-405B-Instruct")
-RB_LLM = frozenset({"rb_llm"})
-UNASKED = frozenset({"rl_mtb", "rl_r"})
-"""Metrics that MTRAG's section 8 tried and dropped: its panels do not give them, other judges do."""
-ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct", "compound-qa": "gpt-3.5-turbo"}
-"""Presets of one judge: InsCoQA section 5.1 (Hugging Face name) and Compound-QA section 4."""
 METRICS = "metrics"
 """Option of a judge's spec: names of the metrics that it grades, separated by commas."""
 
@@ -114,25 +105,33 @@ def _open(text: str, specs: Sequence[str]) -> list[Judge]:
         spec, metrics = _split_metrics(parse_spec(text))
         if spec.name != PANEL:
             return [_single(spec, metrics)]
-        if metrics is None and spec.argument in ALONE:
-            return [_single(replace(spec, name="openai", argument=ALONE[spec.argument]), None)]
-        if metrics is None and spec.argument in CHAIRS:
-            return [judge for judge in _panel(spec) if judge.name not in specs]
-        presets = ", ".join(f"{PANEL}:{name}[@URL]" for name in (*CHAIRS, *ALONE))
+        presets = judge_presets()
+        if metrics is None and spec.argument in presets:
+            preset = presets[spec.argument]
+            # A panel of one is the judge that is named, so naming it again is a mistake.
+            named = specs if preset.others else ()
+            return [judge for judge in _panel(spec, preset) if judge.name not in named]
+        listed = ", ".join(f"{PANEL}:{name}[@URL]" for name in presets)
         raise RequestError(
-            f"the panels are {presets}, without the option {METRICS!r}; name other judges one by one, each with its "
+            f"the panels are {listed}, without the option {METRICS!r}; name other judges one by one, each with its "
             "own --judge"
         )
     except RequestError as error:
         raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
 
 
-def _panel(spec: Spec) -> list[Judge]:
-    """The judges of Tables 5 and 16: those of appendix F and, if its model is on this machine, BERTScore."""
-    chair = _single(replace(spec, name="openai", argument=CHAIRS[spec.argument]), None)
-    members = [_single(replace(spec, name="openai", argument=name), RB_LLM) for name in _MEMBERS]
-    panel = [replace(chair, excluded=UNASKED), *members]
-    if missing_bertscore() is None:
+def judge_presets() -> dict[str, JudgePreset]:
+    """Return the judges of the benchmarks' papers by the benchmark's name, the panels of several judges first."""
+    presets = {name: benchmark.judges for name, benchmark in benchmarks().items() if benchmark.judges is not None}
+    return dict(sorted(presets.items(), key=lambda pair: not pair[1].others))
+
+
+def _panel(spec: Spec, preset: JudgePreset) -> list[Judge]:
+    """Open the judges of a paper and, if the paper uses it and its model is on this machine, BERTScore."""
+    first = _single(replace(spec, name="openai", argument=preset.first), None)
+    others = [_single(replace(spec, name="openai", argument=name), preset.shared) for name in preset.others]
+    panel = [replace(first, excluded=preset.skipped), *others]
+    if preset.bertscore and missing_bertscore() is None:
         panel.append(_single(parse_spec(BERTSCORE), None))
     return panel
 
@@ -152,7 +151,8 @@ def panel_notes(specs: Iterable[str]) -> list[str]:
     """Notes on panel members that are missing."""
     for spec in specs:
         parsed = parse_spec(spec)
-        if parsed.name != PANEL or parsed.argument not in CHAIRS:
+        preset = judge_presets().get(parsed.argument)
+        if parsed.name != PANEL or preset is None or not preset.bertscore:
             continue
         missing = missing_bertscore()
         return [f"{spec}: rb_alg is not measured: {missing}"] if missing else []
@@ -211,48 +211,3 @@ def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     if not judge.has_model:
         raise RequestError(f"ragas asks a language model, and {inner} is not one")
     return Judge(f"{RAGAS}:{judge.name}", judge.generator, metrics, ragas_rubrics())
-
-
-def same_model(judge: str, other_spec: str) -> bool:
-    """Whether two specs name the same model, whatever server runs it."""
-    judge = judge.removeprefix(f"{RAGAS}:")
-    if judge == other_spec:
-        return True
-    try:
-        first, second = parse_spec(judge), parse_spec(other_spec)
-    except RequestError:
-        return False
-    if not first.argument or not second.argument:
-        return False
-    if "replay" in (first.name, second.name) or "python" in (first.name, second.name):
-        return (first.name, first.argument) == (second.name, second.argument)
-    return model_key(judge) == model_key(other_spec)
-
-
-def short_name(judge: str) -> str:
-    """A model's name without the server and the organisation."""
-    try:
-        name = parse_spec(judge.removeprefix(f"{RAGAS}:")).argument or judge
-    except RequestError:
-        name = judge
-    return name.rpartition("/")[2]
-
-
-def model_key(judge: str) -> str:
-    """A model's name reduced to lower-case letters and digits, so that spellings compare equal."""
-    return "".join(filter(str.isalnum, short_name(judge).casefold()))
-
-
-_DATE = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4})")
-
-
-def is_snapshot(model: str, judge: str) -> bool:
-    """Whether a model's name is the judge's plus a date: `gpt-4o-2024-08-06` of the alias `gpt-4o`."""
-    alias, name = short_name(judge).casefold(), model.rpartition("/")[2].casefold()
-    return name.startswith(alias) and _DATE.fullmatch(name[len(alias) :]) is not None
-
-
-def with_snapshots(judge: str, answered: Mapping[str, Sequence[str]]) -> str:
-    """A judge's name with the dated snapshots that answered for it."""
-    snapshots = answered.get(judge, ())
-    return f"{judge} (answered as {', '.join(snapshots)})" if snapshots else judge

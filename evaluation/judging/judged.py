@@ -14,9 +14,10 @@ from statistics import median
 from typing import Any
 
 from turnmark.assistant.types import Usage
+from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE
 from turnmark.evaluation.judging.calls import BUDGET, JudgeCalls
-from turnmark.evaluation.judging.judge import Judge, is_snapshot, same_model, with_snapshots
-from turnmark.evaluation.judging.rubrics import FILE, OWN_WORDS, REASON, Outcome, Rubric, prompts_digest
+from turnmark.evaluation.judging.judge import Judge
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, REASON, prompts_digest
 from turnmark.evaluation.metrics.idk import (
     ASKS_BACK,
     IDK,
@@ -30,11 +31,13 @@ from turnmark.evaluation.metrics.idk import (
     unjudged,
     with_underspecified,
 )
+from turnmark.evaluation.model_names import is_snapshot, same_model, with_snapshots
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, whose
 from turnmark.evaluation.records import Panel, Sample, Score
 from turnmark.evaluation.scores.stats import alpha_figure
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.evaluation.tasks.task import Task
 
 ROLE = "judge"
@@ -214,7 +217,7 @@ class Judging(JudgeCalls):
         if not self.judges:
             return ["nothing here is one of the metrics that the judges are asked for"]
         judges = ", ".join(with_snapshots(judge.name, self.answered()) for judge in self.judges)
-        notes = [f"judged by {judges}; what each of them said is in {FILE}"]
+        notes = [f"judged by {judges}; what each of them said is in {JUDGMENTS_FILE}"]
         alphas: list[str] = []
         for name, panel in self.panels().items():
             if panel.n:

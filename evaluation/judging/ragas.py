@@ -28,9 +28,10 @@ from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.calls.limits import ModelNoting
-from turnmark.evaluation.judging.rubrics import Outcome, Rubric, failed_outcome, needs
+from turnmark.evaluation.judging.rubrics import failed_outcome, needs
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 
 RAGAS = "ragas"
 FAITHFULNESS, SPREAD = "rl_f", "rl_f.spread"

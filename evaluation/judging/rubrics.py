@@ -5,24 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, Field, FiniteFloat, create_model, model_validator
+from pydantic import BaseModel, create_model, model_validator
 
 from turnmark.assistant.asking import Failure
 from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
-from turnmark.core.record import Record
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
-from turnmark.evaluation.metric_style import PLAIN, How
 from turnmark.evaluation.prompts import JUDGES
-from turnmark.evaluation.records import ScoreStatus
-from turnmark.evaluation.scores.stats import Level
-from turnmark.evaluation.storage.journal import Journal
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Ask, Outcome, Rubric
 
 T = TypeVar("T", bound=BaseModel)
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
@@ -35,94 +30,6 @@ RAW = 20_000
 """Characters kept of a judge's text; of a longer text the end."""
 REASON = 600
 """Characters of a judge's reasons in `scores.jsonl`; `judgements.jsonl` has all of them."""
-FILE = "judgements.jsonl"
-
-
-class Outcome(Record):
-    """The outcome of one judge for a case.
-
-    `failed` means that the instrument failed, not the system under test; `raw` holds the judge's text.
-    """
-
-    status: ScoreStatus
-    value: FiniteFloat | None = Field(default=None, description="scored: in the units of the metric")
-    label: str | None = Field(default=None, description="scored by a label: the label that the judge chose")
-    reason: str = Field(default="", description="the judge's reasons; if not scored, why there is no value")
-    kind: str | None = Field(default=None, description="failed: the type of the failure, such as `invalid`, `length`")
-    raw: str = Field(default="", description="failed: the last text that the judge wrote")
-    parts: tuple[str, ...] = Field(default=(), description="details of the value: claims with verdicts, questions")
-    notes: tuple[str, ...] = Field(default=(), description="material that was cut because the prompt was too long")
-    weight: float = Field(default=1.0, gt=0, description="weight of the value in a mean, such as its number of parts")
-    also: dict[str, FiniteFloat | None] = Field(
-        default_factory=dict, description="further metrics of the same call; None: not applicable"
-    )
-    usage: Usage = Usage()
-
-    @model_validator(mode="after")
-    def _status_fits(self) -> Outcome:
-        if (self.status == "scored") != (self.value is not None):
-            raise ValueError("an outcome has a value if and only if it is scored")
-        if self.status == "failed" and not self.reason:
-            raise ValueError("a failed outcome has a reason")
-        return self
-
-
-class Judgement(Outcome):
-    """One line of `judgements.jsonl`: a judge's outcome for a case, reused by `key` when a run is scored again."""
-
-    key: str = Field(description="SHA-256 of everything that can change it: case, rubric, prompts, judge")
-    id: str = Field(description="id of the first sample that it was made for")
-    repeat: int = 0
-    measure: str
-    judge: str = Field(description="spec in normal form")
-    prompts: str = Field(default="", description="hash of the prompts of a language model; empty: unknown")
-    models: tuple[str, ...] = Field(default=(), description="models that answered, as their endpoint names them")
-    seconds: FiniteFloat = 0.0
-    tries: int = Field(default=1, description="number of tries; `usage` is the sum over them")
-
-
-def open_judgements(path: Path) -> Journal[str, Judgement]:
-    """Open the judgements of a run, by key; failed ones are not final and may be asked for again."""
-    return Journal(path, Judgement, lambda judgement: judgement.key, lambda judgement: judgement.status != "failed")
-
-
-Ask = Callable[[Generator, Case, Path | None], Outcome]
-
-
-@dataclass(frozen=True)
-class Rubric:
-    """One metric that judges grade.
-
-    Attributes:
-        name: the metric's name.
-        by: a description of the instrument, for the comparison with published figures.
-        prompts: names of its prompts.
-        ask: function from generator, case and the folder with the user's prompts to the outcome.
-        without: function from the case to the reason why the rubric does not apply; None: it applies.
-        level: level of measurement, for the agreement of judges.
-        values: label -> value, if judges choose a label; several judges then decide by majority instead of the median.
-        extra: everything else that can change an outcome, such as the embedder; part of the judgement's key.
-        also: names of further metrics from the same call (`Outcome.also`).
-        offers: the labels or scale of its verdict; None: it asks for no verdict.
-        shown: how reports show the metric and the further ones.
-    """
-
-    name: str
-    by: str
-    prompts: tuple[str, ...]
-    ask: Ask
-    without: Callable[[Case], str | None] = lambda _: None
-    level: Level = "interval"
-    values: Mapping[str, float] | None = None
-    extra: str = ""
-    also: tuple[str, ...] = ()
-    offers: Offer | None = None
-    shown: How = PLAIN
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all its metrics."""
-        return (self.name, *self.also)
 
 
 _FORM = 1

@@ -36,6 +36,11 @@ class Labels(Record):
     blank: ClassVar[str] = "LABEL"
     """Stands for a label in prompts."""
 
+    @property
+    def example(self) -> str:
+        """One of the labels."""
+        return self.offered[-1]
+
     def in_words(self) -> str:
         """The offered labels, such as `yes, partial or no`."""
         return f"{', '.join(self.offered[:-1])} or {self.offered[-1]}"
@@ -57,6 +62,11 @@ class RatingScale(Record):
     high: FiniteFloat = 10
 
     blank: ClassVar[str] = "N"
+
+    @property
+    def example(self) -> str:
+        """A number on the scale."""
+        return f"{self.low:g}"
 
     def in_words(self) -> str:
         """The scale, such as `a number from 1 to 10`."""

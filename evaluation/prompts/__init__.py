@@ -1,12 +1,9 @@
-"""The prompts of the judges and of the papers' protocols, and the digests that recognise a paper's original prompt.
+"""The prompts of the judges and of the papers' protocols, and the digests that recognize a paper's original prompt.
 
 This project does not contain the papers' prompts. A user who copies one into a folder of prompts gets the paper's
-instrument; a digest recognises the copy. It is over the text without white space, in lower case, with plain quotation
-marks and our names of the placeholders. Sources: `rb-llm` MTRAG Figure 6 (the repository's judge_utils.py has the same
-text); `idk` MTRAG Figure 8 with the examples of judge_utils.py; `clarification` underspecified_eval.py, for MTRAG-UN
-Figure 6. The other prompts exist only in print, and copies of it differ in punctuation, so their digests are over
-letters and digits: `inseval` InsCoQA appendix E, `pairwise` and `compound-extract` Compound-QA Tables 17 and 19
-(without the lines between /* and */), `kiwi-verdict` KIWI appendix A.5.1, zero-shot and few-shot.
+instrument; a digest recognizes the copy. The digests are in `prompts/facts.json` of each benchmark. A digest is over
+the text without white space, in lower case, with plain quotation marks and our names of the placeholders. Copies of a
+prompt that exists only in print differ in punctuation, so their digests are over letters and digits.
 """
 
 from __future__ import annotations
@@ -15,30 +12,50 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
+from pydantic import Field
+
 from turnmark.assistant.prompts import ASSISTANT, Prompt, PromptFolder, check_prompts
+from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
 
 HERE = Path(__file__).parent
 CASE = frozenset(("question", "history", "conversation", "answer", "reference", "passages"))
 """Placeholders of every prompt about one reply; `conversation` is the earlier turns and the question."""
-OVER_CASES = ("rb-llm", "rl-mtb", "idk", "claims", "claim-verdicts", "clarification", "implied-questions", "inseval")
-"""The prompts about one reply."""
-JUDGES = PromptFolder(
-    (HERE, *benchmark_files("prompts")), "the judges", lambda name: CASE if name in OVER_CASES else frozenset()
-)
 
-PAPERS: Mapping[str, tuple[str, ...]] = {
-    "rb-llm": ("1996041c5ba951a8",),
-    "idk": ("8e9f35533a79d111",),
-    "clarification": ("191d880a78861855",),
-    "inseval": ("92a80560f414ab6e",),
-    "pairwise": ("3f5f7b897c6277af",),
-    "compound-extract": ("59154a2bb09f4a6b",),
-    "kiwi-verdict": ("635a76e743d4e45e", "250e2ce38075eaf2"),
-}
-"""Name of a prompt -> digests of the paper's versions of it."""
+
+class PromptFacts(Record):
+    """What a benchmark's folder states of its prompts, in `prompts/facts.json`."""
+
+    sources: str = Field(description="where the papers' versions are printed")
+    about_one_reply: tuple[str, ...] = Field(default=(), description="prompts with the placeholders of `CASE`")
+    papers: Mapping[str, tuple[str, ...]] = Field(
+        default={}, description="name of a prompt -> digests of the paper's versions of it"
+    )
+
+
+@cache
+def prompt_facts() -> PromptFacts:
+    """Return what all benchmarks state of their prompts."""
+    stated = [
+        PromptFacts.model_validate_json(path.read_text(encoding="utf-8"))
+        for path in benchmark_files("prompts/facts.json")
+    ]
+    papers: dict[str, tuple[str, ...]] = {}
+    for facts in stated:
+        papers |= facts.papers
+    names = tuple(name for facts in stated for name in facts.about_one_reply)
+    sources = "; ".join(facts.sources for facts in stated)
+    return PromptFacts(sources=sources, about_one_reply=names, papers=papers)
+
+
+def _further_placeholders(name: str) -> frozenset[str]:
+    return CASE if name in prompt_facts().about_one_reply else frozenset()
+
+
+JUDGES = PromptFolder((HERE, *benchmark_files("prompts")), "the judges", _further_placeholders)
 OFFICIAL, OWN = "the paper's prompt", "a prompt of one's own"
 """Replace `rubrics.OWN_WORDS` in the description of an instrument."""
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -83,6 +100,6 @@ def whose(names: Iterable[str], directory: Path | None) -> str:
     for name in names:
         prompt = JUDGES.load(name, directory)
         digests = {digest(prompt), letters_digest(prompt)}
-        if not prompt.own or digests.isdisjoint(PAPERS.get(name, ())):
+        if not prompt.own or digests.isdisjoint(prompt_facts().papers.get(name, ())):
             return OWN
     return OFFICIAL

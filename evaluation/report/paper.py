@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from turnmark.evaluation.judging.judge import model_key
+from turnmark.evaluation.model_names import model_key
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper_tables import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
 from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
-from turnmark.evaluation.judging.judge import model_key, short_name
 from turnmark.evaluation.judging.rubrics import EMBEDDED
+from turnmark.evaluation.model_names import model_key, short_name
 from turnmark.evaluation.records import Summary
 
 VARIANTS = (EMBEDDED, "script")

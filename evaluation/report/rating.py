@@ -23,18 +23,16 @@ from typing import Any, NamedTuple, TypedDict
 from turnmark.core.errors import RequestError
 from turnmark.core.home import write_atomic, write_json
 from turnmark.core.untrusted import valid_text
-from turnmark.corpora.mtrag import canonical_id
 from turnmark.corpora.rows import json_lines
+from turnmark.corpora.task_ids import canonical_id
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, Text
 from turnmark.evaluation.report.stored import StoredRun, distinct_names, samples
 from turnmark.evaluation.storage.journal import read_records
+from turnmark.evaluation.tasks.rating_form import RatingForm
+from turnmark.evaluation.tasks.registry import find_task
 
-FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
-"""The properties that people rate, in the order of MTRAG's tables."""
-SCALE = ("1", "2", "3", "4")
-KIWI = {"rating": ("good", "neutral", "bad")}
 _FORM = "turnmark rating key"
 WIN, TIE, LOSS = 100.0, 50.0, 0.0
 """Points for the comparison of two answers, as in MTRAG's file."""
@@ -97,7 +95,8 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
         raise RequestError("--rate: no task is answered in all of these runs")
     browsed = {name: _read_browsed(run, shared) for name, run in by_name.items()}
     settings = {name: run.summary.setting for name, run in by_name.items()}
-    kiwi = runs[0].summary.benchmark == "kiwi"
+    task_class = find_task(runs[0].summary.benchmark, runs[0].summary.task)
+    form = task_class.rating_form if task_class else RatingForm()
     texts = Texts()
     tasks: list[RatingTask] = []
     systems_of: dict[str, dict[str, str]] = {}
@@ -107,19 +106,17 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
         letters = dict(zip(_LETTERS, systems, strict=False))
         systems_of[name] = letters
         task = browsed[systems[0]][name]
-        # KIWI's last utterance is the answer to revise, which is shown with each revision.
-        history = task.history[:-1] if kiwi else task.history
+        # An answer to revise is shown with each revision, and not as a turn.
+        history = task.history[:-1] if form.revises else task.history
         said = [(utterance.role, texts.add(_full_text(utterance.text))) for utterance in history]
         question = texts.add(_full_text(task.question))
         rated_answers_of_task = {
-            letter: _answer(answers[system][name], browsed[system][name], settings[system], kiwi, texts)
+            letter: _answer(answers[system][name], browsed[system][name], settings[system], form.revises, texts)
             for letter, system in letters.items()
         }
         tasks.append({"id": name, "said": said, "question": question, "answers": rated_answers_of_task})
-    scales = KIWI if kiwi else dict.fromkeys(FANC, SCALE)
-    asks = "Instruction" if kiwi else "Question"
     digest = write_page(
-        page, {"tasks": tasks, "texts": texts.listed, "scales": scales, "pairs": not kiwi, "asks": asks}
+        page, {"tasks": tasks, "texts": texts.listed, "scales": form.scales, "pairs": form.pairs, "asks": form.asks}
     )
     answerability: dict[str, str] = {}
     first_browsed = next(iter(browsed.values()))
@@ -134,7 +131,7 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
         "form": _FORM,
         "page": digest,
         "systems": systems_of,
-        "points": dict.fromkeys(scales, 1.0),
+        "points": dict.fromkeys(form.scales, 1.0),
         "answerability": answerability,
         "texts": predictions,
     }

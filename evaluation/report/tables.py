@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from turnmark.evaluation.judging.judge import with_snapshots
 from turnmark.evaluation.metric_style import PLAIN
+from turnmark.evaluation.model_names import with_snapshots
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]

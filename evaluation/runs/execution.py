@@ -13,17 +13,17 @@ from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.core.console import NoProgress, shown_progress
 from turnmark.core.untrusted import one_line
-from turnmark.evaluation.benchmarks.mtrag.data import problem_notes
 from turnmark.evaluation.calls.budget import open_ledger, spent_on_judges
-from turnmark.evaluation.judging.mounting import open_judging
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.runs.answering import Answer, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs.judges import open_judging
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.runs.scoring import missing, score_run
 from turnmark.evaluation.storage import passages
 from turnmark.evaluation.storage.run_folder import RunFolder, open_run
 from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.notes import problem_notes
 from turnmark.evaluation.tasks.request import selected
 from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.types import Retriever

@@ -22,7 +22,6 @@ from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.mtrag.data import data_notes
 from turnmark.evaluation.records import RunManifest
 from turnmark.evaluation.runs.answering import DEADLINE, Answer, Limits
 from turnmark.evaluation.runs.scoring import now
@@ -35,6 +34,7 @@ from turnmark.evaluation.storage.run_folder import (
     stored_manifest,
     version_of,
 )
+from turnmark.evaluation.tasks.notes import data_notes
 from turnmark.evaluation.tasks.registry import find_task, setting_of, task_of
 from turnmark.evaluation.tasks.request import EvalRequest, allowed_failures, select, selected
 from turnmark.evaluation.tasks.task import Task

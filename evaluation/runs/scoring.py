@@ -17,7 +17,6 @@ from turnmark.assistant.budget import cut_material
 from turnmark.assistant.types import Usage
 from turnmark.core.console import Progress
 from turnmark.core.untrusted import one_line
-from turnmark.evaluation.benchmarks.mtrag.data import extent_in_words
 from turnmark.evaluation.calls.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.metric_style import MetricStyle, by_name
@@ -25,9 +24,10 @@ from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample
 from turnmark.evaluation.report.browse import note_samples
 from turnmark.evaluation.scores.published import Extent, Fact, Ran, find_rows
 from turnmark.evaluation.scores.published import facts as published_facts
-from turnmark.evaluation.scores.summary import Facts, SampleHashes, ScoreTally, no_interval, write_facts
+from turnmark.evaluation.scores.summary import Facts, SampleHashes, ScoreTally, write_facts
 from turnmark.evaluation.storage.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.storage.run_folder import RunFolder
+from turnmark.evaluation.tasks.benchmark import no_interval
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measured
 from turnmark.evaluation.tasks.registry import find_task
@@ -240,7 +240,7 @@ def _ran(
         query=manifest.specs.get("query"),
         domains=manifest.domains,
         corpora=extents,
-        passages={name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()},
+        passages={name: benchmark.describe_corpus(name, corpus) for name, corpus in manifest.corpora.items()},
         variants=variants,
         judges=_raters(benchmark, judging),
         judged=judging.models() if judging else {},

@@ -1,6 +1,6 @@
 """Several runs in one folder with one summary: `turnmark eval all`, and `score` for an official evaluation file.
 
-`eval all` runs the four benchmarks, or more tasks and settings with `--suite`. An evaluation file holds the answers of
+`eval all` runs the main benchmarks, or more tasks and settings with `--suite`. An evaluation file holds the answers of
 several systems with human ratings; each system becomes a run, so that any judge can be compared with the ratings.
 """
 
@@ -19,38 +19,31 @@ from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import file_sha256, write_json
 from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
-from turnmark.evaluation.benchmarks.mtrag.data import problem_notes
 from turnmark.evaluation.calls.budget import spent_in
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.runs import execution
 from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
-from turnmark.evaluation.storage.predictions import MTRAG_FAMILY
 from turnmark.evaluation.storage.run_folder import check_folder, default_folder
-from turnmark.evaluation.tasks.registry import RETRIEVAL
+from turnmark.evaluation.tasks.benchmark import benchmarks
+from turnmark.evaluation.tasks.notes import problem_notes
+from turnmark.evaluation.tasks.registry import RETRIEVAL, find_task
 from turnmark.evaluation.tasks.request import EvalRequest
 
 SMOKE = 8
 """Number of samples of each benchmark in the suite `smoke`."""
+Chosen = tuple[str, str | None, str | None]
+"""Benchmark, task and setting of a run of a suite; None: the default."""
 
 
-FOUR = {name: (name, None, None) for name in ("mtrag", "inscoqa", "compound-qa", "kiwi")}
-SUITES: Mapping[str, Mapping[str, tuple[str, str | None, str | None]]] = {
-    "smoke": FOUR,
-    "full": {
-        **FOUR,
-        "mtrag-retrieval": ("mtrag", RETRIEVAL, None),
-        "mtrag-rag": ("mtrag", None, "rag"),
-        "mtrag-un": ("mtrag-un", None, None),
-        "mtrag-un-rag": ("mtrag-un", None, "rag"),
-        "mtrag-s": ("mtrag-s", None, None),
-        "inscoqa-rag": ("inscoqa", None, "rag"),
-        "kiwi-judge": ("kiwi", "judge", None),
-        "kiwi-analyse": ("kiwi", "analyse", None),
-    },
-}
-"""Suite -> its runs, the four benchmarks first: name (of folder and entry) -> benchmark, task and setting (None: the
-default)."""
+def suite_runs(suite: str) -> dict[str, Chosen]:
+    """Return the runs of a suite by the name of their folder: those of the main benchmarks first."""
+    declared = benchmarks()
+    runs: dict[str, Chosen] = {name: (name, None, None) for name, benchmark in declared.items() if benchmark.main}
+    if suite == "full":
+        for benchmark in declared.values():
+            runs |= {name: (benchmark.name, task, setting) for name, (task, setting) in benchmark.suite.items()}
+    return runs
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ class SuitePlan:
 
     def describe(self) -> dict[str, Any]:
         """The output of `--dry-run`."""
-        from turnmark.evaluation.judging.mounting import described
+        from turnmark.evaluation.runs.judges import described
 
         runs: dict[str, Any] = {}
         for name, run in self.plans.items():
@@ -112,7 +105,7 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
     """Plan each run of a suite; a mistake that several runs have is reported once."""
     plans: dict[str, Plan | str] = {}
     runs_of_problem: dict[str, list[str]] = {}
-    for name, (benchmark, task, setting) in SUITES[suite or "smoke"].items():
+    for name, (benchmark, task, setting) in suite_runs(suite or "smoke").items():
         missing = _missing_data(benchmark, request.data)
         if missing:
             plans[name] = missing
@@ -126,7 +119,8 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
         try:
             plans[name] = plan_run(request.model_copy(update=changed))
         except RequestError as error:
-            if name not in FOUR:  # problems of the further runs do not stop the four benchmarks
+            # The problems of further runs do not stop those of the main benchmarks.
+            if name != benchmark or not benchmarks()[benchmark].main:
                 plans[name] = str(error)
                 continue
             for problem in error.problems:
@@ -140,12 +134,9 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
 
 
 def _missing_data(name: str, data: Path | None) -> str:
-    """Why a benchmark has no data; empty: it has."""
-    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-
-    locate = {"inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate}
+    """Return why a benchmark has no data; empty: it has."""
     try:
-        locate.get(name, mtrag.locate)(data)
+        benchmarks()[name].find_data(data)
     except RequestError as error:
         return str(error)
     return ""
@@ -207,8 +198,8 @@ def is_evaluation(predictions: Sequence[Path]) -> bool:
 def plan_systems(request: EvalRequest) -> SuitePlan:
     """Check an evaluation file, write each system's answers to a prediction file, and plan a run for each system.
 
-    `mtrag-human/evaluations` and `mtrag-synthetic/evaluations` of MTRAG's repository hold answers with human ratings;
-    `turnmark agreement FILE RUN` compares them with the runs' scores.
+    An evaluation file contains the answers of several systems with human ratings. `turnmark agreement FILE RUN`
+    compares the ratings with the scores of the runs.
 
     Raises:
         RequestError: all mistakes.
@@ -216,8 +207,9 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
     errors = ErrorCollector()
     if len(request.predictions) > 1:
         errors.add("--predictions: an evaluation file holds several systems already; score one at a time")
-    if request.benchmark not in MTRAG_FAMILY:
-        errors.add(f"--predictions: evaluation files are of MTRAG's tasks; {request.benchmark} has none")
+    task = find_task(request.benchmark, request.task)
+    if task is None or not task.has_evaluations:
+        errors.add(f"--predictions: there are no evaluation files of {request.benchmark}; name files of predictions")
     path = request.predictions[0]
     content = errors.collect(read_evaluation, path)
     errors.raise_all()

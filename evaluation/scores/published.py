@@ -17,8 +17,8 @@ from pydantic import Field, TypeAdapter
 
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
-from turnmark.evaluation.judging.judge import model_key, with_snapshots
 from turnmark.evaluation.metrics.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
+from turnmark.evaluation.model_names import model_key, with_snapshots
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]

@@ -32,22 +32,6 @@ Ranked = tuple[bool, float] | list[tuple[bool, float]]
 
 _SCORED, _FAILED, _NOT_APPLICABLE = 0, 1, 2
 _STATUS = {"scored": _SCORED, "failed": _FAILED, "not_applicable": _NOT_APPLICABLE}
-_CLUSTERS: Mapping[str, tuple[str, str]] = {
-    "kiwi": ("question", "questions"),
-    "compound-qa": ("source context", "source contexts"),
-    "inscoqa": ("set of documents", "sets of documents"),
-}
-
-
-def name_clusters(benchmark: str, count: int = 2) -> str:
-    """Return the word for the benchmark's clusters, singular for a count of 1."""
-    singular, plural = _CLUSTERS.get(benchmark, ("conversation", "conversations"))
-    return singular if count == 1 else plural
-
-
-def no_interval(benchmark: str) -> str:
-    """Return the note of a report if all samples are in one cluster."""
-    return f"one {name_clusters(benchmark, 1)}: no interval"
 
 
 class Facts(Record):

@@ -23,22 +23,21 @@ import ctypes
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from turnmark.assistant.types import Decision
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.untrusted import one_line
-from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
 from turnmark.corpora.rows import JsonRow, json_lines, non_blank
+from turnmark.corpora.task_ids import canonical_id
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
 
-MTRAG_FAMILY: tuple[str, ...] = get_args(Benchmark)
 MOST = 40
 """Largest number of mistakes that are listed; the others are counted."""
 Run = dict[str, tuple[ContextRef, ...]]
@@ -71,17 +70,22 @@ class _Answer(Sample):
     turn: int | None = Field(default=None, ge=0)
 
 
-def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
+DomainOf = Callable[[str], str]
+"""Function from the field `Collection` of the official form to a domain; raises ValueError if it names none."""
+
+
+def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf | None = None) -> Answers:
     """Read files of answers, and check every line.
 
     Args:
         paths: files or folders of runs; a system may have one for each domain.
-        benchmark: the benchmark's name as on the command line.
+        benchmark: the benchmark's name, for messages.
+        domain_of: see `DomainOf`; None: the benchmark's answers do not come in the official form.
 
     Raises:
         RequestError: all mistakes.
     """
-    errors, reader = ErrorCollector(), _Reader(benchmark)
+    errors, reader = ErrorCollector(), _Reader(benchmark, domain_of)
     files: list[Path] = []
     for path in paths:
         file = path / "predictions.jsonl" if path.is_dir() else path
@@ -117,10 +121,10 @@ def list_mistakes(mistakes: Sequence[str]) -> list[str]:
 class _Reader:
     """Collects samples and mistakes from several files."""
 
-    def __init__(self, benchmark: str) -> None:
+    def __init__(self, benchmark: str, domain_of: DomainOf | None) -> None:
         self.samples: dict[tuple[str, int], Sample] = {}
         self.mistakes: list[str] = []
-        self._benchmark = benchmark
+        self._benchmark, self._domain_of = benchmark, domain_of
         self._lines: dict[tuple[str, int], tuple[str, int]] = {}
 
     def read(self, file: Path, name: str) -> None:
@@ -145,7 +149,7 @@ class _Reader:
 
     def _add(self, row: JsonRow, name: str, number: int, is_run: bool) -> None:
         mistakes: list[str] = []
-        sample = _read_line(row, self._benchmark, mistakes)
+        sample = _read_line(row, self._benchmark, self._domain_of, mistakes)
         self.mistakes += [f"{name}:{number}: {mistake}" for mistake in mistakes]
         if sample is None:
             return
@@ -162,19 +166,18 @@ class _Reader:
         self.samples[sample.key] = sample
 
 
-def _read_line(row: JsonRow, benchmark: str, mistakes: list[str]) -> Sample | None:
+def _read_line(row: JsonRow, benchmark: str, domain_of: DomainOf | None, mistakes: list[str]) -> Sample | None:
     """Parse a line in either form; None: there are mistakes, which are added to the list. Changes `row`."""
-    mtrag = benchmark in MTRAG_FAMILY
-    if mtrag and row.get("id") is None and row.get("task_id") is not None:
+    if domain_of and row.get("id") is None and row.get("task_id") is not None:
         row["id"] = row.pop("task_id")
-    if "predictions" in row and not mtrag:
-        mistakes.append(f"`predictions` is the official MTRAG form, not that of {benchmark}; use `prediction`")
+    if "predictions" in row and domain_of is None:
+        mistakes.append(f"`predictions` is not a field of answers to {benchmark}; use `prediction`")
         return None
     if "predictions" in row and "prediction" in row:
         mistakes.append("both `prediction` and `predictions`")
         return None
-    if "predictions" in row:
-        _from_official(row, mistakes)
+    if "predictions" in row and domain_of:
+        _from_official(row, domain_of, mistakes)
     elif (row.get("status") or "done") == "done" and row.get("prediction") is None:
         mistakes.append("prediction: missing: the answer is expected, or the status failed with a reason")
     # Unknown fields are ignored, and null fields count as missing.
@@ -191,11 +194,11 @@ def _read_line(row: JsonRow, benchmark: str, mistakes: list[str]) -> Sample | No
         mistakes.append("a number that is NaN or infinity")
     if mistakes:
         return None
-    name = canonical_id(answer.id) if mtrag else answer.id
+    name = canonical_id(answer.id) if domain_of else answer.id
     return Sample.model_validate({**answer.model_dump(), "id": name})
 
 
-def _from_official(row: JsonRow, mistakes: list[str]) -> None:
+def _from_official(row: JsonRow, domain_of: DomainOf, mistakes: list[str]) -> None:
     """Change a row of the official form to ours."""
     texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _as_list(row.pop("predictions"))]
     if not texts or not all(isinstance(text, str) for text in texts):

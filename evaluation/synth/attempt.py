@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
@@ -23,6 +22,8 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.synth.folder import IndexSource, Reject, SynthItem
+from turnmark.evaluation.synth.request import syntheses
+from turnmark.evaluation.tasks.benchmark import load
 
 if TYPE_CHECKING:
     from turnmark.retrieval.embed import SharedEmbed
@@ -166,6 +167,21 @@ class Attempt:
         raise Rejected(stage, f"no usable reply: {reply.kind.replace('_', ' ')}", reply.raw or reply.reason)
 
 
+@dataclass(frozen=True)
+class ReviewedItem:
+    """What people see of an item.
+
+    Attributes:
+        said: the turns before the question, as pairs of role and text.
+        passages: rows with `title` and `text`.
+    """
+
+    question: str
+    answer: str
+    said: tuple[tuple[str, str], ...] = ()
+    passages: tuple[Mapping[str, str], ...] = ()
+
+
 class Synthesis(Protocol):
     """A method of making data for one benchmark.
 
@@ -175,9 +191,13 @@ class Synthesis(Protocol):
         each: largest number of items that an attempt makes.
         tokens: estimated prompt and completion tokens of an attempt, for `--budget` until attempts have ended.
         options: the arguments of the class.
+        benchmark: the benchmark that reads the files.
+        filters: whether `--judge` may name another model for the filters.
     """
 
     name: ClassVar[str]
+    benchmark: ClassVar[str]
+    filters: ClassVar[bool]
     prompts: ClassVar[tuple[str, ...]]
     each: ClassVar[int]
     tokens: tuple[int, int]
@@ -196,16 +216,13 @@ class Synthesis(Protocol):
         """
         ...
 
+    def review(self, item: SynthItem) -> ReviewedItem:
+        """Return what people see of an item to keep or reject it."""
+        ...
+
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
         """Write the benchmark's files; return their paths relative to the folder."""
         ...
-
-
-SYNTHESES = {
-    "mtrag": "turnmark.evaluation.benchmarks.mtrag.synthesis:Conversations",
-    "inscoqa": "turnmark.evaluation.benchmarks.inscoqa.synthesis:Instructions",
-    "compound-qa": "turnmark.evaluation.benchmarks.compound_qa.synthesis:CompoundQuestions",
-}
 
 
 def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
@@ -217,6 +234,5 @@ def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
     Raises:
         RequestError: an option is wrong.
     """
-    module, _, attribute = SYNTHESES[name].partition(":")
-    synthesis: Synthesis = getattr(import_module(module), attribute)(**options)
+    synthesis: Synthesis = load(syntheses()[name].synthesis)(**options)
     return synthesis

@@ -8,9 +8,8 @@ One rejection is enough, as in Compound-QA (appendix C.3), which keeps an item o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,6 +18,7 @@ from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.report.rating import RatingTask, Texts, write_page
 from turnmark.evaluation.storage.journal import read_records
+from turnmark.evaluation.synth.attempt import ReviewedItem, open_synthesis
 from turnmark.evaluation.synth.folder import ITEMS, REJECTS, Reject, SynthItem, SynthManifest, reviewed_id
 
 VERDICT, REASON = "A verdict", "A reason"
@@ -53,7 +53,8 @@ def write_review(folder: Path, page: Path) -> Path:
         raise RequestError(f"{str(folder)!r}: its manifest.json cannot be read") from error
     texts = Texts()
     try:
-        tasks = [_SHOWN[kind](item, texts) for item in read_records(folder / ITEMS, SynthItem)]
+        review = open_synthesis(kind, {}).review
+        tasks = [_task(item.id, review(item), texts) for item in read_records(folder / ITEMS, SynthItem)]
     except (KeyError, TypeError) as error:
         raise RequestError(f"{ITEMS} in {str(folder)!r}: an item is not as synth {kind} makes it ({error})") from error
     if not tasks:
@@ -64,53 +65,14 @@ def write_review(folder: Path, page: Path) -> Path:
     return page
 
 
-def _task(
-    item: SynthItem,
-    texts: Texts,
-    said: Iterable[tuple[str, str]],
-    question: str,
-    answer: str,
-    passages: Iterable[Mapping[str, str]],
-) -> RatingTask:
-    shown = dict.fromkeys(f"{passage['title']}\n{passage['text']}".strip() for passage in passages)
+def _task(name: str, item: ReviewedItem, texts: Texts) -> RatingTask:
+    shown = dict.fromkeys(f"{passage['title']}\n{passage['text']}".strip() for passage in item.passages)
     return {
-        "id": item.id,
-        "said": [(role, texts.add(text)) for role, text in said],
-        "question": texts.add(question),
-        "answers": {"A": {"text": texts.add(answer), "passages": list(map(texts.add, shown)), "previous": None}},
+        "id": name,
+        "said": [(role, texts.add(text)) for role, text in item.said],
+        "question": texts.add(item.question),
+        "answers": {"A": {"text": texts.add(item.answer), "passages": list(map(texts.add, shown)), "previous": None}},
     }
-
-
-def _conversation(item: SynthItem, texts: Texts) -> RatingTask:
-    """A conversation of MTRAG-S; the question is its last turn, and the passages are those of all turns."""
-    turns: list[dict[str, Any]] = item.content["turns"]
-    said: list[tuple[str, str]] = []
-    for turn in turns[:-1]:
-        said += [("user", turn["question"]), ("assistant", turn["answer"])]
-    passages = [passage for turn in turns for passage in turn["contexts"]]
-    return _task(item, texts, said, turns[-1]["question"], turns[-1]["answer"], passages)
-
-
-def _instructions(item: SynthItem, texts: Texts) -> RatingTask:
-    content = item.content
-    said: list[tuple[str, str]] = []
-    for question, reply in content["history"]:
-        said += [("user", question), ("assistant", reply)]
-    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(content["procedure"], 1))
-    return _task(item, texts, said, content["question"], f"{content['answer']}\n\n{steps}", content["documents"])
-
-
-def _compound(item: SynthItem, texts: Texts) -> RatingTask:
-    content = item.content
-    question = f"{content['type']}: {content['com_question']}"
-    return _task(item, texts, (), question, content["com_reference"], [{"title": "", "text": content["context"]}])
-
-
-_SHOWN: Mapping[str, Callable[[SynthItem, Texts], RatingTask]] = {
-    "mtrag": _conversation,
-    "inscoqa": _instructions,
-    "compound-qa": _compound,
-}
 
 
 # --- the saved reviews -----------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import allowed_failures, command_line
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.tasks.request import SynthRequest
+    from turnmark.evaluation.synth.request import SynthRequest
 
 DEADLINE = 600.0
 """Seconds for one attempt, all of its calls together."""
@@ -302,12 +302,11 @@ def _write_outputs(
     for sample in folder.samples.records():
         usage = add_usage(usage, sample.usage)
     all_notes = list(notes)
-    if name == "compound-qa" and not plan.judge:
+    if plan.synthesis.filters and not plan.judge:
         all_notes.append("the model that writes filtered too; --judge names another")
     all_notes += folder.unreadable()
     if files:
-        benchmark = "mtrag-s" if name == "mtrag" else name
-        all_notes.append(f"try it: turnmark eval {benchmark} --data {path}")
+        all_notes.append(f"try it: turnmark eval {plan.synthesis.benchmark} --data {path}")
     return SynthReport(
         kind=name,
         out=str(path),

@@ -1,4 +1,4 @@
-"""The registry of benchmarks: ours in a table, those of other packages by an entry point or a spec.
+"""Find the tasks of a benchmark: of this package, of an entry point of another package, or of a spec.
 
 A package registers a benchmark by an entry point of the group `turnmark.benchmarks` with the benchmark's name. A module
 that is not installed is named by the spec `python:package.module:attribute`. Both point to a class derived from `Task`
@@ -8,34 +8,22 @@ that is not installed is named by the spec `python:package.module:attribute`. Bo
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.evaluation.tasks.benchmark import benchmarks
 
 if TYPE_CHECKING:
     from turnmark.evaluation.tasks.task import Task
 
 GROUP = "turnmark.benchmarks"
 RETRIEVAL = "retrieval"
-TASKS = ("generation", RETRIEVAL, "revise", "judge", "analyse")
-"""The names of our tasks."""
-_OURS = "turnmark.evaluation.benchmarks"
-BENCHMARKS: Mapping[str, str] = {
-    "mtrag": f"{_OURS}.mtrag.generation:TASKS",
-    "mtrag-un": f"{_OURS}.mtrag.generation:UN_TASKS",
-    "mtrag-s": f"{_OURS}.mtrag.generation:TASKS",
-    "inscoqa": f"{_OURS}.inscoqa.generation:InsCoQA",
-    "compound-qa": f"{_OURS}.compound_qa.generation:CompoundQA",
-    "kiwi": f"{_OURS}.kiwi.revise:TASKS",
-}
-"""Our benchmarks: name -> where its task or tasks are, the default first."""
 
 
 def benchmark_names() -> list[str]:
     """The names that `eval` accepts: our benchmarks, those of entry points, and `all`. Imports no benchmark."""
-    return [*BENCHMARKS, *(point.name for point in importlib.metadata.entry_points(group=GROUP)), "all"]
+    return [*benchmarks(), *(point.name for point in importlib.metadata.entry_points(group=GROUP)), "all"]
 
 
 @lru_cache(maxsize=16)
@@ -50,7 +38,7 @@ def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
 
     kind, _, argument = benchmark.partition(":")
     targets = {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
-    targets.update(BENCHMARKS)
+    targets.update({name: declared.tasks for name, declared in benchmarks().items()})
     target = argument if kind == "python" else targets.get(benchmark)
     if target is None:
         return ()
@@ -70,6 +58,11 @@ def _known_tasks(benchmark: str) -> tuple[type[Task], ...]:
 
 def task_names(benchmark: str) -> tuple[str, ...]:
     return tuple(task.name for task in _known_tasks(benchmark))
+
+
+def all_task_names() -> tuple[str, ...]:
+    """Return the names of the tasks of all benchmarks of this package."""
+    return tuple(dict.fromkeys(name for benchmark in benchmarks() for name in task_names(benchmark)))
 
 
 def find_task(benchmark: str, name: str | None) -> type[Task] | None:

@@ -1,14 +1,13 @@
-"""The requests of `eval`, `score` and `synth`: declarations of all their options."""
+"""The request of `eval` and `score`: the declaration of their options, and the items that it selects."""
 
 from __future__ import annotations
 
 import random
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import BeforeValidator, Field
@@ -16,22 +15,22 @@ from pydantic import BeforeValidator, Field
 from turnmark.assistant.config import DEFAULT_TOKENS, AssistantConfig
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import AsJson, Request, split_names
+from turnmark.corpora.task_ids import canonical_id
 from turnmark.corpora.types import Problem
+from turnmark.evaluation.tasks.options import (
+    Budget,
+    Concurrency,
+    DryRun,
+    MaxFailures,
+    Prompts,
+    Seed,
+    Steps,
+    Tokens,
+    TopK,
+)
 
 if TYPE_CHECKING:
     from turnmark.evaluation.tasks.items import Item
-
-MOST_AT_ONCE = 1000
-"""Upper limit of `--concurrency`; each concurrent sample has a thread."""
-_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
-
-
-def _check_max_failures(text: Any) -> Any:
-    if isinstance(text, str) and not text.strip().isdecimal():
-        share = _SHARE.fullmatch(text.strip())
-        if share is None or float(share[1]) > 100:
-            raise ValueError("a number from 0, or a share such as 5%, was expected")
-    return text
 
 
 def allowed_failures(max_failures: str | None, samples: int) -> int | None:
@@ -56,31 +55,6 @@ def _default_retriever() -> str:
 def command_line() -> str:
     """The command line, for the manifest."""
     return shlex.join(["turnmark", *sys.argv[1:]])
-
-
-# Options that `synth` has too.
-Budget = Annotated[str | None, typer.Option(metavar="N", help="Most to spend: tokens (200k) or money ($5).")]
-Concurrency = Annotated[int, Field(ge=1, le=MOST_AT_ONCE), typer.Option(metavar="N", help="Samples at once.")]
-MaxFailures = Annotated[
-    str | None,
-    BeforeValidator(_check_max_failures),
-    typer.Option(metavar="N|P%", help="Stop after more failed samples than this, in each run of all.", hidden=True),
-]
-Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
-Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
-Steps = Annotated[
-    tuple[str, ...],
-    typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
-]
-TopK = Annotated[
-    int | None,
-    Field(ge=1),
-    typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
-]
-Tokens = Annotated[
-    int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and do nothing.")]
 
 
 class EvalRequest(Request):
@@ -251,8 +225,6 @@ def select(
         stratum: function from an id to its sampling stratum. Each stratum has the same share of the sample as of all
             ids, to within one. None: there is one stratum.
     """
-    from turnmark.corpora.mtrag import canonical_id
-
     known_ids = set(ids)
     only = frozenset(map(canonical_id, request.only))
     for name in request.only:
@@ -284,64 +256,3 @@ def selected(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Ite
     for item in items:
         if not isinstance(item, Problem) and (ids is None or item.id in ids):
             yield item
-
-
-class SynthRequest(Request):
-    """The options that all kinds of `turnmark synth` share."""
-
-    index: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", envvar="TURNMARK_INDEX", help="Index with the documents to make data from."),
-    ] = None
-    n: Annotated[
-        int,
-        Field(ge=1),
-        typer.Option("--n", metavar="N", help="Number of items; a larger number continues the folder."),
-    ] = 10
-    generator: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="Model that writes the items; required."),
-    ] = None
-    judge: str | None = None
-    prompts: Prompts = None
-    seed: Seed = 0
-    concurrency: Concurrency = 16
-    max_failures: MaxFailures = None
-    budget: Budget = None
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it.")] = None
-    review: Annotated[
-        tuple[Path, ...],
-        typer.Option(
-            metavar="FILE",
-            help="Remove the items rejected in a file that a `report DIR --rate` page saved; repeatable.",
-        ),
-    ] = ()
-    as_json: AsJson = False
-
-
-class MtragRequest(SynthRequest):
-    """The options of `synth mtrag`."""
-
-    turns: Annotated[int, typer.Option(metavar="N", help="Largest number of turns in a conversation, up to 8.")] = 8
-
-
-class InscoqaRequest(SynthRequest):
-    """The options of `synth inscoqa`."""
-
-    documents: Annotated[int, typer.Option(metavar="N", help="Largest number of documents for an item.")] = 6
-
-
-class CompoundRequest(SynthRequest):
-    """The options of `synth compound-qa`."""
-
-    types: Annotated[
-        tuple[str, ...],
-        BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Question types, such as Factual-Statement; default: all five in turn."),
-    ] = ()
-    capability: Annotated[
-        str, typer.Option(metavar="NAME", help="What the questions test: Understanding, Reasoning or Knowledge.")
-    ] = "Understanding"
-    judge: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Model that filters the items; default: the generator.")
-    ] = None

@@ -35,13 +35,14 @@ from turnmark.evaluation.storage.run_folder import RunFolder, fingerprint
 from turnmark.evaluation.tasks import measures
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.rating_form import RatingForm
 from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.tasks.rubric import Rubric
 from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
 from turnmark.retrieval.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.judging.rubrics import Rubric
     from turnmark.evaluation.scores.published import Fact
 
     Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
@@ -73,6 +74,8 @@ class Task(ABC):
         published: published figures to compare with ours.
         raters: who rated, for published figures that come from ratings without a judge.
         measures_judges: whether the judge is the system under test instead of the instrument.
+        rating_form: what people are asked about the answers.
+        has_evaluations: whether official files with several systems' answers and human ratings are over the task.
         retrieves: whether the task makes and scores ranked lists of passages, without answers.
 
     Instance attributes that `open` sets:
@@ -99,6 +102,8 @@ class Task(ABC):
     raters: ClassVar[tuple[str, ...]] = ()
     measures_judges: ClassVar[bool] = False
     retrieves: ClassVar[bool] = False
+    rating_form: ClassVar[RatingForm] = RatingForm()
+    has_evaluations: ClassVar[bool] = False
 
     metrics: Sequence[Metric[Any]] = (
         *measures.REFERENCE_METRICS,
@@ -195,6 +200,11 @@ class Task(ABC):
         )
 
     @classmethod
+    def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:  # noqa: ARG003
+        """Reset the options that the task does not use. An unused option on the command line is added to `errors`."""
+        return request
+
+    @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
         """Read the predictions of another system (`score --predictions`)."""
         return check_predictions(paths, benchmark)
@@ -203,6 +213,10 @@ class Task(ABC):
     def asks_as_paper(self) -> bool:
         """Whether the system is asked by the paper's own prompts."""
         return False
+
+    def describe_corpus(self, name: str, corpus: CorpusUsed) -> str:  # noqa: ARG002
+        """State the size of a corpus, and of the published one if it is known: `12,647 of 183,408 passages`."""
+        return f"{corpus.passages:,} passages"
 
     def doubts(self) -> Mapping[str, str]:
         """Part of the data (a domain, a split; empty: all of it) -> why it is not known to be the published one.

@@ -21,7 +21,7 @@ RECORDS = {
         "turnmark.evaluation.records:Summary", "turnmark.evaluation.records:MetricSummary",
         "turnmark.evaluation.records:PublishedRow", "turnmark.evaluation.records:Panel",
     ),
-    "### `judgements.jsonl`": ("turnmark.evaluation.judging.rubrics:Judgement",),
+    "### `judgements.jsonl`": ("turnmark.evaluation.calls.judgments:StoredJudgment",),
     "## An index": ("turnmark.retrieval.manifest:Manifest",),
     "## A synthesis": ("turnmark.evaluation.synth.folder:SynthItem", "turnmark.evaluation.synth.folder:Reject"),
     "## What else lies in `$TURNMARK_HOME`": (

@@ -81,6 +81,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     from turnmark.assistant.prompts import HERE, read_prompt
     from turnmark.assistant.settings import read_source_file
     from turnmark.corpora.inspector import read_evaluation
+    from turnmark.corpora.mtrag import domain_of
     from turnmark.corpora.readers import read_source
     from turnmark.evaluation.agreement.rows import gather
     from turnmark.evaluation.storage.predictions import check_predictions, parse_run
@@ -110,7 +111,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     return targets | {
         "predictions": (
             [_OFFICIAL, b'{"id": "1", "prediction": "x"}\n'],
-            _file(folder / "p.jsonl", lambda path: check_predictions([path], "mtrag")),
+            _file(folder / "p.jsonl", lambda path: check_predictions([path], "mtrag", domain_of)),
         ),
         "revisions": ([revisions], _file(folder / "k.jsonl", lambda path: check_predictions([path], "kiwi"))),
         "InspectorRAGet": ([_EVALUATION], _file(folder / "e.json", read_evaluation)),

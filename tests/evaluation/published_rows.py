@@ -9,7 +9,8 @@ from typing import Any, get_args
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.judging.judge import ALONE, CHAIRS, open_judges, short_name
+from turnmark.evaluation.judging.judge import judge_presets, open_judges
+from turnmark.evaluation.model_names import short_name
 from turnmark.evaluation.records import MetricSummary, PublishedRow
 from turnmark.evaluation.scores.published import Fact, Ran, facts
 
@@ -19,7 +20,7 @@ RETRIEVAL = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in (1, 3, 5
 EDITS = ("length_ratio", "edit_distance", "edit_ratio")
 JUDGES = {
     name: [judge for judge in open_judges([f"panel:{name}@http://localhost:8000/v1"]) if judge.has_model]
-    for name in (*CHAIRS, *ALONE)
+    for name in judge_presets()
 }
 PANEL = tuple(short_name(judge.name) for judge in JUDGES["mtrag"])
 CHARACTERS = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"

@@ -8,8 +8,8 @@ from typing import Any
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging.rubrics import Outcome
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome
 
 
 def say(text: str, **more: Any) -> ScriptLine:

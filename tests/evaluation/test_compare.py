@@ -11,11 +11,11 @@ from lxml import html
 from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_run
 from tests.evaluation.reported import golden
 from turnmark.core.errors import RequestError
+from turnmark.evaluation.calls.judgments import StoredJudgment
 from turnmark.evaluation.comparison.compare import RunComparison as Comparison
 from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
 from turnmark.evaluation.comparison.showing import comparison_page as page
-from turnmark.evaluation.judging.rubrics import Judgement
 from turnmark.evaluation.scores.published import facts
 from turnmark.evaluation.scores.summary import FACTS, read_facts, write_facts
 from turnmark.evaluation.storage.journal import json_line
@@ -293,7 +293,7 @@ def judged(run, judge, values, measure="judge_score", **also):
     """Add what a judge said of some samples of a run; None: it failed."""
     with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:
         for name, value in values.items():
-            file.write(json_line(Judgement(
+            file.write(json_line(StoredJudgment(
                 key=f"{judge} {name} {measure}", id=name, measure=measure, judge=judge, value=value,
                 status="failed" if value is None else "scored", reason="it broke", also={} if value is None else also,
             )))  # fmt: skip

@@ -15,7 +15,8 @@ from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.evaluation.benchmarks.kiwi.turns import Instruction
 from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
 from turnmark.evaluation.storage.passages import FirstPassages
-from turnmark.evaluation.tasks.registry import BENCHMARKS, find_task, import_tasks
+from turnmark.evaluation.tasks.benchmark import benchmarks
+from turnmark.evaluation.tasks.registry import find_task, import_tasks
 from turnmark.evaluation.tasks.request import EvalRequest
 
 TYPED: dict[type, frozenset[str]] = {
@@ -30,7 +31,7 @@ JUDGED = {"judge": {"answer"}, "analyse": {"answer", "rating", "comment"}}
 """Task -> what of a turn is what it asks about."""
 CASES = [
     (name, task.name, setting, more)
-    for name in BENCHMARKS
+    for name in benchmarks()
     for task in import_tasks(name)
     for setting in task.settings or (None,)
     for more in (

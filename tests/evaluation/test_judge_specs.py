@@ -12,7 +12,8 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.benchmarks.mtrag.rubrics import RB_LLM
 from turnmark.evaluation.judging import judge
-from turnmark.evaluation.judging.judge import open_judges, same_model
+from turnmark.evaluation.judging.judge import open_judges
+from turnmark.evaluation.model_names import same_model
 
 
 def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path):

@@ -13,9 +13,9 @@ from tests.conftest import ROOT
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
-from turnmark.evaluation.judging.rubrics import Outcome
 from turnmark.evaluation.judging.verdicts import Labels, RatingScale, Verdict, ask_verdict, read_verdict, spoken
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome
 
 FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"
 REPLIES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "replies.jsonl").read_text().splitlines()]

@@ -12,7 +12,7 @@ from tests.evaluation.conftest import PASSAGES, TURNS
 from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.core.errors import RequestError
-from turnmark.corpora import mtrag
+from turnmark.corpora.task_ids import canonical_id
 
 SCRIBE = "python:tests.evaluation.test_mtrag_protocol:scribe"
 TASKS = "mtrag-human/generation_tasks"
@@ -123,4 +123,4 @@ def test_the_official_sample_predictions_score_as_they_are(turnmark, benchmark_r
     [("c1::2", "c1<::>2"), ("c1<::>2", "c1<::>2"), ("c1::2#hidden", "c1<::>2#hidden"), ("a::b", "a::b"), ("x", "x")],
 )
 def test_both_separators_are_one_id(written, expected):
-    assert mtrag.canonical_id(written) == expected
+    assert canonical_id(written) == expected

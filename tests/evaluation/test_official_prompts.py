@@ -38,7 +38,10 @@ def own(tmp_path):
 def as_papers(own, monkeypatch):
     """The papers' texts are not in this project, so these stand for them."""
     known_values = {name: digest(JUDGES.load(name, own)) for name in TEXTS}
-    monkeypatch.setattr(judges_prompts, "PAPERS", {name: (value,) for name, value in known_values.items()})
+    known = judges_prompts.prompt_facts().model_copy(
+        update={"papers": {name: (value,) for name, value in known_values.items()}}
+    )
+    monkeypatch.setattr(judges_prompts, "prompt_facts", lambda: known)
     return own
 
 
@@ -82,7 +85,7 @@ def printed(request, tmp_path):
 
 def test_the_prompts_that_the_papers_print_are_known(printed):
     names = [path.stem for path in printed.glob("*.txt")]
-    assert set(names) == set(judges_prompts.PAPERS) - {"rb-llm", "idk", "clarification"}
+    assert set(names) == set(judges_prompts.prompt_facts().papers) - {"rb-llm", "idk", "clarification"}
     assert {name: whose([name], printed) for name in names} == dict.fromkeys(names, OFFICIAL)
     (printed / "inseval.txt").write_text((printed / "inseval.txt").read_text().replace("terrible", "bad"))
     assert whose(["inseval"], printed) == OWN

@@ -9,10 +9,10 @@ import pytest
 from tests.evaluation.scripted_judges import FAILED, scored
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.judged import majority, panel_agreement, panel_outcome
-from turnmark.evaluation.judging.rubrics import Outcome
 from turnmark.evaluation.metrics.idk import accuracy, conditioned, is_conditioned, with_underspecified
 from turnmark.evaluation.records import Score
 from turnmark.evaluation.scores.stats import alpha_figure
+from turnmark.evaluation.tasks.rubric import Outcome
 
 _ = None
 # Krippendorff (2011), section C: four observers, twelve units, with what they did not judge.

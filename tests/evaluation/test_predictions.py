@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.evaluation.storage.journal import json_line
-from turnmark.evaluation.storage.predictions import Answers, check_predictions
+from turnmark.evaluation.storage.predictions import Answers
+from turnmark.evaluation.tasks.registry import find_task
 
 OFFICIAL: dict[str, Any] = {
     "task_id": "c<::>2", "conversation_id": "c", "task_type": "rag", "turn": "2", "dataset": "MT-RAG",
@@ -41,9 +43,15 @@ def written(path: Path, *rows: object) -> Path:
     return path
 
 
+def checked(paths: Sequence[Path], benchmark: str = "mtrag") -> Answers:
+    task = find_task(benchmark, None)
+    assert task is not None
+    return task.read(paths, benchmark)
+
+
 def problems(*paths: Path, benchmark: str = "mtrag") -> tuple[str, ...]:
     with pytest.raises(RequestError) as caught:
-        check_predictions(paths, benchmark)
+        checked(paths, benchmark)
     return caught.value.problems
 
 
@@ -56,7 +64,7 @@ def changed(row, **fields):
 def test_the_recorded_systems_are_read_whole(real_data, system):
     path = real_data / "mtragun-predictions" / f"{system}.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    samples = check_predictions([path], "mtrag-un").samples
+    samples = checked([path], "mtrag-un").samples
     assert len(samples) == 219
     for sample, row in zip(samples, rows, strict=True):
         assert (sample.id, sample.prediction) == (row["task_id"], row["predictions"][0]["text"])
@@ -75,7 +83,7 @@ def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path
     )
     path = written(tmp_path / "x.jsonl", *rows)
     second = ContextRef(document_id="d1", score=1.5, title="T", text="One.")
-    assert list(check_predictions([path], "mtrag").samples) == [
+    assert list(checked([path], "mtrag").samples) == [
         Sample(id="c<::>2", status="done", domain="clapnq", query="And?", prediction="An answer.",
                contexts=(ContextRef(document_id="d2", score=7, text="Two."), second)),
         Sample(id="a", status="done", prediction=""),
@@ -83,7 +91,7 @@ def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path
         Sample(id="c<::>1", status="done", prediction="z"),
     ]  # fmt: skip
     first, *_, last = problems(path, benchmark="kiwi")
-    assert first == "x.jsonl:1: `predictions` is the official MTRAG form, not that of kiwi; use `prediction`"
+    assert first == "x.jsonl:1: `predictions` is not a field of answers to kiwi; use `prediction`"
     assert last == "x.jsonl:4: id: Field required", "a task id is the id in the MTRAG family only"
 
 
@@ -194,7 +202,7 @@ def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(tmp
     for torn in ("", '{"id": "c", "stat'):
         (folder / "predictions.jsonl").write_text(lines + torn, encoding="utf-8")
         for path in (folder, folder / "predictions.jsonl"):
-            assert list(check_predictions([path], "kiwi").samples) == [FULL, again]
+            assert list(checked([path], "kiwi").samples) == [FULL, again]
     (folder / "predictions.jsonl").write_text('{"id": \n' + lines, encoding="utf-8")
     (broken,) = problems(folder)
     assert broken.startswith("run/predictions.jsonl:1: not JSON")
@@ -235,7 +243,7 @@ ROWS = st.one_of(
 def test_any_objects_are_samples_that_can_be_written_or_a_request_error(rows, benchmark):
     path = written(Path("any.jsonl"), *rows)
     try:
-        predictions: Answers = check_predictions([path], benchmark)
+        predictions: Answers = checked([path], benchmark)
     except RequestError as error:
         if not all(error.problems):
             raise AssertionError("a mistake without words") from error

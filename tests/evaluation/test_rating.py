@@ -12,9 +12,10 @@ from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.mtrag_runs import ran
 from tests.evaluation.reported import write_run
 from turnmark.evaluation.report.browse import PASSAGES
-from turnmark.evaluation.report.rating import FANC, key_file
+from turnmark.evaluation.report.rating import key_file
 from turnmark.evaluation.report.rendering import as_csv, as_latex
 from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
 
 
 def content_of(page):
@@ -48,7 +49,7 @@ def test_nobody_sees_whose_an_answer_is(page):
     systems = json.loads(key_file(path).read_text())["systems"]
     assert {task["id"] for task in data["tasks"]} == set(systems)
     assert len({tuple(letters.values()) for letters in systems.values()}) == 2, "the order differs from task to task"
-    assert tuple(data["scales"]) == FANC
+    assert tuple(data["scales"]) == ANSWER_PROPERTIES
     assert "//" not in text.replace("<!--", ""), "it loads nothing from elsewhere"
 
 
@@ -81,7 +82,11 @@ def test_what_three_people_say_is_read_by_agreement(page, turnmark):
         rows = []
         for task in data["tasks"]:
             best = next(letter for letter, system in key["systems"][task["id"]].items() if system == "ours")
-            given = {f"{letter} {name}": str(4 - shift if letter == best else 2) for letter in "AB" for name in FANC}
+            given = {
+                f"{letter} {name}": str(4 - shift if letter == best else 2)
+                for letter in "AB"
+                for name in ANSWER_PROPERTIES
+            }
             given["AB"] = best if rater != "c" else "tie"
             rows.append({"rater": rater, "id": task["id"], "page": data["page"], "given": given})
         files.append(path.with_name(f"{rater}.jsonl"))
@@ -191,7 +196,7 @@ def test_two_people_rate_in_a_browser_and_agreement_reads_it(page, turnmark, tmp
 
     def choices(identifier):
         best = next(letter for letter, system in systems[identifier].items() if system == "ours")
-        scales = {f"{letter} {name}": "4" if letter == best else "2" for letter in "AB" for name in FANC}
+        scales = {f"{letter} {name}": "4" if letter == best else "2" for letter in "AB" for name in ANSWER_PROPERTIES}
         return {**scales, "AB": best}
 
     for person in ("Ann B.", "cy"):

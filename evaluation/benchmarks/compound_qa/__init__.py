@@ -1,1 +1,20 @@
-"""Compound-QA."""
+"""Compound-QA: what the package declares of it."""
+
+from __future__ import annotations
+
+from turnmark.evaluation.benchmarks.compound_qa.synthesis_request import CompoundSynthRequest
+from turnmark.evaluation.synth.request import DeclaredSynthesis
+from turnmark.evaluation.tasks.benchmark import Benchmark, JudgePreset
+
+_HERE = "turnmark.evaluation.benchmarks.compound_qa"
+BENCHMARKS = (
+    Benchmark(
+        "compound-qa",
+        tasks=f"{_HERE}.generation:CompoundQA",
+        data="turnmark.corpora.compound_qa:locate",
+        cluster=("source context", "source contexts"),
+        main=True,
+        judges=JudgePreset("gpt-3.5-turbo"),  # section 4
+    ),
+)
+SYNTHESES = (DeclaredSynthesis("compound-qa", f"{_HERE}.synthesis:CompoundQuestions", CompoundSynthRequest),)

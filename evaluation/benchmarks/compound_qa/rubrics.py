@@ -26,21 +26,12 @@ from turnmark.evaluation.benchmarks.compound_qa.modes import (
     by_position,
     cell_names,
 )
-from turnmark.evaluation.judging.rubrics import (
-    OWN_WORDS,
-    RAW,
-    TOO_LONG,
-    Outcome,
-    Rubric,
-    checked,
-    failed_outcome,
-    judge_prompt,
-    needs,
-)
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, RAW, TOO_LONG, checked, failed_outcome, judge_prompt, needs
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"

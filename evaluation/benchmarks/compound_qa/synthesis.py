@@ -22,7 +22,7 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.text import count_words, strip_citations, words
-from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
+from turnmark.evaluation.synth.attempt import Attempt, Rejected, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
 LEAST_CONTEXT, MOST_CONTEXT = 60, 600
@@ -116,6 +116,8 @@ class CompoundQuestions:
     """
 
     name: ClassVar[str] = "compound-qa"
+    benchmark: ClassVar[str] = "compound-qa"
+    filters: ClassVar[bool] = True
     prompts: ClassVar[tuple[str, ...]] = ("compound-question", "compound-filter", "compound-reference")
     each: ClassVar[int] = 1
 
@@ -192,6 +194,13 @@ class CompoundQuestions:
             "com_reference": answer,
             "type": name,
         }
+
+    def review(self, item: SynthItem) -> ReviewedItem:
+        """See `Synthesis.review`. The question type comes before the question."""
+        content = item.content
+        question = f"{content['type']}: {content['com_question']}"
+        passages = ({"title": "", "text": content["context"]},)
+        return ReviewedItem(question, content["com_reference"], passages=passages)
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:  # noqa: ARG002
         """Write a file for each type, in the layout of the official repository."""

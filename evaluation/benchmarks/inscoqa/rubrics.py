@@ -33,8 +33,6 @@ from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     RAW,
     TOO_LONG,
-    Outcome,
-    Rubric,
     by_code,
     checked,
     failed_outcome,
@@ -46,6 +44,7 @@ from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embed import shared_embedder
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"

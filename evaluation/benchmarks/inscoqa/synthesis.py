@@ -22,7 +22,7 @@ from turnmark.corpora.inscoqa import DOMAINS
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import token_recall
-from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
+from turnmark.evaluation.synth.attempt import Attempt, Rejected, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
 QUERIES = 3
@@ -122,6 +122,8 @@ class Instructions:
     """
 
     name: ClassVar[str] = "inscoqa"
+    benchmark: ClassVar[str] = "inscoqa"
+    filters: ClassVar[bool] = False
     prompts: ClassVar[tuple[str, ...]] = (
         "inscoqa-queries", "inscoqa-filter", "inscoqa-history", "inscoqa-answer", "inscoqa-procedure",
     )  # fmt: skip
@@ -147,6 +149,16 @@ class Instructions:
                 attempt.reject(error, **about)
             else:
                 attempt.keep(content["id"], query.query, content, content["domain"])
+
+    def review(self, item: SynthItem) -> ReviewedItem:
+        """See `Synthesis.review`. The numbered steps of the procedure follow the answer."""
+        content = item.content
+        said: list[tuple[str, str]] = []
+        for question, reply in content["history"]:
+            said += [("user", question), ("assistant", reply)]
+        steps = "\n".join(f"{number}. {step}" for number, step in enumerate(content["procedure"], 1))
+        answer = f"{content['answer']}\n\n{steps}"
+        return ReviewedItem(content["question"], answer, tuple(said), tuple(content["documents"]))
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:  # noqa: ARG002
         """Write the samples as the test split, which `eval` reads."""

@@ -1,1 +1,17 @@
-"""KIWI."""
+"""KIWI: what the package declares of it."""
+
+from __future__ import annotations
+
+from turnmark.evaluation.tasks.benchmark import Benchmark
+
+_HERE = "turnmark.evaluation.benchmarks.kiwi"
+BENCHMARKS = (
+    Benchmark(
+        "kiwi",
+        tasks=f"{_HERE}.revise:TASKS",
+        data="turnmark.corpora.kiwi:locate",
+        cluster=("question", "questions"),
+        main=True,
+        suite={"kiwi-judge": ("judge", None), "kiwi-analyse": ("analyse", None)},
+    ),
+)

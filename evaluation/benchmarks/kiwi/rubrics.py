@@ -24,10 +24,11 @@ from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.core.record import Record
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse, RevisionRating
 from turnmark.corpora.text import strip_citations, words
-from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Outcome, Rubric, by_code, by_verdict
+from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, by_code, by_verdict
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 
 # --- types of instructions -------------------------------------------------------------------------------------------
 

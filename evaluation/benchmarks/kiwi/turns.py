@@ -24,6 +24,7 @@ from turnmark.evaluation.calls.limits import with_temperature
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.rating_form import RatingForm
 from turnmark.evaluation.tasks.task import Task, data_used, hash_prompts
 
 T = TypeVar("T", bound=BaseModel)
@@ -96,6 +97,7 @@ class KiwiTask(Task):
     """Base class of the tasks over KIWI's recorded sessions."""
 
     flags = ("chain",)
+    rating_form = RatingForm({"rating": ("good", "neutral", "bad")}, asks="Instruction", pairs=False, revises=True)
     source: Source
 
     def open(self) -> None:

@@ -1,1 +1,49 @@
-"""MTRAG, MTRAG-UN and MTRAG-S."""
+"""MTRAG, MTRAG-UN and MTRAG-S: what the package declares of them."""
+
+from __future__ import annotations
+
+from turnmark.evaluation.benchmarks.mtrag.synthesis_request import MtragSynthRequest
+from turnmark.evaluation.synth.request import DeclaredSynthesis
+from turnmark.evaluation.tasks.benchmark import Benchmark, JudgePreset
+
+_HERE = "turnmark.evaluation.benchmarks.mtrag"
+_DATA = "turnmark.corpora.mtrag:locate"
+
+
+def _panel(first: str) -> JudgePreset:
+    """Return the panel of the paper. MTRAG appendix F.1 names four models for rb_llm, of which the median counts, and
+    F.3 the first of them for the IDK verdict; MTRAG-UN replaces the first. The model names are those of OpenAI and
+    Hugging Face. The paper's section 8 tried and dropped `rl_mtb` and `rl_r`.
+    """
+    return JudgePreset(
+        first,
+        others=(
+            "Qwen/Qwen2.5-72B-Instruct",
+            "mistralai/Mixtral-8x22B-Instruct-v0.1",
+            "meta-llama/Llama-3.1-405B-Instruct",
+        ),
+        shared=frozenset({"rb_llm"}),
+        skipped=frozenset({"rl_mtb", "rl_r"}),
+        bertscore=True,
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "mtrag",
+        tasks=f"{_HERE}.generation:TASKS",
+        data=_DATA,
+        main=True,
+        suite={"mtrag-retrieval": ("retrieval", None), "mtrag-rag": (None, "rag")},
+        judges=_panel("gpt-4o-mini-2024-07-18"),
+    ),
+    Benchmark(
+        "mtrag-un",
+        tasks=f"{_HERE}.generation:UN_TASKS",
+        data=_DATA,
+        suite={"mtrag-un": (None, None), "mtrag-un-rag": (None, "rag")},
+        judges=_panel("openai/gpt-oss-120b"),
+    ),
+    Benchmark("mtrag-s", tasks=f"{_HERE}.generation:TASKS", data=_DATA, suite={"mtrag-s": (None, None)}),
+)
+SYNTHESES = (DeclaredSynthesis("mtrag", f"{_HERE}.synthesis:Conversations", MtragSynthRequest),)

@@ -18,6 +18,7 @@ from turnmark.core.record import Record
 from turnmark.corpora import mtrag
 from turnmark.corpora.checking import NAMES, PRINTED
 from turnmark.corpora.rows import RecordedQuery, Source, read_recorded
+from turnmark.corpora.task_ids import conversation_of
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import CorpusUsed, DataUsed
 from turnmark.evaluation.storage.run_folder import fingerprint
@@ -27,14 +28,8 @@ from turnmark.retrieval.types import Query
 
 NEARLY_ALL = 0.99
 """A corpus with this share of the published passages counts as the full one."""
-SHOWN_PROBLEMS = 20
-"""Number of skipped rows that a report names."""
 STANDALONE = ("standalone", "non-standalone")
 """Values of the dimension `standalone`."""
-DEMO_NOTE = (
-    "demo data: a small split that ships with Turnmark; its figures show that everything works and say nothing about "
-    "quality (--data points at the real benchmark)"
-)
 
 
 class MtragData(Record):
@@ -173,7 +168,7 @@ def standalone_labels() -> Mapping[str, bool]:
 
 @lru_cache(maxsize=1)
 def _labelled_conversations() -> frozenset[str]:
-    return frozenset(map(mtrag.conversation_of, standalone_labels()))
+    return frozenset(map(conversation_of, standalone_labels()))
 
 
 def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
@@ -235,20 +230,6 @@ def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
         for domain, corpus in corpora.items()
         if corpus.extent == "partial"
     ]
-
-
-def problem_notes(problems: Sequence[Problem]) -> list[str]:
-    """A note for each skipped row; after twenty of them, a note with the number of the others."""
-    notes = [f"skipped: {problem}" for problem in problems[:SHOWN_PROBLEMS]]
-    if len(problems) > SHOWN_PROBLEMS:
-        notes.append(f"skipped: {len(problems) - SHOWN_PROBLEMS} more, {len(problems)} in all")
-    return notes
-
-
-def data_notes(data: DataUsed, problems: Sequence[Problem]) -> list[str]:
-    """A report's notes on its data: whether it is the demo split, and the skipped rows."""
-    demo_notes = [DEMO_NOTE] if data.demo else []
-    return demo_notes + problem_notes(problems)
 
 
 # --- whether it is the data that the published figures are over -------------------------------------------------------

@@ -43,9 +43,11 @@ from turnmark.evaluation.storage.passages import (
     recorded,
     samples_file,
 )
+from turnmark.evaluation.storage.predictions import Answers, check_predictions
 from turnmark.evaluation.tasks import measures
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.notes import problem_notes
 from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
 from turnmark.evaluation.tasks.turns import PASSAGES, prompted_sample, turn_sample
 from turnmark.retrieval.types import Hit, Retriever
@@ -80,6 +82,7 @@ class Mtrag(Task):
     settings = SETTINGS
     flags = ("query", "queries", "passages", "counterfactual")
     brought = BERT
+    has_evaluations = True
     rubrics: ClassVar[Rubrics] = staticmethod(mtrag_rubrics)
     prompt: ClassVar[str] = "mtrag-answer"
     asks_back: ClassVar[bool] = False
@@ -198,7 +201,7 @@ class Mtrag(Task):
         if not official:
             corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
         tasks = {key: task for key, task in self._data.tasks.items() if self._takes(task)}
-        notes = bench.problem_notes(problems)
+        notes = problem_notes(problems)
         if queries and queries.fails_without_record and queries.recorded:
             notes += shown.note_lacking(f"--query {mode}: there is no query", queries.recorded, tasks)
         if lists is not None:
@@ -259,6 +262,13 @@ class Mtrag(Task):
                 labels = {"counterfactual": ("hidden",)}
                 turn = MtragTurn(task, hidden)
                 yield replace(item, id=task.id + HIDDEN, task=turn, reference="", labels=labels, headline=False)
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
+        return check_predictions(paths, benchmark, mtrag.domain_of)
+
+    def describe_corpus(self, name: str, corpus: CorpusUsed) -> str:
+        return bench.extent_in_words(name, corpus)
 
     def doubts(self) -> Mapping[str, str]:
         return bench.doubts_of_tasks(self._benchmark, self._data.tasks.values())

@@ -25,21 +25,23 @@ from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS, mi
 from turnmark.assistant.types import Search, Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.flags import flag_of
 from turnmark.core.home import file_sha256, write_atomic
 from turnmark.core.untrusted import one_line
 from turnmark.corpora import mtrag
+from turnmark.corpora.task_ids import conversation_of
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
 from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.calls.thread_pool import HOPELESS
 from turnmark.evaluation.metric_style import MetricStyle
-from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
 from turnmark.evaluation.storage.predictions import Answers, format_trec, ranked, read_runs
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric, Value
-from turnmark.evaluation.tasks.request import select
+from turnmark.evaluation.tasks.request import EvalRequest, select
 from turnmark.evaluation.tasks.task import Task, choose_domains
 from turnmark.retrieval.types import Hit, Query, Retriever
 
@@ -98,6 +100,14 @@ def _measured(context: Lists) -> Mapping[str, Value]:
 
 
 # --- the benchmark ---------------------------------------------------------------------------------------------------
+
+
+CALL_FIELDS = frozenset({"generator", "prompts", "concurrency", "deadline", "max_failures", "budget"})
+"""Options of the calls of a model; a retrieval accepts them if its query mode asks a model."""
+RETRIEVAL_FIELDS = frozenset({
+    "typed", "benchmark", "predictions", "data", "task", "domains", "retriever", "embedder", "query", "queries",
+    "suite", "limit", "sample", "only", "seed", "out", "dry_run", "full", "as_json", "answered_only", "command",
+})  # fmt: skip
 
 
 class Retrieval(Task):
@@ -198,6 +208,27 @@ class Retrieval(Task):
         return {query: domain_of[query] for query in select(self.request, list(domain_of), errors)}
 
     @classmethod
+    def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
+        """See `Task.fit`. Options of a model's calls have a use if the query mode asks a model."""
+        by_assistant = request.query in (None, "assistant") and not request.queries and not request.scoring
+        asks_model = request.query == MINIMAL or (by_assistant and request.asks_model)
+        used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks_model else set())
+        if by_assistant:
+            used |= {"generator", "steps"}
+        if request.scoring:
+            used -= {"embedder"}
+        unused = [name for name in EvalRequest.model_fields if name not in used]
+        for name in unused:
+            flag = flag_of(EvalRequest, name)
+            if name in request.typed and (name not in CALL_FIELDS or request.scoring):
+                errors.add(f"{flag} belongs to generation; leave it out")
+            elif name in request.typed and (request.query is None or bench.known_mode(request.query)):
+                errors.add(
+                    f"{flag} is for the calls of a model: generation, --query assistant or {MINIMAL}; leave it out"
+                )
+        return request.reset(unused)
+
+    @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:  # noqa: ARG003
         """Read TREC runs."""
         lists = read_runs(paths)
@@ -212,10 +243,13 @@ class Retrieval(Task):
             relevant, task = self._data.qrels[domain][query], self._data.tasks.get(query)
             if task is None:
                 labels = {"domain": (domain,)}
-                item = Item(query, domain=domain, labels=labels, cluster=mtrag.conversation_of(query))
+                item = Item(query, domain=domain, labels=labels, cluster=conversation_of(query))
             else:
                 item = bench.task_item(task, domain)
             yield replace(item, task=relevant, relevant=frozenset(relevant))
+
+    def describe_corpus(self, name: str, corpus: CorpusUsed) -> str:
+        return bench.extent_in_words(name, corpus)
 
     def doubts(self) -> Mapping[str, str]:
         return bench.doubts_of_queries(self.request.benchmark, self._data.qrels)

@@ -21,8 +21,6 @@ from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     TOO_LONG,
     UNDERSPECIFIED,
-    Outcome,
-    Rubric,
     by_verdict,
     checked,
     failed_outcome,
@@ -34,6 +32,7 @@ from turnmark.evaluation.judging.verdicts import Labels, RatingScale
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embed import shared_embedder
 
 RATING = RatingScale(name="Rating", low=1, high=10)

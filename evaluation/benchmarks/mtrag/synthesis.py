@@ -30,7 +30,7 @@ from turnmark.evaluation.benchmarks.mtrag.question_types import (
     instructions,
 )
 from turnmark.evaluation.judging.extractive import FAITHFULNESS, IDK, NoModel, extractive_rubrics
-from turnmark.evaluation.synth.attempt import EMBEDDER, Attempt, Rejected, Seed, check
+from turnmark.evaluation.synth.attempt import EMBEDDER, Attempt, Rejected, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.folder import LEAST_WORDS, IndexSource, SynthItem, write_rows
 from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.types import section_of
@@ -98,6 +98,8 @@ class Conversations:
     """
 
     name: ClassVar[str] = "mtrag"
+    benchmark: ClassVar[str] = "mtrag-s"
+    filters: ClassVar[bool] = False
     prompts: ClassVar[tuple[str, ...]] = ("mtrag-question", "mtrag-answer")
     each: ClassVar[int] = 1
 
@@ -125,6 +127,15 @@ class Conversations:
         content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.generator.name, "turns": turns}
         key = " / ".join(turn["question"] for turn in turns[:3])
         attempt.keep(f"mtrag-{attempt.seed.id}", key, content, domain)
+
+    def review(self, item: SynthItem) -> ReviewedItem:
+        """See `Synthesis.review`. The question is that of the last turn; the passages are those of all turns."""
+        *earlier, last = item.content["turns"]
+        said: list[tuple[str, str]] = []
+        for turn in earlier:
+            said += [("user", turn["question"]), ("assistant", turn["answer"])]
+        passages = tuple(passage for turn in item.content["turns"] for passage in turn["contexts"])
+        return ReviewedItem(last["question"], last["answer"], tuple(said), passages)
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
         """Write the tasks in the layout of MTRAG-S, and the corpus, so that the setting `rag` can search it."""

@@ -191,7 +191,7 @@ def add_report_commands(app: typer.Typer) -> None:
     """Mount `report`, `compare` and `agreement`."""
     app.command(
         "report",
-        epilog="Examples: turnmark report runs/mtrag-0a1b2c3d4e5f   ·   "
+        epilog="Examples: turnmark report runs/NAME   ·   "
         "turnmark report runs/all --markdown results.md --html results.html",
     )(report_command)
     app.command(

@@ -16,11 +16,12 @@ from turnmark.evaluation.calls.thread_pool import CONCURRENCY
 from turnmark.evaluation.judging.calls import estimate_judgement
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judging
-from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.records import RunManifest, Sample
+from turnmark.evaluation.tasks.benchmark import benchmarks
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.registry import BENCHMARKS, find_task
+from turnmark.evaluation.tasks.registry import find_task
 from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.tasks.rubric import Rubric
 from turnmark.evaluation.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
     judges = errors.collect(open_judges, specs) or ()
     judged: set[str] = set()
     if benchmark == "all":
-        for name in BENCHMARKS:
+        for name in benchmarks():
             judged.update(judged_metrics(name, None))
     else:
         for task in tasks:

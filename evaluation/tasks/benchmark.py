@@ -1,0 +1,87 @@
+"""What the folder of a benchmark declares, and the tables of the benchmarks and syntheses of this package.
+
+The tables are in `turnmark.evaluation.benchmarks`. They name tasks and syntheses by `module:attribute`, so that reading
+them imports no task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+TABLES = "turnmark.evaluation.benchmarks"
+
+
+@dataclass(frozen=True)
+class JudgePreset:
+    """The judges of a paper, which `--judge panel:NAME` opens.
+
+    Attributes:
+        first: the model that gives every judged metric, except those in `skipped`.
+        others: models that give only the metrics in `shared`.
+        shared: metrics that all models give.
+        skipped: metrics that the first model does not give.
+        bertscore: whether BERTScore is one of the judges.
+    """
+
+    first: str
+    others: tuple[str, ...] = ()
+    shared: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()
+    bertscore: bool = False
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark of this package.
+
+    Attributes:
+        name: name on the command line.
+        tasks: `module:attribute` of its task or tasks, the default first.
+        data: `module:attribute` of the function that finds its data in a folder.
+        cluster: unit of the bootstrap, singular and plural.
+        main: whether `eval all` runs its default task and setting.
+        suite: further runs of the suite `full`: name of the run -> task and setting (None: the default).
+        judges: the judges of its paper.
+    """
+
+    name: str
+    tasks: str
+    data: str
+    cluster: tuple[str, str] = ("conversation", "conversations")
+    main: bool = False
+    suite: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    judges: JudgePreset | None = None
+
+    def find_data(self, folder: Path | None) -> None:
+        """Raise RequestError if the folder does not contain the benchmark's data."""
+        locate: Callable[[Path | None], Any] = load(self.data)
+        locate(folder)
+
+
+def load(place: str) -> Any:
+    """Return the attribute that `module:attribute` names."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+@cache
+def benchmarks() -> Mapping[str, Benchmark]:
+    """Return the benchmarks of this package by name."""
+    return {benchmark.name: benchmark for benchmark in load(f"{TABLES}:BENCHMARKS")}
+
+
+def name_clusters(benchmark: str = "", count: int = 2) -> str:
+    """Return the word for the benchmark's clusters, singular for a count of 1; empty: an unknown benchmark."""
+    declared = benchmarks().get(benchmark)
+    singular, plural = declared.cluster if declared else Benchmark.cluster
+    return singular if count == 1 else plural
+
+
+def no_interval(benchmark: str = "") -> str:
+    """Return the note of a report if all samples are in one cluster."""
+    return f"one {name_clusters(benchmark, 1)}: no interval"

@@ -1,0 +1,46 @@
+"""Options that several commands of the evaluation share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BeforeValidator, Field
+
+MAX_CONCURRENCY = 1000
+"""Upper limit of `--concurrency`; each concurrent sample has a thread."""
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
+
+
+def _check_max_failures(text: Any) -> Any:
+    if isinstance(text, str) and not text.strip().isdecimal():
+        share = _SHARE.fullmatch(text.strip())
+        if share is None or float(share[1]) > 100:
+            raise ValueError("a number from 0, or a share such as 5%, was expected")
+    return text
+
+
+Budget = Annotated[str | None, typer.Option(metavar="N", help="Most to spend: tokens (200k) or money ($5).")]
+Concurrency = Annotated[int, Field(ge=1, le=MAX_CONCURRENCY), typer.Option(metavar="N", help="Samples at once.")]
+MaxFailures = Annotated[
+    str | None,
+    BeforeValidator(_check_max_failures),
+    typer.Option(metavar="N|P%", help="Stop after more failed samples than this, in each run of all.", hidden=True),
+]
+Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
+Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
+Steps = Annotated[
+    tuple[str, ...],
+    typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
+]
+TopK = Annotated[
+    int | None,
+    Field(ge=1),
+    typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
+]
+Tokens = Annotated[
+    int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and do nothing.")]

@@ -1,0 +1,104 @@
+"""What a judge is asked about a reply (`Rubric`), and what comes of it (`Outcome`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import Field, FiniteFloat, model_validator
+
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.types import Usage
+from turnmark.core.record import Record
+from turnmark.evaluation.metric_style import PLAIN, How
+from turnmark.evaluation.records import ScoreStatus
+from turnmark.evaluation.scores.stats import Level
+from turnmark.evaluation.tasks.items import Case
+
+
+class Outcome(Record):
+    """The outcome of one judge for a case.
+
+    `failed` means that the instrument failed, not the system under test; `raw` holds the judge's text.
+    """
+
+    status: ScoreStatus
+    value: FiniteFloat | None = Field(default=None, description="scored: in the units of the metric")
+    label: str | None = Field(default=None, description="scored by a label: the label that the judge chose")
+    reason: str = Field(default="", description="the judge's reasons; if not scored, why there is no value")
+    kind: str | None = Field(default=None, description="failed: the type of the failure, such as `invalid`, `length`")
+    raw: str = Field(default="", description="failed: the last text that the judge wrote")
+    parts: tuple[str, ...] = Field(default=(), description="details of the value: claims with verdicts, questions")
+    notes: tuple[str, ...] = Field(default=(), description="material that was cut because the prompt was too long")
+    weight: float = Field(default=1.0, gt=0, description="weight of the value in a mean, such as its number of parts")
+    also: dict[str, FiniteFloat | None] = Field(
+        default_factory=dict, description="further metrics of the same call; None: not applicable"
+    )
+    usage: Usage = Usage()
+
+    @model_validator(mode="after")
+    def _status_fits(self) -> Outcome:
+        if (self.status == "scored") != (self.value is not None):
+            raise ValueError("an outcome has a value if and only if it is scored")
+        if self.status == "failed" and not self.reason:
+            raise ValueError("a failed outcome has a reason")
+        return self
+
+
+class Choices(Protocol):
+    """The labels or the scale that a judge chooses from."""
+
+    @property
+    def name(self) -> str:
+        """What the line of the verdict is called."""
+        ...
+
+    @property
+    def example(self) -> str:
+        """One of the choices, for estimates of the length of a reply."""
+        ...
+
+    def in_words(self) -> str:
+        """Return the choices as words, such as `yes, partial or no`."""
+        ...
+
+
+Ask = Callable[[Generator, Case, Path | None], Outcome]
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """One metric that judges grade.
+
+    Attributes:
+        name: the metric's name.
+        by: a description of the instrument, for the comparison with published figures.
+        prompts: names of its prompts.
+        ask: function from generator, case and the folder with the user's prompts to the outcome.
+        without: function from the case to the reason why the rubric does not apply; None: it applies.
+        level: level of measurement, for the agreement of judges.
+        values: label -> value, if judges choose a label; several judges then decide by majority instead of the median.
+        extra: everything else that can change an outcome, such as the embedder; part of the judgement's key.
+        also: names of further metrics from the same call (`Outcome.also`).
+        offers: the labels or scale of its verdict; None: it asks for no verdict.
+        shown: how reports show the metric and the further ones.
+    """
+
+    name: str
+    by: str
+    prompts: tuple[str, ...]
+    ask: Ask
+    without: Callable[[Case], str | None] = lambda _: None
+    level: Level = "interval"
+    values: Mapping[str, float] | None = None
+    extra: str = ""
+    also: tuple[str, ...] = ()
+    offers: Choices | None = None
+    shown: How = PLAIN
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all its metrics."""
+        return (self.name, *self.also)
