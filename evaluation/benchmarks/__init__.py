@@ -6,7 +6,6 @@ A new benchmark is a folder, or a single module, with a declaration like those b
 from __future__ import annotations
 
 from turnmark.evaluation.benchmarks import compound_qa, inscoqa, kiwi, mtrag
-from turnmark.evaluation.tasks.benchmark import Benchmark
 
-BENCHMARKS: tuple[Benchmark, ...] = (*mtrag.BENCHMARKS, *inscoqa.BENCHMARKS, *compound_qa.BENCHMARKS, *kiwi.BENCHMARKS)
+BENCHMARKS = (*mtrag.BENCHMARKS, *inscoqa.BENCHMARKS, *compound_qa.BENCHMARKS, *kiwi.BENCHMARKS)
 SYNTHESES = (*mtrag.SYNTHESES, *inscoqa.SYNTHESES, *compound_qa.SYNTHESES)

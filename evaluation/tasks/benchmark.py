@@ -36,7 +36,7 @@ class JudgePreset:
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class DeclaredBenchmark:
     """A benchmark of this package.
 
     Attributes:
@@ -70,7 +70,7 @@ def load(place: str) -> Any:
 
 
 @cache
-def benchmarks() -> Mapping[str, Benchmark]:
+def benchmarks() -> Mapping[str, DeclaredBenchmark]:
     """Return the benchmarks of this package by name."""
     return {benchmark.name: benchmark for benchmark in load(f"{TABLES}:BENCHMARKS")}
 
@@ -78,7 +78,7 @@ def benchmarks() -> Mapping[str, Benchmark]:
 def name_clusters(benchmark: str = "", count: int = 2) -> str:
     """Return the word for the benchmark's clusters, singular for a count of 1; empty: an unknown benchmark."""
     declared = benchmarks().get(benchmark)
-    singular, plural = declared.cluster if declared else Benchmark.cluster
+    singular, plural = declared.cluster if declared else DeclaredBenchmark.cluster
     return singular if count == 1 else plural
 
 

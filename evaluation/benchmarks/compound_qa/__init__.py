@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from turnmark.evaluation.benchmarks.compound_qa.synthesis_request import CompoundSynthRequest
 from turnmark.evaluation.synth.request import DeclaredSynthesis
-from turnmark.evaluation.tasks.benchmark import Benchmark, JudgePreset
+from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.compound_qa"
 BENCHMARKS = (
-    Benchmark(
+    DeclaredBenchmark(
         "compound-qa",
         tasks=f"{_HERE}.generation:CompoundQA",
         data="turnmark.corpora.compound_qa:locate",

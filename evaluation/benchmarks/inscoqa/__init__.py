@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from turnmark.evaluation.benchmarks.inscoqa.synthesis_request import InscoqaSynthRequest
 from turnmark.evaluation.synth.request import DeclaredSynthesis
-from turnmark.evaluation.tasks.benchmark import Benchmark, JudgePreset
+from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.inscoqa"
 BENCHMARKS = (
-    Benchmark(
+    DeclaredBenchmark(
         "inscoqa",
         tasks=f"{_HERE}.generation:InsCoQA",
         data="turnmark.corpora.inscoqa:locate",

@@ -31,8 +31,8 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import PROMPT, has_two_parts, read_reply
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import REFERENCE_STEP, STEP, inscoqa_rubrics
-from turnmark.evaluation.benchmarks.mtrag.data import corpus_used
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.storage.corpora import measure_corpus
 from turnmark.evaluation.storage.run_folder import fingerprint
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.measures import (
@@ -156,7 +156,7 @@ class InsCoQA(Task):
             path = home() / "cache" / f"inscoqa-{fingerprint(files)[:16]}.jsonl"
             if not path.is_file():
                 write_pool(inscoqa.stream_tasks(source.root, self.split), path)
-            self.corpora, self.corpora_used = {POOL: path}, {POOL: corpus_used(POOL, path)}
+            self.corpora, self.corpora_used = {POOL: path}, {POOL: measure_corpus(path)}
             self.searched, self.specs = not request.scoring, {"query": "assistant"}
 
     def items(self) -> Iterator[Item | Problem]:

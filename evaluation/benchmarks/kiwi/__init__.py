@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from turnmark.evaluation.tasks.benchmark import Benchmark
+from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark
 
 _HERE = "turnmark.evaluation.benchmarks.kiwi"
 BENCHMARKS = (
-    Benchmark(
+    DeclaredBenchmark(
         "kiwi",
         tasks=f"{_HERE}.revise:TASKS",
         data="turnmark.corpora.kiwi:locate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from turnmark.evaluation.benchmarks.mtrag.synthesis_request import MtragSynthRequest
 from turnmark.evaluation.synth.request import DeclaredSynthesis
-from turnmark.evaluation.tasks.benchmark import Benchmark, JudgePreset
+from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.mtrag"
 _DATA = "turnmark.corpora.mtrag:locate"
@@ -29,7 +29,7 @@ def _panel(first: str) -> JudgePreset:
 
 
 BENCHMARKS = (
-    Benchmark(
+    DeclaredBenchmark(
         "mtrag",
         tasks=f"{_HERE}.generation:TASKS",
         data=_DATA,
@@ -37,13 +37,13 @@ BENCHMARKS = (
         suite={"mtrag-retrieval": ("retrieval", None), "mtrag-rag": (None, "rag")},
         judges=_panel("gpt-4o-mini-2024-07-18"),
     ),
-    Benchmark(
+    DeclaredBenchmark(
         "mtrag-un",
         tasks=f"{_HERE}.generation:UN_TASKS",
         data=_DATA,
         suite={"mtrag-un": (None, None), "mtrag-un-rag": (None, "rag")},
         judges=_panel("openai/gpt-oss-120b"),
     ),
-    Benchmark("mtrag-s", tasks=f"{_HERE}.generation:TASKS", data=_DATA, suite={"mtrag-s": (None, None)}),
+    DeclaredBenchmark("mtrag-s", tasks=f"{_HERE}.generation:TASKS", data=_DATA, suite={"mtrag-s": (None, None)}),
 )
 SYNTHESES = (DeclaredSynthesis("mtrag", f"{_HERE}.synthesis:Conversations", MtragSynthRequest),)

@@ -21,13 +21,12 @@ from turnmark.corpora.rows import RecordedQuery, Source, read_recorded
 from turnmark.corpora.task_ids import conversation_of
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import CorpusUsed, DataUsed
+from turnmark.evaluation.storage.corpora import measure_corpus
 from turnmark.evaluation.storage.run_folder import fingerprint
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.task import choose_domains
 from turnmark.retrieval.types import Query
 
-NEARLY_ALL = 0.99
-"""A corpus with this share of the published passages counts as the full one."""
 STANDALONE = ("standalone", "non-standalone")
 """Values of the dimension `standalone`."""
 
@@ -199,21 +198,8 @@ def available_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
 
 
 def corpus_used(domain: str, path: Path) -> CorpusUsed:
-    """Read the size, checksum and extent (full, partial, other) of a corpus file in one pass."""
-    digest = hashlib.sha256()
-    passages = 0
-    with open(path, "rb") as file:
-        for line in file:
-            digest.update(line)
-            passages += not line.isspace()
-    full = mtrag.FULL_PASSAGES.get(domain)
-    if full is None:
-        extent = "other"
-    elif passages >= NEARLY_ALL * full:
-        extent = "full"
-    else:
-        extent = "partial"
-    return CorpusUsed.model_validate({"passages": passages, "sha256": digest.hexdigest(), "extent": extent})
+    """Describe the corpus of a domain, compared with the published one."""
+    return measure_corpus(path, mtrag.FULL_PASSAGES.get(domain))
 
 
 def extent_in_words(domain: str, corpus: CorpusUsed) -> str:

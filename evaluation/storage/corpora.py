@@ -1,0 +1,32 @@
+"""Describe the passage file that a run searched, for its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from turnmark.evaluation.records import CorpusUsed
+
+MIN_FULL_SHARE = 0.99
+"""A corpus with this share of the published passages counts as the full one."""
+
+
+def measure_corpus(path: Path, published: int | None = None) -> CorpusUsed:
+    """Read the size, checksum and extent (full, partial, other) of a corpus file in one pass.
+
+    Args:
+        published: number of passages of the published corpus; None: it is not known.
+    """
+    digest = hashlib.sha256()
+    passages = 0
+    with open(path, "rb") as file:
+        for line in file:
+            digest.update(line)
+            passages += not line.isspace()
+    if published is None:
+        extent = "other"
+    elif passages >= MIN_FULL_SHARE * published:
+        extent = "full"
+    else:
+        extent = "partial"
+    return CorpusUsed.model_validate({"passages": passages, "sha256": digest.hexdigest(), "extent": extent})
