@@ -1,5 +1,5 @@
-"""Checks a folder of benchmark data: its figures beside the papers' (`printed.json`), what is missing from a complete
-copy, and every row that cannot be read.
+"""Checks a folder of benchmark data: its figures compared with the papers' (`printed.json`), what is missing from a
+complete copy, and every row that cannot be read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CheckedData(Record):
 def _compare(
     benchmark: str, source: Source, values: FigureValues, missing: Iterable[str], problems: Iterable[Problem]
 ) -> CheckedData:
-    """Return the figures of a benchmark, each beside the paper's. For a demo split nothing counts as missing."""
+    """Return the figures of a benchmark, each next to the paper's. For a demo split nothing counts as missing."""
     printed = PRINTED[benchmark]
     return CheckedData(
         benchmark=benchmark,
@@ -77,11 +77,11 @@ def _compare(
 
 
 def unlike_printed(benchmark: str, values: FigureValues, names: Iterable[str]) -> list[str]:
-    """The figures that do not come out as the paper prints them: `turns 12, published 1,260`.
+    """Return the figures that differ from the published ones, e.g. `turns 12, published 1,260`.
 
     Args:
-        values: by name, as in `printed.json`.
-        names: those that are looked at.
+        values: the figures by name, as in `printed.json`.
+        names: the figures to compare.
     """
     differing = []
     for name in names:
@@ -231,7 +231,7 @@ def check_inscoqa(source: Source) -> CheckedData:
 
 
 def inscoqa_figures(split: str, tasks: Sequence[inscoqa.InscoqaTask]) -> FigureValues:
-    """The figures of a split in Table 1."""
+    """Return the figures of a split in Table 1."""
     counts = {
         "documents a sample": [len(task.documents) for task in tasks],
         "words a document": [count_words(document.text) for task in tasks for document in task.documents],
@@ -247,8 +247,9 @@ def inscoqa_figures(split: str, tasks: Sequence[inscoqa.InscoqaTask]) -> FigureV
 
 
 def check_compound_qa(source: Source) -> CheckedData:
-    """Return the number of Compound-QA's questions by capability and type; the repository holds more of some than the
-    paper.
+    """Return the number of Compound-QA's questions by capability and type.
+
+    For some types, the repository contains more questions than the paper.
     """
     loaded = compound_qa.load_tasks(source.root)
     tasks = list(loaded.data.values())
@@ -272,10 +273,10 @@ def check_kiwi(source: Source) -> CheckedData:
 
 
 def kiwi_figures(sessions: Sequence[kiwi.Session], models: Iterable[str] = kiwi.MODELS) -> FigureValues:
-    """The figures of Table 2, in all and by model.
+    """Return the figures of Table 2, in total and by model.
 
     Args:
-        models: those that have figures though no session is theirs.
+        models: models that are listed even if they have no session.
     """
     by_model: dict[str, list[kiwi.Session]] = {name: [] for name in models}
     for session in sessions:

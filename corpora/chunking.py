@@ -25,18 +25,18 @@ Tokenizer = Callable[[str], Sequence[tuple[int, int]]]
 """Character offsets (start, end) of a text's tokens, in order, special tokens excluded."""
 
 MIN_SIZE = 16  # tokens; in a smaller passage the title alone would fill it
-MAX_JOINED_SHARE = 0.8  # share of the size up to which sibling sections are joined
-MAX_SMALL_SHARE = 0.15  # share of the size; a smaller section is joined even beyond JOINED
-_TOKENIZED_LENGTH = 200_000  # characters tokenised at a time, to bound the tokenizer's memory
+MAX_JOINED_SHARE = 0.8  # of the size, up to which sibling sections are joined
+MAX_SMALL_SHARE = 0.15  # of the size; a smaller section is joined even beyond MAX_JOINED_SHARE
+_TOKENIZED_LENGTH = 200_000  # characters tokenized at a time, to bound the tokenizer's memory
 _MAX_TOKEN_LENGTH = 100  # characters; WordPiece turns any longer run without spaces into one unknown token
 _LONG_TOKEN_STEP = 4  # characters of such a run that count as one token
 _MIN_SLACK_TOKENS = (
     8  # tokens; a draft this near to the size, or cut inside a word, is counted again as it will be indexed
 )
 
-_MAX_HEADER_SHARE = 1 / 3  # largest share of the size for the head of a table that stands above a later part of it
-_MAX_NEIGHBORS = 40  # blocks that are looked at to see whether captions are above or below tables
-_NAME_LENGTHS = (24, 12, 6)  # characters to which the names of columns are shortened if they do not fit otherwise
+_MAX_HEADER_SHARE = 1 / 3  # of the size, for a table head that is repeated above a later part
+_MAX_NEIGHBORS = 40  # blocks searched to find out whether captions are above or below tables
+_NAME_LENGTHS = (24, 12, 6)  # characters; column names are shortened step by step until they fit
 
 _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)[^\n]{1,100}(?:\*\*|__)")
@@ -48,7 +48,7 @@ def regex_tokens(text: str) -> Sequence[tuple[int, int]]:
 
 
 def chunk(document: Document, tokenize: Tokenizer, size: int = 512) -> list[Passage]:
-    """Cut a document into passages, in order. Together they hold all of its text, each character once.
+    """Cut a document into passages, in order. Together they contain all of its text, each character once.
 
     Args:
         tokenize: the tokenizer of the model that will embed the passages.
@@ -83,7 +83,7 @@ def _passage(document: Document, start: int, end: int, title: str, section: str,
 
 
 def _token_starts(text: str, tokenize: Tokenizer) -> array[int]:
-    """Return the start of each token of a text. The text is tokenised once, in pieces cut at white space."""
+    """Return the start of each token of a text. The text is tokenized once, in pieces cut at white space."""
     starts = array("Q")
     begin = 0
     while begin < len(text):
@@ -154,7 +154,7 @@ class _PassageDraft:
 
 
 class _Cutter:
-    """Cuts one document into passages. The document is tokenised once."""
+    """Cuts one document into passages. The document is tokenized once."""
 
     def __init__(self, document: Document, tokenize: Tokenizer, size: int) -> None:
         self.document, self.text, self.tokenize, self.size = document, document.text, tokenize, size
@@ -181,7 +181,7 @@ class _Cutter:
         return "", "", 0
 
     def header(self, start: int) -> str:
-        """Return the head of the table within which a position is, below its head; else an empty text."""
+        """Return the head of the table that a position is in, if it is below the head; else an empty text."""
         at = self._table(start)
         if at is None or start <= self.block_starts[at] + len(self.head(at)):
             return ""
@@ -207,7 +207,7 @@ class _Cutter:
         return next(fitting, "")
 
     def _caption(self, at: int) -> str:
-        """Return the paragraph that names a table: above it, or below if the first of neighbouring tables has none."""
+        """Return the caption of a table: above it, or below if the first of adjacent tables has none above."""
         blocks = self.document.blocks
         first = at
         while first > max(1, at - _MAX_NEIGHBORS) and self._is_caption(first - 1) and blocks[first - 2].kind == "table":
@@ -260,9 +260,9 @@ class _Cutter:
             yield from self.fitted(replace(draft, start=middle, continued=True))
 
     def drafts(self, section: _SectionNode) -> list[_PassageDraft]:
-        """Return the drafts of a section and its subsections; small neighbours are joined."""
+        """Return the drafts of a section and its subsections; small neighbors are joined."""
         joined: list[_PassageDraft] = []
-        last_is_complete = False  # whether the last draft holds all of a section, or of several
+        last_is_complete = False  # whether the last draft contains one or more complete sections
         for drafts in (self.cut(section), *map(self.drafts, section.subsections)):
             if last_is_complete and len(drafts) == 1 and self.joins(joined[-1], drafts[0], section.names):
                 joined[-1] = _PassageDraft(joined[-1].start, drafts[0].end, section.names)
@@ -272,7 +272,7 @@ class _Cutter:
         return joined
 
     def joins(self, first: _PassageDraft, second: _PassageDraft, names: tuple[str, ...]) -> bool:
-        """Return whether two neighbouring drafts are small enough to be one passage."""
+        """Return whether two neighboring drafts are small enough to be one passage."""
         counts = [self.count(draft.start, draft.end) for draft in (first, second)]
         small = sum(counts) <= MAX_JOINED_SHARE * self.size or min(counts) <= MAX_SMALL_SHARE * self.size
         return small and self.fits(_PassageDraft(first.start, second.end, names))

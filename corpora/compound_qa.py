@@ -1,6 +1,6 @@
 """Compound-QA: several questions asked at once, from the files of the official repository.
 
-Source: https://github.com/sustech-nlp/Compound-QA, folder `data/<Capability>/`, one JSONL file a question type (the
+Source: https://github.com/sustech-nlp/Compound-QA, folder `data/<Capability>/`, one JSONL file per question type (the
 paper says CC BY-SA 4.0). Paper: "Compound-QA: A Benchmark for Evaluating LLMs on Compound Questions". One row of
 `data/Understanding/Understanding_Factual_Statement.jsonl`, shortened:
 
@@ -60,7 +60,7 @@ class CompoundQuestion(Record):
     capability: Capability = Field(description="what the question tests (a capability of the paper)")
     type: QuestionType
     source_id: str = Field(description="ID of the row; it recurs in the files of other types")
-    context: str | None = Field(description="the text to answer from; None where the question is closed-book")
+    context: str | None = Field(description="the text to answer from; None if the question is closed-book")
     question: str
     reference: str
 
@@ -74,7 +74,7 @@ _TYPES: dict[str, QuestionType] = {_key(name): name for name in get_args(Questio
 
 
 def _data(root: Path) -> Path:
-    """Return the folder that holds the capabilities' folders: `data/`, or the root itself."""
+    """Return the folder that contains the capabilities' folders: `data/`, or the root itself."""
     return root / "data" if (root / "data").is_dir() else root
 
 

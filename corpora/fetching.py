@@ -1,8 +1,8 @@
 """Fetches the benchmarks' repositories into `$TURNMARK_HOME/data/<folder>`; the folder appears once it is complete.
 
 Files are downloaded into a staging folder and checked against the id that the host lists (git's blob id, or the SHA-256
-of a large file). An interrupted fetch keeps complete files. The manifest is written last; it holds the commit and the
-checksum of every file. pooch retries a download, and replaces a file only by a complete one.
+of a large file). An interrupted fetch keeps complete files. The manifest is written last; it contains the commit and
+the checksum of every file. pooch retries a download, and replaces a file only by a complete one.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def fetch(entry: DataSet, revision: str | None = None, progress: Progress | None
     `revision` is a branch, tag or commit; default: the commit fetched before, or else the branch `main`.
     """
     if revision is not None and not _REVISION.fullmatch(revision):
-        raise RequestError(f"--revision {revision!r}: a branch, tag or commit was expected")
+        raise RequestError(f"--revision {revision!r}: expected a branch, tag or commit")
     from filelock import FileLock, Timeout
 
     folder = folder_of(entry)
@@ -199,8 +199,8 @@ def _fetch(entry: DataSet, folder: Path, revision: str | None, progress: Progres
 
 
 def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_changed: bool = False) -> list[str]:
-    """Fetch the files that a folder lacks or holds changed, and return their paths. With `keep_changed` the old file
-    stays as PATH.before.
+    """Fetch the files that are missing from a folder or changed, and return their paths. With `keep_changed`, the old
+    file is kept as PATH.before.
     """
     lacking: list[FetchedFile] = []
     for file in manifest.files:
@@ -211,7 +211,7 @@ def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_cha
     progress.start(f"{manifest.name} (KiB)", sum(file.size for file in lacking) >> 10)
     for file in lacking:
         target = folder / file.path
-        if keep_changed and target.exists():  # somebody may have changed it on purpose
+        if keep_changed and target.exists():  # the user may have changed it on purpose
             shutil.copyfile(target, target.with_name(f"{target.name}.before"))
         download(file.url, target, file.announced, progress)
     return [file.path for file in lacking]

@@ -12,7 +12,7 @@ schema is therefore Turnmark's own, one sample per line. A row of the demo split
      "answer": "Wake the starter first: feed it twice, twelve hours apart, in the warm. After supper mix 500 g …",
      "procedure": ["Feed the starter twice, twelve hours apart, in the warm.", …]}
 
-`documents` and `procedure` hold at least one item: the task is answered from the documents, and the completion rate is
+`documents` and `procedure` have at least one item: the task is answered from the documents, and the completion rate is
 a share of the procedure's steps (section 5.1). `history` may be empty. Other fields are ignored. A row that cannot be
 read becomes a Problem with file and line, and the others are still read.
 """
@@ -85,7 +85,7 @@ class InscoqaTask(Record, extra="ignore"):
         counts = Counter(document.id for document in documents)
         for name, count in counts.items():
             if count > 1:
-                raise ValueError(f"the id {name!r} is there twice")
+                raise ValueError(f"the id {name!r} occurs twice")
         return documents
 
     @property

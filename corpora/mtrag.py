@@ -103,8 +103,8 @@ def locate(data: Path | None) -> Source:
 
 
 def _labels(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the labels under a key, a list or one string, however the key is spelt ("Question Type", "question_type"
-    …).
+    """Return the labels under a key, a list or one string, however the key is spelled ("Question Type",
+    "question_type", …).
     """
     letters = name.replace(" ", "")
     for key, value in row.items():
@@ -119,7 +119,7 @@ def _labels(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
 def _label(row: Mapping[str, Any], name: str) -> str | None:
     labels = _labels(row, name)
     if len(labels) > 1:
-        raise ValueError(f"one {name} label was expected, not {', '.join(map(repr, labels))}")
+        raise ValueError(f"expected one {name} label, not {', '.join(map(repr, labels))}")
     return labels[0] if labels else None
 
 
@@ -153,7 +153,7 @@ def _parse_task(row: JsonRow) -> tuple[str, MtragTask]:
     for item in objects(row, "input"):
         speaker = string(item, "speaker")
         if speaker not in _SPEAKERS:
-            raise ValueError(f"speaker {speaker!r}; user or agent was expected")
+            raise ValueError(f"unknown speaker {speaker!r} (expected user or agent)")
         messages.append(Message(role=_SPEAKERS[speaker], content=string(item, "text")))
     if not messages or messages[-1].role != "user":
         raise ValueError("'input' does not end with a message of the user")
@@ -167,7 +167,7 @@ def _parse_task(row: JsonRow) -> tuple[str, MtragTask]:
     multi_turn = _label(row, "multi turn")
     standalone = _label(row, "standalone type")
     if standalone is not None and standalone.lower() not in ("standalone", "non-standalone"):
-        raise ValueError(f"standalone type {standalone!r}; Standalone or Non-standalone was expected")
+        raise ValueError(f"unknown standalone type {standalone!r} (expected Standalone or Non-standalone)")
     return task_id, MtragTask.model_validate({
         "id": task_id,
         "conversation": string(row, "conversation_id", conversation_of(task_id)),
@@ -249,7 +249,7 @@ def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str
             continue
         fault = ""
         if len(cells) != 3 or "\ufffd" in line:
-            fault = "query id, passage id and grade, separated by tabs, were expected"
+            fault = "expected query id, passage id and grade, separated by tabs"
         elif not re.fullmatch(r"-?[0-9]{1,4}", cells[2].strip()):
             fault = f"the grade {cells[2]!r} is not an integer"
         elif cells[1] in labels.get(canonical_id(cells[0]), {}):
@@ -267,14 +267,14 @@ def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str
 
 def _checked(domain: str) -> str:
     if not _DOMAIN.match(domain):
-        raise RequestError(f"domain {domain!r}: lower-case letters and digits were expected")
+        raise RequestError(f"invalid domain {domain!r} (expected lower-case letters and digits)")
     return domain
 
 
 def corpus_path(root: Path, domain: str) -> Path:
     """Return the path of a domain's passages, a BEIR `corpus.jsonl` (passage level, as the paper recommends).
 
-    The repository holds them zipped; an archive is unpacked into the cache.
+    The repository contains them as zip files; an archive is unpacked into the cache.
     """
     relative = f"corpora/passage_level/{_checked(domain)}.jsonl"
     packed = root / f"{relative}.zip"

@@ -1,6 +1,6 @@
 """Reads the rows of JSONL files one at a time, for the loaders of all four benchmarks.
 
-No function but `collected` holds a full file in memory. A line that cannot be read becomes a Problem with its number,
+Only `collected` keeps a full file in memory. A line that cannot be read becomes a Problem with its number,
 and the others are still read. A file that cannot be opened is a RequestError.
 """
 

@@ -24,8 +24,8 @@ class TableRow:
     """A line of a table.
 
     Attributes:
-        start, end: characters of the text, the whole line.
-        cells: their Markdown.
+        start, end: character range of the whole line in the text.
+        cells: the cells as Markdown.
     """
 
     start: int
@@ -38,9 +38,9 @@ class TextTable:
     """A table of a text.
 
     Attributes:
-        head: the lines above its rows: the names of the columns and the rule; empty: the text begins below them.
-        names: of the columns, as plain text; empty: they are not known.
-        rows: all others.
+        head: the line of column names and the rule below it; empty if the text begins below them.
+        names: the column names as plain text; empty if they are unknown.
+        rows: all other lines.
     """
 
     head: tuple[TableRow, ...]
@@ -82,7 +82,7 @@ def column_names(header: str) -> tuple[str, ...]:
 
 
 def _runs(text: str) -> Iterator[list[TableRow]]:
-    """Yield the neighbouring lines that begin with a bar."""
+    """Yield each run of lines that begin with a bar."""
     run: list[TableRow] = []
     for offset, line in lines(text):
         if _ROW.match(line):
@@ -104,7 +104,7 @@ def cells_of(line: str) -> tuple[str, ...]:
 
 
 def row_text(names: Sequence[str], cells: Sequence[str]) -> str:
-    """Return a row as one line of plain text, each cell behind the name of its column: "Port: 993; Service: imaps".
+    """Return a row as one line of plain text, each cell after the name of its column: "Port: 993; Service: imaps".
 
     Empty cells are left out.
     """
@@ -136,5 +136,5 @@ def is_caption(paragraph: str) -> bool:
 
 
 def is_numbered_caption(paragraph: str) -> bool:
-    """Return whether a paragraph is the caption of a table wherever it stands: "Table 3: …"."""
+    """Return whether a paragraph is a table caption even if it is not next to the table: "Table 3: …"."""
     return bool(_NUMBERED.fullmatch(paragraph))

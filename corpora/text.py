@@ -1,4 +1,4 @@
-"""Splits text into words, sentences and list items, and normalises it, for metrics and for cutting passages.
+"""Splits text into words, sentences and list items, and normalizes it, for metrics and for cutting passages.
 
 Every function is pure, linear in the length of its input, and takes any string.
 """
@@ -42,7 +42,7 @@ def words(text: str) -> list[str]:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words between white space. This is near MTRAG's Table 8; no paper says how it counts."""
+    """Count words separated by white space. This is close to MTRAG's Table 8; no paper says how it counts."""
     return len(text.split())
 
 
@@ -75,7 +75,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_tokens(text: str) -> list[str]:
-    """Return the tokens after SQuAD's normalisation: lower case, no ASCII punctuation, no a/an/the, split on white
+    """Return the tokens after SQuAD's normalization: lower case, no ASCII punctuation, no a/an/the, split on white
     space.
     """
     return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
@@ -136,7 +136,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
     A newline ends a sentence only if it ends a block (blank line, list item, heading, table row, unwrapped text).
     """
     spans: list[tuple[int, int]] = []
-    # A Markdown link is never cut: its text may hold a question mark or a full stop.
+    # A Markdown link is never cut: its text may contain a question mark or a full stop.
     links = [match.span() for match in _INLINE_LINK.finditer(text)] if "](" in text else []
     for begin, end in _blocks(text):
         start = begin
@@ -156,7 +156,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a range without the white space at its ends; an empty range if it holds nothing else."""
+    """Return a range without the white space at its ends; an empty range if it contains nothing else."""
     stripped = text[start:end].lstrip()
     start = end - len(stripped)
     return start, start + len(stripped.rstrip())
@@ -330,7 +330,7 @@ _MAX_INLINE_LENGTH = 20_000  # characters; longer text is not a line of prose, a
 
 
 def plain(markdown: str) -> str:
-    """Convert inline Markdown to one line of plain text: no emphasis, code ticks or images; of a link its text."""
+    """Convert inline Markdown to one line of plain text: no emphasis, code ticks or images; links become their text."""
     if len(markdown) <= _MAX_INLINE_LENGTH and re.search(r"[*_`\[\]<>\\&~]", markdown):
         pieces = []
         for block in _inline().parseInline(markdown):
@@ -394,7 +394,7 @@ def strip_citations(text: str, most: int | None = None) -> str:
 
 
 def _is_index(text: str, match: re.Match[str], spaced: bool) -> bool:
-    """Whether what looks like a citation mark is an index: right behind a name, and used as a value.
+    """Return whether what looks like a citation mark is an index: directly after a name, and used as a value.
 
     "Vinegar[1] and salt" cites. "arr[1] is 3" does not, nor does a name of code in a sentence that goes on, nor any
     word there if the text's marks are `spaced`.

@@ -29,7 +29,7 @@ CONTINUED = "(continued)"
 
 
 def without_continued(section: str) -> str:
-    """A passage's section without the mark that it began in an earlier passage."""
+    """Return a section name without its "(continued)" mark."""
     return section.removesuffix(CONTINUED).rstrip()
 
 
@@ -46,7 +46,7 @@ class Document(Record):
     blocks: tuple[Block, ...] = ()
     pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
     is_passage: bool = Field(default=False, description="True: the document is a single passage (a BEIR row)")
-    date: str = Field(default="", description="date of its last change, or of writing, from its front matter")
+    date: str = Field(default="", description="date of the last change, or else of writing, from the front matter")
 
 
 class Passage(Record):
@@ -69,7 +69,7 @@ class Passage(Record):
     )
     date: str = Field(default="", description="date of the document")
     header: str = Field(
-        default="", description="head of the table within which `text` begins: its caption and column names, Markdown"
+        default="", description="head of the table in which `text` begins: its caption and column names, as Markdown"
     )
     index: str = Field(
         default="",
@@ -87,7 +87,7 @@ class Passage(Record):
 
     @property
     def shown_text(self) -> str:
-        """The text for who reads the passage alone: below the head of the table within which it begins."""
+        """The text for display on its own. If it begins inside a table, the head of the table is repeated above it."""
         return f"{self.header}\n{self.text}" if self.header else self.text
 
     @property
@@ -98,18 +98,18 @@ class Passage(Record):
 
     @property
     def indexed_text(self) -> str:
-        """The text that is embedded and tokenised: the heading, unless the text begins with the title, and the text."""
+        """The text that is embedded and tokenized: the text below its heading, unless it begins with the title."""
         text = self.shown_text
         if not self.heading or text.lstrip("# \n").startswith(self.title or "\0"):
             return text
         return f"{self.heading}\n{text}"
 
     def page_at(self, offset: int) -> int | None:
-        """The page on which a character is, given by its offset in the document; None without pages."""
+        """Return the page of a character, given by its offset in the document; None without pages."""
         return None if self.page is None else self.page + bisect_right(self.page_starts, offset)
 
     def page_texts(self) -> list[tuple[int, str]]:
-        """Each page that the text is on, and what of the text is on it; empty without pages."""
+        """Return each page of the text with the part of the text on it; empty without pages."""
         if self.page is None:
             return []
         cuts = [self.start, *self.page_starts, self.end]
@@ -130,7 +130,7 @@ class Message(Record):
 
 
 class Problem(Record):
-    """A part of the input that was skipped: where it is, and why."""
+    """A part of the input that was skipped, with its location and the reason."""
 
     file: str
     what: str

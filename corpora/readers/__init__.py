@@ -1,6 +1,6 @@
-"""Reads a folder, a file or a BEIR corpus into Documents and Problems, in a fixed order.
+"""Read a folder, a file or a BEIR corpus into Documents and Problems, in a fixed order.
 
-The table in `turnmark.corpora.readers.registry` says which types are read, and by what. Nothing is fetched from the
+The table in `turnmark.corpora.readers.registry` lists the file types and their readers. Nothing is fetched from the
 network.
 """
 
@@ -18,7 +18,7 @@ from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.rows import JsonRow, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
-CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set; its other files are not read
+CORPUS_FILE = "corpus.jsonl"  # a folder that contains it is a BEIR data set; its other files are not read
 
 
 def read_source(
@@ -26,14 +26,15 @@ def read_source(
 ) -> Iterator[Document | Problem]:
     """Iterate over the documents of a source, in sorted order, one in memory at a time.
 
-    What cannot be read becomes a Problem, and reading continues. Of two rows with the same id the first is kept.
+    A file or row that cannot be read becomes a Problem, and reading continues. If two rows have the same id, the first
+    is kept.
 
     Args:
         source: a folder, a single file, a `.jsonl` file of BEIR rows (with `_id`), or a folder with a `corpus.jsonl`.
         include: gitignore-style globs for paths relative to the folder; empty: every file of a known type. A file of
             an unknown type that matches is read as text.
         exclude: globs of files to leave out; they take precedence over `include`.
-        watch: is told what is being read, and counts the files of types that are not.
+        report: is told what is being read, and counts the files whose type is not read.
     """
     report = report or ReadingReport()
     return _read_items(source_items(source, include, exclude, report), report)
@@ -44,7 +45,7 @@ def source_items(
 ) -> Iterator[SourceFile | Document | Problem]:
     """Iterate over a source as `read_source` does, but without reading its files; `read_file` reads one.
 
-    Rows are documents at once.
+    BEIR rows are yielded as documents.
     """
     rows = _rows_file(source)
     globs = Globs(include, exclude)
@@ -69,7 +70,7 @@ def _rows_file(source: Path) -> Path | None:
 
 
 def _is_beir(path: Path) -> bool:
-    """Return whether a file of JSON lines has BEIR rows: False only if its first line is an object without `_id`."""
+    """Return whether a JSON Lines file has BEIR rows: False only if its first line is an object without `_id`."""
     with path.open("rb") as file:
         first = file.readline(MAX_BYTES).strip()
     try:
@@ -114,11 +115,11 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
 def read_file(
     path: Path, relative: str, report: ReadingReport | None = None, only_text: bool = False
 ) -> Iterator[Document | Problem]:
-    """Read the documents of a file; what cannot be read is a Problem that says why. Nothing is raised.
+    """Read the documents of a file. What cannot be read becomes a Problem with the reason; nothing is raised.
 
     Args:
         relative: becomes the document's id.
-        only_text: a file of unknown type, which is read if it is text.
+        only_text: True for a file of unknown type, which is read only if it is text.
     """
     report = report or ReadingReport()
     try:

@@ -1,6 +1,6 @@
-"""Reads source code by its definitions: a function or a class is a section under its name.
+"""Reads source code by its definitions. A function or class is a section under its name.
 
-Python is parsed; of other languages the lines that begin a definition are known by their form.
+Python is parsed. In other languages, patterns find the lines that begin a definition.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, declared_en
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
 
-MAX_LINE_LENGTH = 2_000  # characters; longer lines were written by a program
-_MIN_LONG_CLASS_LINES = 60  # lines; the methods of a longer class are sections of their own
+MAX_LINE_LENGTH = 2_000  # characters; longer lines are generated
+_MIN_LONG_CLASS_LINES = 60  # in a class of this length, each method is a section of its own
 
 
 class Definition(NamedTuple):
-    """A definition: its name, the place of its first line from 0, and 2, or 3 within another one."""
+    """A definition: its name, the index of its first line, and its heading level (3 inside another one, else 2)."""
 
     name: str
     line: int
@@ -33,7 +33,7 @@ def read_code(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a file of source code.
 
     Raises:
-        NotOfItsType: it was made by a program, such as a minified script.
+        NotOfItsType: the file is generated, e.g. a minified script.
     """
     suffix = PurePosixPath(relative).suffix.lower()
     data = path.read_bytes()
@@ -55,12 +55,12 @@ def _definitions(text: str, lines: Sequence[str], suffix: str) -> list[Definitio
         try:
             return _python_definitions(text, lines)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass  # an older Python, or a template; its lines still begin with def and class
+            pass  # an older Python, or a template; def and class are still found by pattern
     return _matched_definitions(lines, suffix)
 
 
 def _markdown(lines: Sequence[str], definitions: Sequence[Definition], language: str) -> str:
-    """The definitions as sections, each with its code; what is before the first has no heading."""
+    """Return the definitions as sections with their code. The code before the first one has no heading."""
     pieces: list[str] = []
     starts = [definition.line for definition in definitions]
     pieces += _opening(lines[: starts[0] if starts else len(lines)], language)
@@ -75,7 +75,7 @@ _COMMENT = re.compile(r"\s*(?:#(?![!\[])|//+!?|--+|\*+(?!/)|/\*+!?|%+|;+)[ ]?(?P
 
 
 def _opening(lines: Sequence[str], language: str) -> list[str]:
-    """What precedes the first definition. The remark at its beginning, which says what the file is for, is text."""
+    """Return the part before the first definition. The comment at its start, which describes the file, is text."""
     words: list[str] = []
     rest = list(lines)
     if language in ("py", "pyi"):
@@ -94,7 +94,7 @@ _DOCSTRING = re.compile(r"\s*[rRuU]?(\"\"\"|''')(?P<words>.*?)\1[^\n]*\n?", re.D
 
 
 def _docstring(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Split off the text that begins a module."""
+    """Split off the docstring of a module."""
     first = next((index for index, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
     code = "\n".join(lines[first:])
     match = _DOCSTRING.match(code)
@@ -104,7 +104,7 @@ def _docstring(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _fenced(lines: Sequence[str], language: str) -> list[str]:
-    """Lines as a block of code; none if they are blank."""
+    """Return lines as a code block; none if they are blank."""
     code = "\n".join(lines).strip("\n").rstrip()
     if not code.strip():
         return []
@@ -135,7 +135,7 @@ def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, lin
 
 
 def _first_comment_line(line: int, lines: Sequence[str]) -> int:
-    """The first of the remarks and attributes directly above a line."""
+    """Return the first of the comment and attribute lines directly above a line."""
     while line and lines[line - 1].strip() and (_COMMENT.match(lines[line - 1]) or _ATTRIBUTE.match(lines[line - 1])):
         line -= 1
     return line
@@ -197,7 +197,7 @@ _LANGUAGES = {
 }  # fmt: skip
 _BY_SUFFIX = {suffix: name for name, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 _COMPILED = {name: re.compile(form) for name, form in _DEFINITION_PATTERNS.items()}
-_INDENTED = {"java", "ruby", "php"}  # languages whose functions are within a class
+_INDENTED = {"java", "ruby", "php"}  # languages with functions inside classes
 _INSIDE = re.compile(r" {2,4}(?=\S)")
 
 
@@ -222,7 +222,7 @@ def _matched_definitions(lines: Sequence[str], suffix: str) -> list[Definition]:
 
 
 def _has_body(lines: Sequence[str], number: int) -> bool:
-    """Return whether a brace opens before a semicolon ends what begins in a line of C."""
+    """Return whether a brace opens before a semicolon in the C code from a line on."""
     for line in lines[number : number + 8]:
         for sign in line:
             if sign in "{;":

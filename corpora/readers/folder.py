@@ -1,4 +1,4 @@
-"""The files of a folder that are to be read: of known types, and left out by no .gitignore file and no glob."""
+"""Selects the files of a folder to read: those of known types that no .gitignore file or glob excludes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
     _IgnoreSpecs = tuple[tuple[str, GitIgnoreSpec], ...]
-    """The outermost first: a folder with a trailing '/', and its .gitignore."""
+    """Each folder with a trailing '/' and its .gitignore, from the outermost."""
 
 # Folders of installed packages and of caches.
 SKIPPED_FOLDERS = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
@@ -104,8 +104,8 @@ class _Place(NamedTuple):
 
     Attributes:
         relative: its path relative to the source, POSIX; empty for the source itself.
-        in_site: it lies beside or below HTML pages, where scripts are part of the looks of a web site.
-        specs: the .gitignore files that hold for it.
+        in_site: True if HTML pages are in the same folder or above it, so that scripts belong to a web site.
+        specs: the .gitignore files that apply to it.
     """
 
     path: Path
@@ -116,7 +116,7 @@ class _Place(NamedTuple):
 
 
 def _list_folder(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | Problem]:
-    """What is in a folder and not left out, by name; a folder that cannot be opened is named as `root` is."""
+    """Yield what a folder contains and nothing excludes, by name. `root` names the source in messages."""
     path, relative = folder.path, folder.relative
     prefix = f"{relative}/" if relative else ""
     try:
@@ -142,7 +142,7 @@ def _list_folder(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | 
 
 
 def _select_file(base: Path, place: _Place, globs: Globs, report: ReadingReport) -> Iterator[SourceFile | Problem]:
-    """A file if it is to be read, or why it is not; `base` is the source, without links."""
+    """Yield a file if it is to be read, or a Problem. `base` is the source with links resolved."""
     path, relative = place.path, place.relative
     reader = readers().get(path.suffix.lower())
     by_default = reader is not None and not (place.in_site and reader.program)
@@ -157,7 +157,7 @@ def _select_file(base: Path, place: _Place, globs: Globs, report: ReadingReport)
             return
         if is_wanted and not target.exists():
             yield Problem(file=printable_path(relative), what="a link to something that does not exist")
-    if not path.is_file():  # a pipe or a device would hang the reader
+    if not path.is_file():  # a pipe or a device would block the reader
         return
     if not is_wanted:
         if reader is None and is_taken:

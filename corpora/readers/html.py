@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _DROPPED = frozenset(
     {"script", "style", "nav", "footer", "noscript", "template", "head", "svg", "iframe", "object", "canvas"}
-    | {"audio", "video", "select", "dialog", "rt", "rp"}  # the last two: how the word below is pronounced
+    | {"audio", "video", "select", "dialog", "rt", "rp"}  # rt and rp: pronunciation guides
 )
 _BREAKS = frozenset(
     {"p", "div", "section", "article", "main", "body", "html", "blockquote", "figure", "figcaption", "address", "dl"}
@@ -57,15 +57,15 @@ _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECAS
 _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
 _UNFOLDING_TAGS = ["h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"]
-"""Where a button's words are the heading of what it unfolds."""
+"""Tags in which the text of a button is the heading of what it unfolds."""
 _DIGIT = re.compile(r"\d")
 POWER = re.compile(r"[-−+]?\d+")
-_BEFORE_SECOND = {"msup": "^", "msub": "_", "mfrac": "/"}  # of MathML, between its two parts
-_ALT_TEXT = re.compile(r"\w\W+\w")  # a single word is mostly an icon's
-_ALT_PLACEHOLDER = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # the name of a file, an icon that says "[Note]" in words
+_BEFORE_SECOND = {"msup": "^", "msub": "_", "mfrac": "/"}  # MathML: sign between the two parts
+_ALT_TEXT = re.compile(r"\w\W+\w")  # a single word usually describes an icon
+_ALT_PLACEHOLDER = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # a file name, or the text "[Note]" for an icon
 _FIGURES = frozenset({"figure", "wp-caption", "thumbinner"})
 _MAX_SHORT_DEFINITION_LENGTH = 300
-"""Most characters of each definition of a list whose terms and definitions are items, "Term: definition"."""
+"""Maximum length of the definitions in a glossary, whose entries become list items, "Term: definition"."""
 
 
 def read_html(path: Path, relative: str, _: ProgressCallback) -> Document:
@@ -89,7 +89,7 @@ def parse_html(text: str, relative: str) -> Document:
 
 
 def render(piece: str) -> str:
-    """Return the text of a fragment of HTML, such as one in a Markdown file."""
+    """Return the text of an HTML fragment, e.g. in a Markdown file."""
     return "".join(_read(piece).parts)
 
 
@@ -99,7 +99,7 @@ def _read(text: str) -> _HtmlPage:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it takes some texts for file names or XML
+            warnings.simplefilter("ignore")  # it mistakes some texts for file names or XML
             soup = BeautifulSoup(text, "lxml")
         page = _HtmlPage(title=_title(soup), date=_date(soup))
         page.walk(soup)
@@ -194,9 +194,9 @@ def _heads_columns(table: Tag) -> bool:
 
 
 def _superscript_prefix(tag: Tag, before: str) -> str:
-    """Return what parts a raised number from the one before it: 10 and 6 are 10^6, 1 and 1/2 are 1 1/2.
+    """Return what separates a superscript number from the number before it: 10^6, 1 1/2.
 
-    A link is the mark of a note.
+    A linked superscript is a footnote mark.
     """
     words = tag.contents[0] if len(tag.contents) == 1 else None
     is_number = isinstance(words, str) and POWER.fullmatch(words.strip()) and before[-1:].isdigit()
@@ -210,10 +210,10 @@ def _is_figure(tag: Tag) -> bool:
 
 
 def _alternative_text(image: Tag, captions: dict[int, str]) -> str:
-    """Return what stands for a picture, unless it is only a link's or said in its caption.
+    """Return the alternative text of a picture, unless the picture is only a link or its caption repeats the text.
 
     Args:
-        captions: words of the figures so far, by their id(): a figure may have very many pictures.
+        captions: cache of the text of figures, by id(), since a figure may contain very many pictures.
     """
     words = " ".join(str(image.attrs.get("alt", "")).split())
     if not _ALT_TEXT.search(words) or _ALT_PLACEHOLDER.fullmatch(words) or image.find_parent("a"):
@@ -225,7 +225,7 @@ def _alternative_text(image: Tag, captions: dict[int, str]) -> str:
 
 
 def _is_glossary(tag: Tag) -> bool:
-    """Return whether all definitions of a <dl> are short and of one paragraph."""
+    """Return whether all definitions of a <dl> are short and have one paragraph."""
     definitions = tag("dd")
     blocks = [[block.name for block in each(_BLOCK_TAGS)] for each in definitions]
     are_short = all(len("".join(each.strings)) <= _MAX_SHORT_DEFINITION_LENGTH for each in definitions)
@@ -237,7 +237,7 @@ _BLOCK_TAGS = ["p", "div", "pre", "ul", "ol", "dl", "table", "blockquote"]
 
 @dataclass
 class _OpenList:
-    """An open list; `pending` until an item's marker is written; `terms` of a glossary that wait for a definition."""
+    """An open list. `pending`: the marker of an item is unwritten; `terms`: glossary terms without a definition."""
 
     ordered: bool
     number: int
@@ -245,8 +245,8 @@ class _OpenList:
     terms: list[str] = field(default_factory=list)
 
 
-MAX_SPAN = 200  # columns or rows that one cell may take; HTML allows 1,000 and 65,534
-MAX_CELLS = 200_000  # of a table; spans could make any number out of a few bytes
+MAX_SPAN = 200  # columns or rows of one cell; HTML allows 1,000 and 65,534
+MAX_CELLS = 200_000  # of a table; a few bytes of spans could make any number
 
 
 def _span(tag: Tag, name: str) -> int:
@@ -255,7 +255,7 @@ def _span(tag: Tag, name: str) -> int:
 
 
 def _names_columns(tag: Tag) -> bool:
-    """Return whether a cell may be the name of a column: a header cell, or one of which all words are bold."""
+    """Return whether a cell may name a column: it is a header cell, or all of its words are bold."""
     if tag.name == "th":
         return True
     bold = "".join("".join(strong.strings) for strong in tag(["b", "strong"]))
@@ -291,7 +291,7 @@ class _OpenTable:
         self.rows[-1].append(self.open)
 
     def end_cell(self, words: str) -> None:
-        """Close the open cell; without one the words are outside of cells: a caption."""
+        """Close the open cell. Words outside of cells are a caption."""
         if self.open is not None:
             self.open.words, self.open = words, None
         elif words:
@@ -306,7 +306,7 @@ class _OpenTable:
         return int(self._has_words_above_figures())
 
     def _has_words_above_figures(self) -> bool:
-        """Return whether the first row is words, and a column below it figures only, two or more; no cell is marked."""
+        """Return whether the first row is words above a column of two or more figures, without header cells."""
         if any(cell.names_column for row in self.rows for cell in row):
             return False
         first, *others = [[cell.words for cell in row] for row in self.rows if row] or [[]]
@@ -318,10 +318,10 @@ class _OpenTable:
         return any(len(column) > 1 and all(map(_DIGIT.search, column)) for column in columns)
 
     def grid(self) -> list[list[str]]:
-        """Return the rows with as many cells each, without empty rows and columns.
+        """Return rows of equal length, without empty rows and columns.
 
-        A cell over several rows is in each of them; one over several columns is in the first, or in each if it names
-        them. The rows at the top that name columns are one.
+        A cell that spans rows is repeated in each row. A cell that spans columns is written in the first one, or in
+        each if it names columns. All rows at the top that name columns are joined into one.
         """
         heads = self.heads()
         rows: list[dict[int, str]] = [{} for _ in self.rows]
@@ -350,7 +350,7 @@ class _OpenTable:
 
 
 def _markdown_of(grid: Sequence[Sequence[str]]) -> str:
-    """Return a grid, whose first row names the columns, as a Markdown table."""
+    """Return a grid as a Markdown table; its first row names the columns."""
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in grid]
     return "\n".join((lines[0], "|" + "---|" * len(grid[0]), *lines[1:]))
 
@@ -395,7 +395,7 @@ class _HtmlPage:
         self.flush()
 
     def enter(self, tag: Tag) -> bool:
-        """Handle a tag before its children; return False if the children are handled, too."""
+        """Handle a tag before its children. Return False if the children have been handled as well."""
         name = tag.name
         if tag.parent is not None and tag.parent.name in _BEFORE_SECOND and tag.find_previous_sibling(True):
             self.buffer.append(_BEFORE_SECOND[tag.parent.name])
@@ -404,7 +404,7 @@ class _HtmlPage:
         if name == "img":
             self.buffer.append(_alternative_text(tag, self.captions))
             return False
-        if name in ("annotation", "annotation-xml"):  # the formula once more
+        if name in ("annotation", "annotation-xml"):  # they repeat the formula
             return False
         if self.table is not None:
             return self._enter_table(tag, self.table)
@@ -454,7 +454,7 @@ class _HtmlPage:
         return True
 
     def _cell(self, table: _OpenTable) -> None:
-        """Give the collected words to the open cell; words outside of cells are a caption."""
+        """Write the collected words into the open cell. Words outside of cells are a caption."""
         words = " ".join("".join(self.buffer).split())
         self.buffer.clear()
         table.end_cell(words)
@@ -485,14 +485,14 @@ class _HtmlPage:
                 self.lists.pop()
 
     def _emit_undefined(self) -> None:
-        """Emit the terms of a glossary that have no definition as an item."""
+        """Emit glossary terms without a definition as a list item."""
         if self.lists and self.lists[-1].terms:
             self.buffer.append(", ".join(self.lists[-1].terms))
             self.lists[-1].terms.clear()
             self.flush()
 
     def _emit_table(self, table: _OpenTable) -> None:
-        """Emit a table as Markdown below its caption; one of a single column or row as paragraphs."""
+        """Emit a table as Markdown below its caption, or as paragraphs if it has a single column or row."""
         for caption in table.captions:
             self.emit("paragraph", f"**{caption.replace('*', '')}**")
         grid = table.grid()

@@ -1,7 +1,7 @@
-"""Files that may be broken or hostile are read in a process of their own, with a limit of memory and of time.
+"""Reads files that may be broken or hostile in a separate process, with limits on memory and time.
 
-The process (`turnmark.corpora.readers.worker`) is kept from file to file; one that crashes, or is ended for its time,
-is replaced for the next file. Both sides write a line of JSON for each message.
+The process (`turnmark.corpora.readers.worker`) is reused from file to file. If it crashes or exceeds its time, a new
+one is started for the next file. Both sides write each message as one line of JSON.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from turnmark.core.child import module_process
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
 from turnmark.corpora.types import Document, Problem
 
-MAX_MEMORY_BYTES = 2 * 1024**3  # bytes of address space that the process may have
-MAX_KEPT_BYTES = 600 * 1024**2  # bytes: a process that has grown larger is replaced after its file
-MAX_PAGE_SECONDS = 60.0  # seconds that one page may take
-MAX_SLOW_PAGE_SECONDS = 240.0  # seconds of a page of which it is said how it is read, such as by OCR
-MAX_FILE_SECONDS = 900.0  # seconds that one file may take
-_TELL_INTERVAL_SECONDS = 1.0  # seconds after which somebody who waits is told again
+MAX_MEMORY_BYTES = 2 * 1024**3  # address space of the process
+MAX_KEPT_BYTES = 600 * 1024**2  # a process that uses more memory is replaced after its file
+MAX_PAGE_SECONDS = 60.0  # for one page
+MAX_SLOW_PAGE_SECONDS = 240.0  # for one page whose method is reported, e.g. OCR
+MAX_FILE_SECONDS = 900.0  # for one file
+_TELL_INTERVAL_SECONDS = 1.0  # between two status lines for a user who is waiting
 
 TellFunction = Callable[[str], None]
 
@@ -38,15 +38,15 @@ TellFunction = Callable[[str], None]
 def read_isolated(
     target: str, path: Path, relative: str, tell: TellFunction = lambda _: None
 ) -> Iterator[Document | Problem]:
-    """The documents of a file, read by the reader that `target` names (`turnmark.corpora.readers.registry`).
+    """Yield the documents of a file, read by the reader that `target` names (`turnmark.corpora.readers.registry`).
 
     Args:
-        tell: called with the file and the page that is read, at the beginning and about every second.
+        tell: called with the current file and page, first at the beginning and then about every second.
 
     Raises:
-        Unreadable: it cannot be read, or not within the limits.
-        NotOfItsType: it is no file of the type its suffix says.
-        OSError: it cannot be opened.
+        Unreadable: the file cannot be read, or exceeds the limits.
+        NotOfItsType: the content does not match the suffix.
+        OSError: the file cannot be opened.
     """
     with _lock:
         worker = _live_worker()
@@ -63,15 +63,15 @@ def read_isolated(
             finished = True
             raise
         finally:
-            if not finished:  # nobody wants the rest of the file
+            if not finished:  # the caller stopped early, so the rest of the file is not needed
                 worker.end()
 
 
 def draw_page(path: Path, page: int, marked: str) -> bytes:
-    """A page of a PDF as a PNG, with the words of a passage marked; see `turnmark.corpora.readers.pdf.picture`.
+    """Draw a page of a PDF as a PNG with the words of a passage marked (`turnmark.corpora.readers.pdf.picture`).
 
     Raises:
-        Unreadable: it cannot be drawn, or not within the limits.
+        Unreadable: the page cannot be drawn, or exceeds the limits.
         OSError: it cannot be opened.
     """
     request = {"target": "", "path": str(path.absolute()), "page": page, "marked": marked}
@@ -82,7 +82,7 @@ def draw_page(path: Path, page: int, marked: str) -> bytes:
 
 @dataclass
 class _FileProgress:
-    """How far the work on a file is; `seconds` were spent waiting for it."""
+    """Progress on one file; `seconds` is the time spent waiting."""
 
     relative: str
     page: int = 0
@@ -91,14 +91,14 @@ class _FileProgress:
     seconds: float = 0.0
 
     def describe(self) -> str:
-        """What is being done, in words."""
+        """Describe the progress in words."""
         page = f", page {self.page:,} of {self.pages:,}" if self.pages else ""
         how = f" ({self.how})" if self.how else ""
         return f"reading {self.relative}{page}{how}"
 
 
 class _ReaderProcess:
-    """The process, seen from outside."""
+    """A handle to the worker process."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -109,18 +109,18 @@ class _ReaderProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            start_new_session=True,  # so that it can be ended together with what it starts
+            start_new_session=True,  # so that it can be ended together with its child processes
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, output = self._process.stdin, self._process.stdout
-        # Bounded: of a file with many documents only a few wait in memory.
+        # Bounded, so that only a few documents of a large file wait in memory.
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue(maxsize=32)
         threading.Thread(target=_collect, args=(output, self._messages), daemon=True).start()
         self.ended = False
 
     def ask(self, request: dict[str, Any], relative: str, tell: TellFunction) -> Iterator[dict[str, Any]]:
-        """What a request about one file gives, message by message."""
+        """Send a request about one file and yield the replies."""
         state = _FileProgress(relative)
         tell(state.describe())
         try:
@@ -148,7 +148,7 @@ class _ReaderProcess:
             raise NotOfItsType
 
     def _message(self, state: _FileProgress, tell: TellFunction) -> dict[str, Any]:
-        """The next message; what waits for it keeps telling what it waits for."""
+        """Return the next message. While waiting, keep reporting the progress."""
         waited = 0.0
         while True:
             limit = (
@@ -197,7 +197,7 @@ class _ReaderProcess:
         )
 
     def end(self) -> None:
-        """End the process, and what it started."""
+        """End the process and its child processes."""
         self.ended = True
         with suppress(OSError):
             if hasattr(os, "killpg"):
@@ -216,7 +216,7 @@ def _collect(output: IO[bytes], messages: queue.Queue[dict[str, Any] | None]) ->
 
 
 def encode_message(message: dict[str, Any]) -> bytes:
-    """A message as it is sent."""
+    """Encode a message for the pipe."""
     return json.dumps(message).encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""Reads JSON lines: each line is a document."""
+"""Reads JSON Lines, with one document per line."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from turnmark.corpora.types import Document, Problem
 _TEXT_FIELDS = "text content body page_content markdown passage document abstract description".split()
 _TITLE_FIELDS = "title subject heading name question".split()
 _DATE_FIELDS = "last_modified updated modified date published created timestamp".split()
-_MAX_WRONG_LINES = 20  # lines that are no objects, without one that is: then it is another kind of file
+_MAX_WRONG_LINES = 20  # at the start that are not objects; then the file is not JSON Lines
 
 
 def read_json_lines(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
-    """Read a document a line; its id is the file with "#" and the number of the line.
+    """Read one document per line. Its id is the file name with "#" and the line number.
 
-    The text is the first field with text of `text`, `content`, `body`, `page_content`, `markdown`, `passage`,
-    `document`, `abstract` and `description`; the messages of `messages`, `conversation` or `conversations`; else every
-    field with its name, those within another as `user.name`.
+    The text is the first field with text among `text`, `content`, `body`, `page_content`, `markdown`, `passage`,
+    `document`, `abstract` and `description`. Otherwise it is the messages in `messages`, `conversation` or
+    `conversations`, or else every field with its name; nested fields are named like `user.name`.
     """
     wrong = documents = 0
     try:
@@ -34,7 +34,7 @@ def read_json_lines(path: Path, relative: str, progress: ProgressCallback) -> It
             if isinstance(row, Problem):
                 wrong += 1
                 if wrong >= _MAX_WRONG_LINES and not documents:
-                    raise Unreadable(f"no JSON lines: the first {_MAX_WRONG_LINES} lines are no JSON objects")
+                    raise Unreadable(f"not JSON Lines: the first {_MAX_WRONG_LINES} lines are not JSON objects")
                 yield row
                 continue
             text = _text(row)
@@ -79,7 +79,7 @@ def _message(message: Any) -> str:
         return ""
     text = _first(message, [*_TEXT_FIELDS, "value"])
     parts = message.get("content")
-    if isinstance(parts, list):  # of a message with pictures or calls of tools
+    if isinstance(parts, list):  # of a message with pictures or tool calls
         text = "\n\n".join(_first(part, _TEXT_FIELDS) for part in parts if isinstance(part, dict)).strip()
     speaker = _first(message, ["role", "speaker", "from", "author"])
     return f"{speaker}: {text}" if speaker and text else text

@@ -1,7 +1,7 @@
-"""Readers of LlamaIndex as readers of our table.
+"""Adapts the readers of LlamaIndex to the table of readers.
 
-An entry point `".hwp" = "turnmark.corpora.readers.llama_index:read"` has a type read by the reader that LlamaIndex has
-for it; `adapted(MyReader())` makes a reader of any other.
+With the entry point `".hwp" = "turnmark.corpora.readers.llama_index:read"`, a file type is read by LlamaIndex's reader
+for it. `adapted(MyReader())` adapts any other reader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read(path: Path, relative: str, progress: ProgressCallback) -> Document:
 
 
 def adapted(reader: Any) -> ReadFunction:
-    """Make a reader of our table that calls `load_data` of a LlamaIndex reader."""
+    """Return a reader that calls `load_data` of a LlamaIndex reader."""
 
     def read_adapted(path: Path, relative: str, _: ProgressCallback) -> Document:
         try:
@@ -46,4 +46,4 @@ def adapted(reader: Any) -> ReadFunction:
 
 
 def _lacking(name: str, error: ImportError) -> Unreadable:
-    return Unreadable(f"LlamaIndex's {name} needs a package that is not there ({error})")
+    return Unreadable(f"LlamaIndex's {name} needs a package that is not installed ({error})")

@@ -1,4 +1,4 @@
-"""Reads mail: a message (.eml), or a mailbox of many (.mbox), with Python's email package (RFC 5322, RFC 4155)."""
+"""Reads mail messages (.eml) and mailboxes (.mbox) with Python's email package (RFC 5322, RFC 4155)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Block, Document, Problem
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # bytes
-_MAX_ATTACHED_MESSAGES = 200  # messages that are attached to one, as in a digest, and are read
+_MAX_ATTACHED_MESSAGES = 200  # attached to one message, e.g. a digest
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path")
 _SHOWN = ("From", "To", "Cc", "Date")
 _WRITES = re.compile(
@@ -33,14 +33,14 @@ _WRITES = re.compile(
 )
 _FORWARDED = re.compile(
     r"^(?:-{2,}\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht|Message d'origine)\b[^\n]*"
-    r"|_{20,}(?=\s*\n[ \t*]*(?:From|Von|De|Van|Da)\b[^\n]{0,3}:))$",  # a line alone stands above a list's footer, too
+    r"|_{20,}(?=\s*\n[ \t*]*(?:From|Von|De|Van|Da)\b[^\n]{0,3}:))$",  # a line alone may precede a list's footer
     re.MULTILINE | re.IGNORECASE,
 )
 _BEGINS = re.compile(rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|\d\d:\d\d)\b")
-"""The line above a message, with its date; "From my side" is a line of one."""
+"""Matches the line above a message, which has a date. "From my side" is part of a message."""
 _SIGNATURE = re.compile(r"(?<=\S)\n-- ?\n")
-"""The line above a signature; without a blank line before it, it would make a heading of the last paragraph."""
-_MAX_STUB_LENGTH = 300  # characters; of a text that is that short a page that says much more may be the message
+"""Matches the line above a signature. Without a blank line before it, it would make the last paragraph a heading."""
+_MAX_STUB_LENGTH = 300  # characters; for such a short text, a much longer HTML part may be the message
 
 
 def read_eml(path: Path, relative: str, _: ProgressCallback) -> Document:
@@ -52,7 +52,7 @@ def read_eml(path: Path, relative: str, _: ProgressCallback) -> Document:
 
 
 def read_mbox(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
-    """Read the messages of a mailbox; the id of each is the file with "#" and its number."""
+    """Read the messages of a mailbox. The id of each is the file name with "#" and its number."""
     number = 0
     for number, data in enumerate(_messages(path), 1):
         progress(0, 0)
@@ -63,14 +63,14 @@ def read_mbox(path: Path, relative: str, progress: ProgressCallback) -> Iterator
             yield Problem(file=key, what=str(error))
         except RecursionError:
             yield Problem(file=key, what="nested too deeply")
-        except Exception as error:  # of a broken header the parser raises whatever it stumbles over
+        except Exception as error:  # the parser may raise anything for a broken header
             yield Problem(file=key, what=f"a broken message ({type(error).__name__}: {error})")
     if not number:
-        raise Unreadable("no mailbox: no line begins a message with 'From '")
+        raise Unreadable("not a mailbox: no message begins with a 'From ' line")
 
 
 def _messages(path: Path) -> Iterator[bytes]:
-    """The messages, one in memory at a time. Each has a line above it, at the beginning or after a blank line."""
+    """Yield the messages one at a time. A line begins each, at the start of the file or after a blank line."""
     lines: list[bytes] | None = None
     size, blank = 0, True
     with path.open("rb") as file:
@@ -91,7 +91,7 @@ def _document(data: bytes, key: str, path: str) -> Document:
     message = message_from_bytes(data, policy=policy.default)
     assert isinstance(message, EmailMessage)
     if not any(name in message for name in _KNOWN):
-        raise Unreadable("no mail: it has neither sender nor subject nor date")
+        raise Unreadable("not a mail: it has no sender, subject or date")
     text, found = _join_parts(_parts(message))
     return Document(
         id=key,
@@ -104,11 +104,11 @@ def _document(data: bytes, key: str, path: str) -> Document:
 
 
 _Parts = list[tuple[str, tuple[Block, ...]]]
-"""Texts with their blocks."""
+"""Texts, each with its blocks."""
 
 
 def _parts(message: EmailMessage, level: int = 1) -> _Parts:
-    """A message as a section, and those that are attached to it below."""
+    """Return a message as a section, followed by its attached messages."""
     parts: _Parts = []
     subject = _header(message, "Subject") or ("Attached message" if level > 1 else "")
     if subject:
@@ -135,7 +135,7 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
 
 
 def _shown_parts(message: EmailMessage) -> Iterator[EmailMessage]:
-    """The parts of a message in their order. Parts of which one is shown, or that make one page, are one."""
+    """Yield the displayed parts of a message in order. Alternatives, and the parts of one page, count as one part."""
     is_one = message.get_content_subtype() in ("alternative", "related")
     if message.get_content_maintype() != "multipart" or is_one:
         yield message
@@ -151,7 +151,7 @@ def _add_text(parts: _Parts, text: str) -> None:
 
 
 def _join_parts(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
-    """One text of several, with their blocks in it."""
+    """Join texts into one, with the blocks of all."""
     text, found = "", []
     for part, part_blocks in parts:
         text += "\n\n" if text else ""
@@ -165,7 +165,7 @@ def _join_parts(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
 def _header(message: EmailMessage, name: str) -> str:
     try:
         value = str(message.get(name) or "")
-    except Exception:  # of a broken header the parser raises whatever it stumbles over
+    except Exception:  # the parser may raise anything for a broken header
         return ""
     return " ".join(clean_text(value).split())
 
@@ -178,7 +178,7 @@ def _head_lines(message: EmailMessage) -> Iterator[str]:
 
 
 def _people(header: str) -> str:
-    """Names with their addresses in brackets that are not taken for markup."""
+    """Return names with their addresses in parentheses, which are not read as markup."""
     shown: list[str] = []
     for name, address in getaddresses([header])[:50]:
         shown.append(f"{name} ({address})" if name and address else name or address)
@@ -197,7 +197,7 @@ def _date(message: EmailMessage) -> str:
 
 
 def _body(part: EmailMessage) -> tuple[_Parts, str]:
-    """The text of a part in pieces with their blocks, and the message that is quoted below it."""
+    """Return the text of a part in pieces with their blocks, and the message quoted below it."""
     plain, page = _content(part, "plain"), _content(part, "html")
     own: _Parts = []
     if len(plain.strip()) < _MAX_STUB_LENGTH and page.strip():
@@ -223,19 +223,19 @@ def _content(message: EmailMessage, kind: str) -> str:
     said = part.get_content_charset("") or (declared_encoding(data) if kind == "html" else "")
     try:
         text = decode(data, said or "cp1252")
-    except Unreadable:  # a wrong encoding
+    except Unreadable:  # the declared encoding is wrong
         text = data.decode(python_encoding(said) or "utf-8", "replace")
     text = clean_text(text)
     return _join_flowed_lines(text) if kind == "plain" and part.get_param("format") == "flowed" else text
 
 
 def _join_flowed_lines(text: str) -> str:
-    """Join the lines that end with a space (RFC 3676), but not what is above a signature."""
+    """Join lines that end with a space (RFC 3676), but not the line above a signature."""
     return re.sub(r"(?<=\S)(?<!\n--) \n(?=[^\s>])", " ", text)
 
 
 def _without_quoted(text: str) -> tuple[str, str]:
-    """Split off the message that is quoted at the end. Short quotations between the sender's lines stay there."""
+    """Split off the message quoted at the end. Short quotations between the sender's own lines stay."""
     forwarded = _FORWARDED.search(text)
     if forwarded and text[: forwarded.start()].strip():
         return text[: forwarded.start()].strip("\n"), text[forwarded.end() :].strip("\n")
@@ -253,12 +253,12 @@ def _without_quoted(text: str) -> tuple[str, str]:
 def _is_attached(part: EmailMessage) -> bool:
     try:
         return part.is_attachment()
-    except Exception:  # of a broken header the parser raises whatever it stumbles over
+    except Exception:  # the parser may raise anything for a broken header
         return False
 
 
 def _names(message: EmailMessage) -> Iterator[str]:
-    """The names of the files in a part, which are not read."""
+    """Yield the names of attached files, which are not read."""
     parts = [message] if message.get_content_type() == "message/rfc822" else message.walk()
     for part in parts:
         try:

@@ -1,4 +1,4 @@
-"""Reads Markdown: keeps the text that a person reads, line by line, and finds its blocks with markdown-it."""
+"""Reads Markdown: keeps the visible text, line by line, and finds its blocks with markdown-it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
     title is the front matter's, or else the heading of level 1.
 
     Args:
-        of_site: False: it was made of a file of another type, in which the syntax of sites is words.
+        of_site: False if the Markdown was converted from another file type, so that site syntax is plain text.
     """
     front, body = split_front_matter(text)
     body = strip_inline(strip_site_syntax(body, only_notes=not of_site), render).strip("\n") + "\n"
@@ -116,9 +116,7 @@ _KINDS: dict[str, BlockKind] = {
 
 
 def blocks(text: str) -> Sequence[Block]:
-    """Return the blocks of a Markdown text, in order. A list item is a block; items nested in it are blocks of their
-    own.
-    """
+    """Return the blocks of a Markdown text, in order. Each list item, nested or not, is a block."""
     starts = [offset for offset, _ in lines(text)]
     starts.append(len(text))
     walk = _Walk(text, starts)
@@ -136,8 +134,8 @@ def _in_order(unsorted: list[Block]) -> list[Block]:
     return ordered
 
 
-MAX_INLINE_LENGTH = 20_000  # characters; a longer paragraph is not prose, and the inline parser would take long
-MAX_HTML_PIECES = 2_000  # pieces of HTML in a file, single tags not counted
+MAX_INLINE_LENGTH = 20_000  # characters; longer paragraphs are not prose, and would be slow to parse
+MAX_HTML_PIECES = 2_000  # in one file, not counting single tags
 _LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _MARKS = re.compile(r"[\[<]|\\\n|!\[")
 _ANCHOR_ITEM = re.compile(r"\s*\[[^\n]{1,300}?\]\(\s*<?#[^()\n]{0,300}\)\s*[.;,]?\s*")
@@ -236,7 +234,7 @@ def _edits(
 
 
 def _lead(line: str) -> str:
-    """Return the indent and the quotation marks (`>`) of a line."""
+    """Return the indent and the quote markers (`>`) of a line."""
     return line[: len(line) - len(line.lstrip(" \t>"))]
 
 
@@ -345,7 +343,7 @@ def _written(children: Sequence[Token]) -> str:
 
 
 def _tag_words(source: str) -> str:
-    """Return the words that replace an HTML tag; words in angle brackets such as `<your name>` stay."""
+    """Return the replacement of an HTML tag. Text in angle brackets such as `<your name>` is kept."""
     name = _TAG.match(source)
     if name is None:
         return ""

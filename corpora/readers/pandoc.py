@@ -1,7 +1,7 @@
-"""Reads what pandoc reads: word processors' files, EPUB, markup languages, man pages, notebooks.
+"""Reads text documents, EPUB, markup languages, man pages and notebooks with pandoc.
 
-Pandoc (https://pandoc.org) runs as a program in its sandbox, with a limit of memory and time. `pandoc.lua` makes its
-document one of Markdown, which is read as any other Markdown.
+Pandoc (https://pandoc.org) runs as a program in its sandbox, with limits on memory and time. `pandoc.lua` prepares its
+output, which is read like any other Markdown.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, declared_en
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
 
-MAX_MEMORY_MEGABYTES = 1200  # megabytes of pandoc's heap
-MAX_SECONDS = 300.0  # that one file may take
-MAX_MARKDOWN_BYTES = 64 * 1024 * 1024  # bytes
+MAX_MEMORY_MEGABYTES = 1200  # of pandoc's heap
+MAX_SECONDS = 300.0  # for one file
+MAX_MARKDOWN_BYTES = 64 * 1024 * 1024
 _PROGRESS_INTERVAL_SECONDS = 0.5
 _FILTER = Path(__file__).with_name("pandoc.lua")
-_OPENING_LENGTH = 3000  # characters in which a title from the metadata should be said
+_OPENING_LENGTH = 3000  # in which a title from the metadata must appear
 _PARSE_ERROR = 64
 _HEAP_EXHAUSTED = 251
 
@@ -68,7 +68,7 @@ def _read_prepared(
     prepare: Callable[[Path, Path], bool], form: str, path: Path, relative: str, progress: ProgressCallback,
     metadata: OfficeMetadata | None = None, bold_headings: bool = False,
 ) -> Document:  # fmt: skip
-    """Read a file, or the copy that `prepare` writes of it where pandoc would not read it wholly."""
+    """Read a file, or the copy that `prepare` writes of it if pandoc would not read it completely."""
     with TemporaryDirectory() as folder:
         made = Path(folder) / f"made.{form}"
         source = made if prepare(path, made) else path
@@ -80,7 +80,7 @@ _PAGES = (".xhtml", ".html", ".htm")
 
 
 def _without_readings(path: Path, made: Path) -> bool:
-    """Write a copy of a book in which no word is parted by how it is pronounced (ruby); return False if none is."""
+    """Write a copy of a book without pronunciation guides (ruby) inside words; return False if there are none."""
     with zipfile.ZipFile(path) as book:
         pages = [name for name in book.namelist() if name.lower().endswith(_PAGES)]
         changed = {name: _READING.sub(b"", content) for name in pages if b"<rt" in (content := book.read(name))}
@@ -109,7 +109,7 @@ _ROFF_LINE = re.compile(r"[.'\n]|\\")
 
 
 def read_man(path: Path, relative: str, progress: ProgressCallback) -> Document:
-    """Read a page of the manual; raises NotOfItsType if it is no roff, as `log.1`."""
+    """Read a man page. Raises NotOfItsType if it is not roff, e.g. `log.1`."""
     try:
         text = decode(path.read_bytes())
     except Unreadable:
@@ -131,19 +131,19 @@ _MARKUP = {
 }  # fmt: skip
 
 
-# Of Sphinx; pandoc knows no names of domains, takes `class` for the looks of what follows, and stars for emphasis.
+# Sphinx: pandoc does not know domain names, reads `class` as a style, and reads stars as emphasis.
 _SIGNATURE = re.compile(
     r"^([ \t]*\.\. )(?:(?:py|c|cpp|js|rst):(?!module|currentmodule)[a-z]+|class(?=::[^\n]*[A-Z(.])|function|method"
     r"|classmethod|staticmethod|decorator|exception|attribute|data)::[ \t]+(\S[^\n]*)$",
     re.MULTILINE,
 )
-# Code in which there are links; pandoc takes it for paragraphs.
+# Code that contains links, which pandoc reads as paragraphs.
 _PARSED = re.compile(r"^([ \t]*)\.\. parsed-literal::[ \t]*\n((?:[ \t]*\n|\1[ \t]+[^\n]*(?:\n|\Z))*)", re.MULTILINE)
 _MARKED = re.compile(
     r"(?::[\w:+.-]+:)?`(?P<link>(?:\\.|[^`<>\n\\])+?)(?:[ ]?<[^`\n]*>)?`_{0,2}"
     r"|(?<![\w*])\*{1,2}(?P<bold>[^*\s]+)\*{1,2}(?![\w*])"
 )
-# Behind a list of definitions pandoc takes it for one of its terms.
+# After a definition list, pandoc reads it as one of the terms.
 _CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)
 
 
@@ -172,7 +172,7 @@ def _markup(form: str, text: str, relative: str, progress: ProgressCallback) -> 
     try:
         return _document(form, text, relative, progress)
     except _NotParsed:
-        return parse_text(text, relative)  # what a person wrote can be read as it is
+        return parse_text(text, relative)  # markup that a person wrote is readable as plain text
 
 
 # --- pandoc ----------------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ _EMPTY_MESSAGE = "empty: there is no text in it"
 
 
 class _NotParsed(Unreadable):
-    """Pandoc does not understand the file."""
+    """Raised if pandoc cannot parse a file."""
 
 
 def _document(
@@ -195,8 +195,8 @@ def _document(
     """Convert a file, or a text, to a Document.
 
     Args:
-        metadata: what the file says about itself, which counts if the text says no title or date.
-        bold_headings: if there are no headings, short lines in bold are.
+        metadata: title and date of the file, used if the text has none.
+        bold_headings: whether short bold lines are headings if there are no others.
     """
     if isinstance(source, str) and not source.strip():
         raise Unreadable(_EMPTY_MESSAGE)
@@ -210,7 +210,7 @@ def _document(
         and (_has_no_heading(document) or is_said_in(said.title, _opening(document)))
     ):
         title = said.title
-    if not document.text.strip() and _has_title(markdown):  # all of it is written as a title
+    if not document.text.strip() and _has_title(markdown):  # all of its text is the title
         document = parse_markdown(title + "\n", relative)
     return document.model_copy(update={"title": title, "date": changed})
 
@@ -228,10 +228,10 @@ def _opening(document: Document) -> str:
 
 
 def _convert(form: str, source: Path | str, progress: ProgressCallback, bold_headings: bool) -> str:
-    """Run pandoc; the Markdown that it writes.
+    """Run pandoc and return the Markdown that it writes.
 
     Raises:
-        Unreadable: it failed, or went beyond a limit.
+        Unreadable: pandoc failed, or exceeded a limit.
     """
     command = [
         str(_pandoc_path()), "+RTS", f"-M{MAX_MEMORY_MEGABYTES}m", "-RTS", "--sandbox", "--from", form, "--to", "gfm",
@@ -240,7 +240,7 @@ def _convert(form: str, source: Path | str, progress: ProgressCallback, bold_hea
     ]  # fmt: skip
     if bold_headings:
         command.append("--metadata=bold-headings=1")
-    if form == "epub":  # the classes of its code are names of looks, not languages
+    if form == "epub":  # the classes of its code blocks are styles, not languages
         command.append("--metadata=no-languages=1")
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         if isinstance(source, Path):
@@ -273,17 +273,17 @@ def _convert(form: str, source: Path | str, progress: ProgressCallback, bold_hea
 
 
 def _pandoc_path() -> Path:
-    """Where the package `pypandoc_binary` keeps pandoc."""
+    """Return the path of pandoc in the package `pypandoc_binary`."""
     found = importlib.util.find_spec("pypandoc")
     name = "pandoc.exe" if sys.platform == "win32" else "pandoc"
     program = Path(found.origin).parent / "files" / name if found and found.origin else None
     if program is None or not program.is_file():
-        raise Unreadable("needs pandoc, which is not there: pip install pypandoc_binary")
+        raise Unreadable("needs pandoc, which is not installed: pip install pypandoc_binary")
     return program
 
 
 def _wait(process: subprocess.Popen[bytes], progress: ProgressCallback) -> int:
-    """Wait for pandoc and say meanwhile that work goes on."""
+    """Wait for pandoc and report progress meanwhile."""
     ends = time.monotonic() + MAX_SECONDS
     while True:
         try:
@@ -297,7 +297,7 @@ def _wait(process: subprocess.Popen[bytes], progress: ProgressCallback) -> int:
 
 
 def _limit_cpu_time() -> None:
-    """In pandoc's process: the processor's time is limited even if nobody waits for it any more."""
+    """Limit the CPU time in pandoc's process, even if this process no longer waits for it."""
     import resource
 
     seconds = int(MAX_SECONDS) + 10

@@ -1,4 +1,4 @@
-"""Reads plain text and the front matter of pages; what the readers share."""
+"""Reads plain text and front matter, and defines the errors and helpers that all readers share."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from turnmark.corpora.types import Block, Document
 MAX_TITLE_LENGTH = 200  # characters; a longer title is cut at a word
 MAX_TITLE_LINE_LENGTH = 80  # characters of a first line that still counts as a title
 SOFT_HYPHEN = "\u00ad"
-"""Where a word may be divided; nobody sees it, and with it the word is not found."""
+"""An invisible mark where a word may be hyphenated. It is removed, because a search would not find the word."""
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
 
 
 class Unreadable(Exception):
-    """A file cannot be read as a document; it becomes a Problem. `binary`: it is not a text at all."""
+    """A file cannot be read as a document and becomes a Problem. `binary` says that it is not text at all."""
 
     def __init__(self, message: str, line: int | None = None, binary: bool = False) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class Unreadable(Exception):
 
 
 class NotOfItsType(Exception):
-    """A file is of another type than its suffix says, and of none that is read (`notes.1` that is no man page)."""
+    """A file does not have the type its suffix suggests, e.g. a `notes.1` that is not a man page. It is skipped."""
 
 
 _BOMS = (
@@ -43,14 +43,14 @@ _CODE_PAGES = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030",
     "euc_kr": "cp949", "iso8859-9": "cp1254", "iso8859-11": "cp874",
 }  # fmt: skip
-"""What is meant by the name of an encoding: programs write more than it has (https://encoding.spec.whatwg.org)."""
+"""Encoding names that programs write for a larger encoding (https://encoding.spec.whatwg.org)."""
 
 
 def python_encoding(name: str) -> str:
-    """Return Python's name of an encoding that a file says it has; empty if there is none of that name."""
+    """Return Python's name of a declared encoding; empty if it is unknown."""
     try:
         known = codecs.lookup(name.strip().lower().removeprefix("x-")).name
-        "".encode(known)  # some that are listed are none of text
+        "".encode(known)  # some listed codecs do not encode text
     except (LookupError, ValueError):
         return ""
     return _CODE_PAGES.get(known, known)
@@ -64,25 +64,27 @@ _SAID_ENCODING = re.compile(
 
 
 def declared_encoding(data: bytes) -> str:
-    """Return the name of the encoding that HTML, XML, LaTeX or a script says it has; empty if it says none."""
+    """Return the encoding that HTML, XML, LaTeX or a script declares; empty if it declares none."""
     said = _SAID_ENCODING.search(data, 0, 10_000)
     return next(filter(None, said.groups())).decode("ascii", "ignore") if said else ""
 
 
 def decode(data: bytes, said: str = "") -> str:
-    """Decode the bytes of a text file, with "\\n" for newlines: UTF-8, UTF-16 if a byte order mark says so, else what
-    the file itself says.
+    """Decode the bytes of a text file, with "\\n" for newlines.
+
+    The encoding is UTF-8, UTF-16 if a byte order mark says so, or else the declared one.
 
     Args:
-        said: the name of an encoding that stands in the file; it counts if the file is not UTF-8.
+        said: the encoding that the file declares, used if the file is not UTF-8.
     """
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
     meant = python_encoding(said)
     if encoding == "utf-8" and meant and not meant.startswith("utf"):
-        # What is written in ISO 2022 are bytes of ASCII, so it looks like UTF-8.
+        # ISO 2022 text consists of ASCII bytes, so it looks like UTF-8.
         encoding = meant if meant.startswith("iso2022") or not is_utf8(data) else encoding
     if encoding.startswith("utf-8") and b"\0" in data:
-        raise Unreadable("holds NUL bytes, so it is not text", line=_line_number(data, data.index(b"\0")), binary=True)
+        line = _line_number(data, data.index(b"\0"))
+        raise Unreadable("contains NUL bytes, so it is not text", line=line, binary=True)
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -92,7 +94,7 @@ def decode(data: bytes, said: str = "") -> str:
             line=_line_number(data, error.start) if encoding.startswith("utf-8") else None,
         ) from error
     if "\0" in text:
-        raise Unreadable("holds NUL characters, so it is not text", binary=True)
+        raise Unreadable("contains NUL characters, so it is not text", binary=True)
     return text.replace("\r\n", "\n").replace("\r", "\n").replace(SOFT_HYPHEN, "")
 
 
@@ -126,14 +128,15 @@ def parse_text(text: str, relative: str) -> Document:
 
 
 def title_from_name(relative: str) -> str:
-    """Make a title from a file name: without suffix, '-' and '_'."""
+    """Make a title from a file name, without its suffix and with spaces for '-' and '_'."""
     name = PurePosixPath(relative)
     return " ".join(re.sub(r"[-_]+", " ", name.stem).split()) or name.name
 
 
 def main_heading(headings: Sequence[str], relative: str) -> str:
-    """Choose the title: the only heading of level 1, or the first of several if it resembles the file name, else the
-    file name.
+    """Choose the title: the only heading of level 1, or the first of several if it resembles the file name.
+
+    Otherwise the file name is the title.
     """
     first, name = headings[0] if headings else "", title_from_name(relative)
     if len(headings) > 1 and name.lower() not in ("readme", "index") and not {*words(first)} & {*words(name)}:
@@ -149,7 +152,7 @@ _NO_TITLE = re.compile(
 
 
 def is_meaningful_title(text: str) -> bool:
-    """Return whether the title in a file's metadata was written by a person: "Microsoft Word - x.doc" was not."""
+    """Return whether a title in metadata was written by a person, unlike "Microsoft Word - x.doc"."""
     return len(text) >= 3 and not _NO_TITLE.fullmatch(text)
 
 
@@ -191,7 +194,7 @@ def _first_line_title(text: str) -> str:
 
 _YAML = re.compile(r"---[ \t]*\n(?P<body>(?:(?!---|\.\.\.)[^\n]*\n)*+)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<body>(?:(?!\+\+\+)[^\n]*\n)*+)\+\+\+[ \t]*(?:\n|\Z)")
-# How a line of YAML or TOML can begin; other text between two rules is not front matter.
+# The possible beginnings of a line of YAML or TOML. Other text between two rules is not front matter.
 _METADATA_LINE = re.compile(r"\s|$|#|[-\]})]|\[|[\w\"'.$-][^:=\n]{0,100}[:=](?:\s|$|(?<==))")
 _DATES = "last_modified last-modified last_updated lastmod updated modified date".split()  # in order of preference
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?![\d-])")
@@ -199,7 +202,7 @@ _BLOCK_SCALAR = re.compile(r"[>|][+-]?\d?$")
 
 
 class FrontMatter(NamedTuple):
-    """Title and date from a page's front matter; empty if it does not give them."""
+    """Title and date from a page's front matter; empty if they are missing."""
 
     title: str = ""
     date: str = ""
@@ -219,7 +222,7 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
 
 
 def date_part(value: str) -> str:
-    """Return an ISO 8601 date without its time; of any other value its first 40 characters."""
+    """Return an ISO 8601 date without its time, or the first 40 characters of any other value."""
     iso = _ISO_DATE.match(value.strip())
     return iso.group() if iso else value.strip()[:40]
 

@@ -1,7 +1,7 @@
-"""The table of readers: which file types are read, and by what. Third parties add to it by an entry point.
+"""The table of file types and their readers. Third parties add to it with an entry point.
 
-A reader is called as `read(path, relative, progress)` and gives a Document, or an iterable of Documents and Problems
-for a file that holds several. It raises `Unreadable` with a message for the person who owns the file.
+A reader is called as `read(path, relative, progress)` and returns a Document, or an iterable of Documents and Problems
+for a file that contains several. It raises `Unreadable` with a message for the file's owner.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from turnmark.core.specs import Entry
 from turnmark.corpora.types import Document, Problem
 
 GROUP = "turnmark.readers"
-"""The entry-point group: the name is a suffix (`.hwp`), the target is a reader."""
+"""The entry-point group. The name of an entry point is a suffix (`.hwp`), its target a reader."""
 
 
 class ProgressCallback(Protocol):
-    """Called with the page that was read and the number of pages; with (0, 0) to say that work goes on."""
+    """Called with the page that was read and the number of pages, or with (0, 0) to show that work continues."""
 
     def __call__(self, page: int, pages: int, how: str = "") -> None:
-        """`how` is said beside the page. While it is not empty, the time of a file is not limited, only that of a page:
-        of a long scan every page takes seconds.
+        """Report progress. `how` is the method, shown next to the page, e.g. OCR.
+
+        While `how` is not empty, only the time per page is limited, not the time per file: in a long scan, every page
+        takes seconds.
         """
 
 
@@ -34,19 +36,19 @@ ReadFunction = Callable[[Path, str, ProgressCallback], Document | Iterable[Docum
 
 
 MAX_BYTES = 64 * 1024 * 1024
-_MAX_STREAMED_BYTES = 2 * 1024**3  # bytes of a file of many documents, which is never in memory as a whole
+_MAX_STREAMED = 2 * 1024**3  # for a file of many documents, which is never loaded as a whole
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A line of the table.
+    """A row of the table.
 
     Attributes:
-        what: the types, in words.
+        what: description of the file types.
         target: `module:function`, imported when a file of the type is read.
-        apart: read in a process of its own (`turnmark.corpora.readers.isolation`).
-        largest: bytes that a file may have.
-        program: source code, which is not read where it belongs to a web site.
+        isolated: whether files are read in a separate process (`turnmark.corpora.readers.isolation`).
+        max_bytes: the maximum size of a file.
+        program: whether the files are source code, which is skipped inside a web site.
     """
 
     what: str
@@ -95,13 +97,13 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
             _PANDOC + "read_markup",
         ),
     ),
-    (".1 .2 .3 .4 .5 .6 .7 .8 .9 .man .mdoc", Reader("pages of the manual, if they are", _PANDOC + "read_man")),
+    (".1 .2 .3 .4 .5 .6 .7 .8 .9 .man .mdoc", Reader("manual pages (roff only)", _PANDOC + "read_man")),
     (".ipynb", Reader("Jupyter notebooks", _PANDOC + "read_notebook")),
     (".eml", Reader("a mail", _PACKAGE + "mail:read_eml")),
-    (".mbox", Reader("mailboxes: a document a message", _PACKAGE + "mail:read_mbox", max_bytes=_MAX_STREAMED_BYTES)),
+    (".mbox", Reader("mailboxes: one document per message", _PACKAGE + "mail:read_mbox", max_bytes=_MAX_STREAMED)),
     (
         ".jsonl .ndjson .jsonlines",
-        Reader("JSON lines: a document a line", _PACKAGE + "json_rows:read_json_lines", max_bytes=_MAX_STREAMED_BYTES),
+        Reader("JSON lines: one document per line", _PACKAGE + "json_rows:read_json_lines", max_bytes=_MAX_STREAMED),
     ),
     (".hwp", Reader("Hangul, by LlamaIndex's reader, which needs olefile", _PACKAGE + "llama_index:read")),
     (
@@ -115,7 +117,7 @@ _BUILT_IN = {suffix: reader for suffixes, reader in _BUILT_IN_READERS for suffix
 
 @cache
 def readers() -> dict[str, Reader]:
-    """The table, by suffix in lower case; an entry point cannot replace a built-in line."""
+    """Return the readers by lower-case suffix. An entry point cannot replace a built-in reader."""
     table = dict(_BUILT_IN)
     for point in importlib.metadata.entry_points(group=GROUP):
         package = point.dist.name if point.dist else "an entry point"
@@ -124,7 +126,7 @@ def readers() -> dict[str, Reader]:
 
 
 def list_readers() -> dict[str, Entry]:
-    """The table for `turnmark list`: one row for the types that one reader reads."""
+    """Return the rows for `turnmark list`: one row per reader, with all of its suffixes."""
     rows: dict[Reader, list[str]] = {}
     for suffix, reader in readers().items():
         rows.setdefault(reader, []).append(suffix)
@@ -132,4 +134,4 @@ def list_readers() -> dict[str, Entry]:
 
 
 def no_progress(page: int, pages: int, how: str = "") -> None:
-    """Tell nobody."""
+    """Ignore the progress."""

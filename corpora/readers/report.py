@@ -1,4 +1,4 @@
-"""What a person is told of a reading beside its results: what is being read, and the types of files that are not."""
+"""Reports on reading for the user: the file being read, and the file types that are not read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-# Nobody expects the words of these, so they are not counted among the types that are not read.
+# Nobody expects text from these types, so they are not counted as unread.
 _UNCOUNTED_SUFFIXES = frozenset(
     """.png .jpg .jpeg .jpe .jfif .gif .svg .svgz .webp .bmp .ico .icns .tif .tiff .psd .xcf .heic .avif .raw
     .mp3 .ogg .oga .opus .flac .wav .m4a .aac .mid .mp4 .m4v .mov .avi .mkv .webm .ogv .mpg .mpeg
@@ -19,25 +19,25 @@ _UNCOUNTED_SUFFIXES = frozenset(
 
 @dataclass
 class ReadingReport:
-    """What is seen of a reading beside its results.
+    """Observations made while reading a source, other than its documents.
 
     Attributes:
-        tell: called with what is being read, in words.
-        unread: the number of files of each type that is not read, by suffix.
+        tell: called with a description of what is being read.
+        unread: number of files whose type is not read, by suffix.
     """
 
     tell: Callable[[str], None] = lambda _: None
     unread: Counter[str] = field(default_factory=Counter)
 
     def count_unread(self, relative: str) -> None:
-        """Count a file of a type that is not read."""
+        """Count a file whose type is not read."""
         suffix = PurePosixPath(relative).suffix.lower()
         if suffix not in _UNCOUNTED_SUFFIXES:
             self.unread[printable_path(suffix)] += 1
 
 
 def describe_unread(unread: Mapping[str, int]) -> str:
-    """Return a line about types that are not read, "3 files of types that are not read: .doc 2, .zip 1"; or ""."""
+    """Return a line such as "3 files of types that are not read: .doc 2, .zip 1"; empty if there are none."""
     total = sum(unread.values())
     if not total:
         return ""
@@ -50,5 +50,5 @@ def describe_unread(unread: Mapping[str, int]) -> str:
 
 
 def printable_path(relative: str) -> str:
-    """Return a name that can be printed even if the bytes on the disk are not UTF-8."""
+    """Return a path that can be printed even if its bytes on disk are not UTF-8."""
     return os.fsencode(relative).decode("utf-8", "backslashreplace")

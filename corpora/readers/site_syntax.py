@@ -1,8 +1,8 @@
-"""Removes the syntax that site generators add to Markdown; words such as titles stay, and code is not changed.
+"""Removes the syntax that site generators add to Markdown. Words such as titles are kept, and code is not changed.
 
 Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists),
 Docusaurus (`:::`), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, footnotes, and the tags of Liquid, Jinja,
-GitBook (`{% alert "Mind the gap" %}`) and Hugo (`{{< tab "Linux" >}}`): quoted arguments that are words stay.
+GitBook (`{% alert "Mind the gap" %}`) and Hugo (`{{< tab "Linux" >}}`). Quoted arguments that are words are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TAGS = re.compile(
     r"(?:(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
     r"|\{%(?P<tag>[^{}]{0,1000}?)%\}|\{\{[<%](?P<shortcode>[^{}]{0,1000}?)[%>]\}\}"  # template tags
     r"|\{\{[^{}]{0,1000}?\}\}"  # template variables
-    r"|\[\^[^\]\s]{1,60}\](?!:)"  # marks of footnotes
+    r"|\[\^[^\]\s]{1,60}\](?!:)"  # footnote marks
     r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[ \t]*[#.][A-Za-z][^{}\n]{0,200}\}"  # attribute lists
     r"|(?<=[)\]`*])\{[ \t]*[A-Za-z][\w-]{0,30}=[^{}\n]{1,200}\}"
     r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
@@ -34,7 +34,7 @@ _PLUMBING = frozenset(
     extends filter for from highlight if ifchanged import increment layout load macro raw set unless when with
     """.split()
 )
-"""Tags that show the reader nothing."""
+"""Tags without visible text."""
 _SHOWS_A_THING = frozenset(
     """
     asset audio badge codepen css data datatable download embed emoji fig figure file gist i18n icon image img imgproc
@@ -42,7 +42,7 @@ _SHOWS_A_THING = frozenset(
     tweet url var video vimeo youtube
     """.split()
 )
-"""Parts of tag names that show a file, a page or a variable; a single word in such a tag is only its name."""
+"""Parts of the names of tags that show a file, a page or a variable. A single word in such a tag is only a name."""
 _WORD_KEYS = frozenset("alt body caption content description heading label message summary text title".split())
 _STYLES = frozenset(
     """
@@ -50,7 +50,7 @@ _STYLES = frozenset(
     right secondary slim success tip warn warning yellow
     """.split()
 )
-"""Styles of a box, which a reader does not see as words; written with a capital they are its title."""
+"""Styles of a box, which are not visible text. Written with a capital, they are its title."""
 _ARGUMENT = re.compile(
     r"(?:(?P<key>[\w-]{1,60})[ \t]*[=:][ \t]*)?(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>(?:[^'\\]|\\.)*)')",
     re.DOTALL,
@@ -68,7 +68,7 @@ def strip_site_syntax(text: str, only_notes: bool = False) -> str:
     """Return `text` as plain Markdown. Takes time linear in its length.
 
     Args:
-        only_notes: remove only the marks of footnotes.
+        only_notes: remove only footnote marks.
     """
     stretches = []
     without = _without_marks if only_notes else _without_tags
@@ -99,11 +99,9 @@ def _without_comments(text: str) -> str:
 
 
 def _lines(text: str, only_notes: bool) -> Iterator[tuple[str, bool]]:
-    """Yield (line, whether it is code), with the bodies of admonitions moved to the left and the markers of blocks
-    removed.
-    """
+    """Yield (line, whether it is code), with admonition bodies dedented and block markers removed."""
     fence = ""
-    bodies: list[int] = []  # indents of the open bodies, each of which moves to the left by four
+    bodies: list[int] = []  # indents of the open bodies, each of which is dedented by four
     for line in text.split("\n"):
         indent = len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
         if line.strip() and not fence:
@@ -151,7 +149,7 @@ def _marker_words(words: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Replace the tags in `text` by the words that a reader sees."""
+    """Replace the tags in `text` by their visible words."""
 
     def replacement(match: re.Match[str]) -> str:
         if match["code"]:
@@ -174,7 +172,7 @@ _MARKS = re.compile(r"(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)|\[\^[^\]\s]{1,
 
 
 def _without_marks(text: str) -> str:
-    """Return a text without the marks of footnotes."""
+    """Return a text without footnote marks."""
     return _MARKS.sub(lambda match: match["code"] or "", text)
 
 
@@ -185,9 +183,7 @@ def _opens_paragraph(text: str, start: int) -> bool:
 
 
 def _tag_words(tag: str) -> str:
-    """Return the quoted arguments of a tag that a reader sees: titles, captions, sentences, names such as
-    "admins-github".
-    """
+    """Return the visible arguments of a tag: quoted titles, captions, sentences, names such as "admins-github"."""
     name, arguments = (*tag.strip("-+~ \t\n").split(maxsplit=1), "", "")[:2]
     if name in _PLUMBING:
         return ""
@@ -205,7 +201,7 @@ def _tag_words(tag: str) -> str:
         elif " " in value:
             is_words = not _CODE.search(value) and not (shows_a_thing and _FILE.search(value))
         else:
-            # "admins-github" is a name, "md" after a title is not.
+            # "admins-github" is a name; "md" after a title is not.
             is_name = not value[0].islower() or (position == 0 and value not in _STYLES)
             is_words = is_name and not shows_a_thing and not _NO_WORD.search(value) and not _FILE.search(value)
         if is_words:

@@ -1,4 +1,4 @@
-"""The process that reads files for `turnmark.corpora.readers.isolation`: answers requests until there are no more."""
+"""The worker process of `turnmark.corpora.readers.isolation`: reads files on request until its input ends."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
 from turnmark.corpora.readers.registry import load
 from turnmark.corpora.types import Document
 
-_PROGRESS_INTERVAL_SECONDS = 0.5  # seconds between two messages that work goes on
+_PROGRESS_INTERVAL_SECONDS = 0.5  # between two progress messages
 
 SendFunction = Callable[[dict[str, Any]], None]
 
 
 def main() -> None:
-    """Answer each request with messages; in the last one `last` says whether this process is too large to be kept."""
+    """Answer each request with messages. In the final one, `last` says whether this process has grown too large."""
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no message
+    os.dup2(2, 1)  # keep what libraries print out of the messages
     _limit_memory()
 
     def send(message: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _handle(request: dict[str, Any], send: SendFunction) -> dict[str, Any]:
-    """Do what is asked; what went wrong, as a message."""
+    """Handle a request and return its final message, which describes any error."""
     try:
         if request["target"]:
             _read(request, send)
@@ -57,13 +57,13 @@ def _handle(request: dict[str, Any], send: SendFunction) -> dict[str, Any]:
     except RecursionError:
         return _unreadable("nested too deeply; open it and save it again")
     except Exception as error:
-        # Readers of third parties raise what they like, and a broken file makes a library fail anywhere.
+        # Third-party readers may raise anything, and a broken file can make a library fail anywhere.
         return _unreadable(f"its reader failed ({_cause(error)}); it is broken, or of a kind that cannot be read")
 
 
 def _read(request: dict[str, Any], send: SendFunction) -> None:
     """Send the documents and problems of a file."""
-    told = 0.0  # when; what follows a page of which it was said how it is read is told at once
+    told = 0.0  # time of the last message; 0: the next one is sent at once, since a method was reported
 
     def progress(page: int, pages: int, how: str = "") -> None:
         nonlocal told
@@ -108,7 +108,7 @@ def _limit_memory() -> None:
 
 def _has_grown() -> bool:
     if sys.platform == "linux":
-        # ru_maxrss begins with the size of the process that started this one, so it says nothing here.
+        # On Linux, ru_maxrss starts from the size of the parent process, so it cannot be used here.
         resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return resident * os.sysconf("SC_PAGE_SIZE") > MAX_KEPT_BYTES
     try:

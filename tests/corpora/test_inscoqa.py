@@ -60,7 +60,7 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     ({"documents": ["text"]}, "'documents[0]' "),
     ({"documents": [{"id": "d", "text": " "}]}, "'documents[0][text]' is empty"),
     ({"documents": [{"title": 3}]}, "'documents[0][id]' is missing; 'documents[0][title]' is int, not text"),
-    ({"documents": [{"id": "d", "text": "x"}, {"id": "d", "text": "y"}]}, "the id 'd' is there twice"),
+    ({"documents": [{"id": "d", "text": "x"}, {"id": "d", "text": "y"}]}, "the id 'd' occurs twice"),
     ({"history": "hello"}, "'history' "),
     ({"history": [["q", "a"], ["q"]]}, "'history[1][1]' is missing"),
     ({"history": ["qa"]}, "'history[0]' "),

@@ -105,10 +105,10 @@ def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list
     (["1", "0", "-1"], ["good", "neutral", "bad"], []),
     ([2.0, "1", 0], ["good", "neutral", "bad"], []),
     ([1, 0, 1], ["good", "neutral", "good"], ["0 and 1 only"]),
-    ([2, -1, "good"], ["good"], ["-1 (line 2) and 2 (line 1)", "'rating' is 2;", "'rating' is -1;"]),
+    ([2, -1, "good"], ["good"], ["-1 (line 2) and 2 (line 1)", "'rating' is 2 (", "'rating' is -1 ("]),
     ([2, 3, 0.5, True, None, "", [], "great"], ["good"], [
-        "'rating' is 3;", "'rating' is 0.5;", "'rating' is true;", "'rating' is missing", "'rating' is \"\";",
-        "'rating' is [];", "'rating' is \"great\";",
+        "'rating' is 3 (", "'rating' is 0.5 (", "'rating' is true (", "'rating' is missing", "'rating' is \"\" (",
+        "'rating' is [] (", "'rating' is \"great\" (",
     ]),
 ])  # fmt: skip
 def test_the_numbers_of_a_file_decide_on_their_scale(

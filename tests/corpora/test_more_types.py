@@ -245,7 +245,7 @@ def test_one_broken_message_ends_no_mailbox(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "empty"), (b"just words\n", "no mail"), (b"\x00\xff" * 50, "no mail")]
+    ("content", "reason"), [(b"", "empty"), (b"just words\n", "not a mail"), (b"\x00\xff" * 50, "no mail")]
 )
 def test_files_that_are_no_mail(tmp_path: Path, content: bytes, reason: str) -> None:
     assert reason in refused(write(tmp_path, {"a.eml": content}) / "a.eml")
@@ -290,7 +290,7 @@ def test_json_lines(tmp_path: Path) -> None:
     nested = "- id: 7\n- user.name: Bob\n- user.tags: a\n- keys.1.of: north\n- keys.2.of: south\n"
     assert [document.text for document in documents[3:]] == [nested, "human: Shut?\n", "user: Shut?\n"]
     assert [str(item) for item in items if isinstance(item, Problem)] == ["rows.jsonl:4: not a JSON object"]
-    assert "no JSON objects" in str(read_all(write(tmp_path, {"n.jsonl": b"1\n" * 50}) / "n.jsonl")[-1])
+    assert "are not JSON objects" in str(read_all(write(tmp_path, {"n.jsonl": b"1\n" * 50}) / "n.jsonl")[-1])
     # A single file without `_id` is no BEIR corpus.
     assert ids(tmp_path / "rows.jsonl") == [f"rows.jsonl#{line}" for line in (1, 2, 3, 6, 7, 8)]
 

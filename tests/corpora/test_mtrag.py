@@ -89,7 +89,7 @@ def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
     ({"turn": "two"}, "'turn' is 'two'"),
     ({"Collection": "../../etc"}, "names no domain"),
     ({"Answerability": ["MAYBE"]}, "answerability 'MAYBE'"),
-    ({"Answerability": ["ANSWERABLE", "PARTIAL"]}, "one answerability label was expected"),
+    ({"Answerability": ["ANSWERABLE", "PARTIAL"]}, "expected one answerability label"),
     ({"Standalone Type": ["Perhaps"]}, "standalone type 'Perhaps'"),
     ({"contexts": [{"text": "x"}]}, "'document_id' is missing"),
     ({"Question Type": 7}, "neither text nor a list"),

@@ -75,7 +75,7 @@ def test_sources_that_cannot_be(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"one\ntwo\nb\xe4d\n", "x.md:3: not valid UTF-8 (byte 10: 0xe4); save the file as UTF-8"),
-        (b"one\r\nt\0wo", "x.md:2: holds NUL bytes, so it is not text"),
+        (b"one\r\nt\0wo", "x.md:2: contains NUL bytes, so it is not text"),
         (b"", "x.md: empty: there is no text in it"),
         (b" \n\t\n", "x.md: empty: there is no text in it"),
         (b"\xff\xfea\0\x00\xd8", "x.md: not valid UTF-16"),

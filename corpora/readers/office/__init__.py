@@ -1,1 +1,1 @@
-"""Word processors' files, sheets and slides: checked, unpacked and turned into Markdown, which our reader reads."""
+"""Reads text documents, spreadsheets and slides: checks and unpacks them and converts them to Markdown."""

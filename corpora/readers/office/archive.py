@@ -1,6 +1,6 @@
-"""Checks a file that is a zip archive of XML before anything in it is read; its title and date.
+"""Checks zip archives of XML before they are read, and reads their title and date.
 
-Office Open XML (ECMA-376), OpenDocument (ISO/IEC 26300) and EPUB are such archives.
+Office Open XML (ECMA-376), OpenDocument (ISO/IEC 26300) and EPUB files are such archives.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from lxml import etree
 from turnmark.corpora.readers.prose import Unreadable, date_part, is_meaningful_title
 from turnmark.corpora.text import words
 
-MAX_UNPACKED_BYTES = 200 * 1000 * 1000  # bytes when unpacked; a book without pictures has about 5 million
+MAX_UNPACKED_BYTES = 200 * 1000 * 1000  # when unpacked; a book without pictures has about 5 million
 MAX_PARTS = 20_000
-_MAX_ENTITY_OFFSET = 100_000  # bytes of a part in which entities are looked for; they are declared at the beginning
+_MAX_ENTITY_OFFSET = 100_000  # bytes; entities are declared at the beginning of a part
 _ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 _XML = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -29,7 +29,7 @@ _SAVE_ADVICE = "open it and save it again"
 
 @dataclass(frozen=True)
 class FileFamily:
-    """A kind of archive: what a person calls it, and the parts by which it is known."""
+    """A kind of archive: its common name, the parts that identify it, and its suffix."""
 
     name: str
     parts: tuple[str, ...]
@@ -45,13 +45,13 @@ _FAMILIES = (WORD, SLIDES, WORKBOOK, EPUB, OPEN_DOCUMENT)
 
 
 def check_packed(path: Path, family: FileFamily, streamed: str = "") -> None:
-    """Refuse a file that is of another kind, broken, encrypted, or that unpacks to too much.
+    """Refuse a file that is of another kind, broken, encrypted, or too large when unpacked.
 
     Args:
-        streamed: the beginning of the names of parts that are never held whole, and may be of any size.
+        streamed: name prefix of parts that are streamed and may have any size.
 
     Raises:
-        Unreadable: with what is wrong, and what to do about it.
+        Unreadable: the message says what is wrong and what to do.
     """
     _check_magic(path, family)
     try:
@@ -79,7 +79,7 @@ def _check_magic(path: Path, family: FileFamily) -> None:
 
 
 def _describe_other(head: bytes) -> str:
-    """Say what a file is instead."""
+    """Describe what a file is instead."""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     for begins, what, suffix in (
         (b"%pdf", "but a PDF", ".pdf"), (b"<!doctype html", "but an HTML page", ".html"),
@@ -93,7 +93,7 @@ def _describe_other(head: bytes) -> str:
 def _check_parts(packed: zipfile.ZipFile, family: FileFamily, streamed: str) -> None:
     parts = packed.infolist()
     if len(parts) > MAX_PARTS:
-        raise Unreadable(f"holds {len(parts):,} parts, more than {MAX_PARTS:,}; not opened")
+        raise Unreadable(f"contains {len(parts):,} parts, more than {MAX_PARTS:,}; not opened")
     if any(part.flag_bits & 1 for part in parts):
         raise Unreadable(f"an encrypted {family.name}, which asks for a password; save it without one")
     kept = [part for part in parts if not (streamed and part.filename.startswith(streamed))]
@@ -136,10 +136,10 @@ def _cause(error: BaseException) -> str:
 
 
 def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
-    """Parse a part without resolving entities; None if it is missing.
+    """Parse a part without resolving entities; return None if it is missing.
 
     Raises:
-        Unreadable: it is broken.
+        Unreadable: the part is broken.
     """
     if name not in packed.namelist():
         return None
@@ -154,17 +154,17 @@ def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
 
 @dataclass(frozen=True)
 class OfficeMetadata:
-    """What a file says about itself; empty if it does not."""
+    """The title and date in a file's metadata; empty if they are missing."""
 
     title: str = ""
     date: str = ""
 
 
 def write_changed(packed: zipfile.ZipFile, made: Path, changed: Mapping[str, bytes], names: Iterable[str] = ()) -> None:
-    """Write a copy of a packed file with other content of some parts.
+    """Write a copy of an archive with some parts replaced.
 
     Args:
-        names: the parts that the copy has; empty: all.
+        names: the parts to copy; empty: all.
     """
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
         for name in names or packed.namelist():
@@ -172,7 +172,7 @@ def write_changed(packed: zipfile.ZipFile, made: Path, changed: Mapping[str, byt
 
 
 def read_metadata(path: Path) -> OfficeMetadata:
-    """The title and the date of the last change that an Office or OpenDocument file gives."""
+    """Return the title and the date of the last change in the metadata of an Office or OpenDocument file."""
     try:
         with zipfile.ZipFile(path) as packed:
             for name in ("docProps/core.xml", "meta.xml"):
@@ -184,7 +184,7 @@ def read_metadata(path: Path) -> OfficeMetadata:
                         title if is_meaningful_title(title) else "", date_part(next(filter(None, dates), ""))
                     )
     except (Unreadable, zipfile.BadZipFile, OSError):
-        pass  # the text is what counts
+        pass  # a file without metadata is still read
     return OfficeMetadata()
 
 
@@ -194,7 +194,7 @@ def _first(tree: Any, name: str) -> str:
 
 
 def is_said_in(title: str, opening: str) -> bool:
-    """Return whether the beginning of a text says the title, too: many files keep that of their template."""
+    """Return whether the opening of a text contains a title. Many files keep the title of their template."""
     opening_words = {*words(opening)}
     said = words(title)
     return bool(said) and sum(word in opening_words for word in said) >= 0.7 * len(said)
@@ -204,5 +204,5 @@ _UNSAFE = re.compile("\x1b\\[[\\d;]*[A-Za-z]|[\0-\x08\x0b\x0c\x0e-\x1f\xad\ud800
 
 
 def clean_text(text: str) -> str:
-    """Remove control characters, a terminal's codes of colours, soft hyphens and lone surrogates; unify newlines."""
+    """Remove control characters, terminal color codes, soft hyphens and lone surrogates, and normalize newlines."""
     return _UNSAFE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -1,4 +1,4 @@
-"""The cells of a sheet as Markdown: its tables with their header rows, and the lines around them."""
+"""Writes the cells of a sheet as Markdown: its tables with header rows, and the lines around them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-MAX_ROWS = 50_000  # filled rows of a sheet that are read
-MAX_CELLS = 400_000  # filled cells of a file that are read
+MAX_ROWS = 50_000  # filled rows read from one sheet
+MAX_CELLS = 400_000  # filled cells read from one file
 MAX_COLUMNS = 1_000
-_MAX_HEADER_ROW = 25  # rows in which a header is looked for
-_MAX_HEADING_LENGTH = 100  # characters of a line that may be the title of a table
-_YEAR = re.compile(r"(?:19|20)\d\d")  # may be the name of a column
+_MAX_HEADER_ROW = 25  # a header is sought in the rows before it
+_MAX_HEADING_LENGTH = 100  # characters of a line that may be a table title
+_YEAR = re.compile(r"(?:19|20)\d\d")  # may be a column name
 _NUMBER = re.compile(r"[-+−(]?[^\w\s]?\s?\d[\d.,'’ \u00a0\u202f]*\)?\s?(?:%|[^\w\s]|[A-Z]{3})?")
 
 
 class Cell(NamedTuple):
-    """A cell: what a person sees in it, and whether that is words (not a number or a date)."""
+    """The visible text of a cell, and whether it is words rather than a number or a date."""
 
     text: str
     is_words: bool
@@ -27,13 +27,13 @@ EMPTY = Cell("", False)
 
 
 def cell_of_text(text: str) -> Cell:
-    """Make a cell of a text that may be a number, as in CSV."""
+    """Make a cell from text that may be a number, as in CSV."""
     line = " ".join(text.split())
     return Cell(line, bool(line) and not _NUMBER.fullmatch(line) and not re.fullmatch(r"\d{4}-\d\d-\d\d.*", line))
 
 
 class Merge(NamedTuple):
-    """A merged range: its first row and column, and one past its last; from 0."""
+    """A merged range, counted from 0. `bottom` and `right` are one past the last row and column."""
 
     top: int
     left: int
@@ -43,7 +43,7 @@ class Merge(NamedTuple):
 
 @dataclass
 class Sheet:
-    """A sheet: its name, its rows of cells from the first one on, its merged cells, and whether it was cut."""
+    """A sheet: its name, its rows of cells, its merged cells, and whether only its beginning was read."""
 
     name: str
     rows: list[list[Cell]] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Sheet:
 
 
 class CellBudget:
-    """How many rows of a sheet and cells of a file may still be read."""
+    """The numbers of rows of a sheet and cells of a file that may still be read."""
 
     def __init__(self) -> None:
         self.rows = MAX_ROWS
@@ -63,7 +63,7 @@ class CellBudget:
         self.rows = MAX_ROWS
 
     def takes(self, row: Sequence[Cell]) -> bool:
-        """Count a row; return False if it is one too many."""
+        """Count a row, and return False if the limit is exceeded."""
         filled = sum(1 for cell in row if cell.text)
         self.rows -= filled > 0
         self.cells -= filled
@@ -71,7 +71,7 @@ class CellBudget:
 
 
 def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
-    """The Markdown of a sheet, its name as a heading; empty if there is nothing in it."""
+    """Return a sheet as Markdown below its name as a heading; empty if the sheet is empty."""
     _fill_down(sheet)
     spanned = _spanned(sheet)
     pieces: list[str] = []
@@ -85,7 +85,7 @@ def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
 
 
 def _title_pieces(pieces: Sequence[str], level: int) -> list[str]:
-    """A short line directly above a table is its heading, even with a blank row between them."""
+    """Turn a short line directly above a table into a heading, even with a blank row between them."""
     result = list(pieces)
     for index in range(len(result) - 1):
         line = result[index]
@@ -97,7 +97,7 @@ def _title_pieces(pieces: Sequence[str], level: int) -> list[str]:
 
 
 def _fill_down(sheet: Sheet) -> None:
-    """Say the text of a cell that is merged downwards in each of its rows."""
+    """Repeat the text of a vertically merged cell in every row."""
     for merge in sheet.merges:
         if merge.top >= len(sheet.rows) or merge.left >= len(sheet.rows[merge.top]):
             continue
@@ -111,7 +111,7 @@ def _fill_down(sheet: Sheet) -> None:
 
 
 def _spanned(sheet: Sheet) -> dict[int, list[Merge]]:
-    """The cells that are merged to the right, by their row."""
+    """Return the horizontally merged cells by row."""
     spanned: dict[int, list[Merge]] = {}
     for merge in sheet.merges:
         if merge.right - merge.left > 1:
@@ -122,14 +122,14 @@ def _spanned(sheet: Sheet) -> dict[int, list[Merge]]:
 
 @dataclass
 class _CellBlock:
-    """Rows without a blank row between them; `first` is the place of the first in the sheet."""
+    """Rows without a blank row between them; `first` is the index of the first row in the sheet."""
 
     first: int
     rows: list[list[Cell]]
     spanned: dict[int, list[Merge]]
 
     def figure_columns(self) -> dict[int, bool]:
-        """Of each column whether it has a name, and figures below it; empty if there is no table."""
+        """Return for each column whether it has a name with figures below; empty if there is no table."""
         columns = self._columns()
         grid = self._grid(columns)
         at = _header_row(grid)
@@ -140,7 +140,7 @@ class _CellBlock:
         return found if len(columns) > 1 else {}
 
     def continues(self, figures: dict[int, bool]) -> bool:
-        """Return whether the first row is one of the table above: it has a figure, no year, where that has some."""
+        """Return whether the first row continues the table above: it has a figure in one of the figure columns."""
         if not {*self._columns()} <= figures.keys():
             return False
         for column, cell in enumerate(self.rows[0][:MAX_COLUMNS]):
@@ -152,7 +152,7 @@ class _CellBlock:
         return [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
 
     def sides(self) -> list[_CellBlock]:
-        """Tables side by side, with blank columns between them; they do not end in the same row."""
+        """Split tables that are side by side, with blank columns between them and different last rows."""
         groups: list[list[int]] = []
         for column in self._columns():
             if groups and column == groups[-1][-1] + 1:
@@ -178,7 +178,7 @@ class _CellBlock:
         return filled
 
     def pieces(self) -> list[str]:
-        """Its lines and its table, as pieces of Markdown."""
+        """Return the lines and the table as pieces of Markdown."""
         columns = self._columns()
         if len(columns) == 1:
             return _lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY for row in self.rows])
@@ -201,19 +201,19 @@ class _CellBlock:
         return pieces + [_joined_row(row) for row in below]
 
     def _columns(self) -> list[int]:
-        """The columns that are not empty."""
+        """Return the columns that are not empty."""
         filled: set[int] = set()
         for row in self.rows:
             filled.update(index for index, cell in enumerate(row[:MAX_COLUMNS]) if cell.text)
         return sorted(filled)
 
     def _spans(self, index: int, columns: Sequence[int]) -> bool:
-        """Return whether a row above the header groups its columns: merged cells, but not one over all of them."""
+        """Return whether a row above the header groups columns: it has merged cells, but none over all columns."""
         merges = self.spanned.get(self.first + index, [])
         return any(0 < sum(merge.left <= column < merge.right for column in columns) < len(columns) for merge in merges)
 
     def _spread(self, index: int, columns: Sequence[int]) -> list[str]:
-        """The words of a row above the header, those of a merged cell in each of its columns."""
+        """Return the text of a row above the header, with a merged cell repeated in each of its columns."""
         row = self.rows[index]
         words: list[str] = []
         for column in columns:
@@ -236,7 +236,7 @@ def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iter
 
 
 def _tables(blocks: Iterable[_CellBlock]) -> Iterator[_CellBlock]:
-    """The blocks; one without names of columns goes on with the table above the blank row."""
+    """Yield the blocks. A block without column names is joined to the table above the blank row."""
     last: _CellBlock | None = None
     figures: dict[int, bool] = {}
     for block in blocks:
@@ -255,7 +255,7 @@ def _filled(row: Sequence[Cell]) -> int:
 
 
 def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
-    """The place of the header: the first row that names every column which most rows fill; the first may be blank."""
+    """Return the index of the header: the first row with a name for every commonly filled column except the first."""
     most = max(_filled(row) for row in grid)
     full_rows = [row for row in grid if 2 * _filled(row) >= most]
     width = len(grid[0])
@@ -270,7 +270,7 @@ def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
 
 
 def _joined(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
-    """The two rows of a header as one: "2023" above "Q1" is "2023 Q1"."""
+    """Join the two rows of a header: "2023" above "Q1" becomes "2023 Q1"."""
     joined: list[str] = []
     for over, under in zip(upper, lower, strict=True):
         joined.append(under if over == under or not over else f"{over} {under}".strip())
@@ -278,12 +278,12 @@ def _joined(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
 
 
 def _joined_row(row: Sequence[Cell]) -> str:
-    """The words of a row that belongs to no table, as a line."""
+    """Return a row outside of tables as a line."""
     return escaped(" ".join(cell.text for cell in row if cell.text))
 
 
 def _lines_of(cells: Sequence[Cell]) -> list[str]:
-    """A column on its own: lines of text, or a list if they are short."""
+    """Return a single column as lines of text, or as a list if they are short."""
     texts = [escaped(_line(cell.text)) for cell in cells if cell.text]
     if len(texts) < 3 or sum(map(len, texts)) > 80 * len(texts):
         return texts
@@ -297,12 +297,12 @@ _TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
 
 
 def without_tags(line: str) -> str:
-    """Keep words in angle brackets from being HTML."""
+    """Escape angle brackets that would be read as HTML."""
     return _TAG_START.sub(r"\\<", line)
 
 
 def escaped(line: str) -> str:
-    """Keep a line from being a heading, an item, a rule or HTML."""
+    """Escape a line that would be read as a heading, a list item, a rule or HTML."""
     line = without_tags(line)
     if _BLOCK_START.match(line):
         number = re.match(r"\d+", line)

@@ -1,4 +1,4 @@
-"""Numbers and dates of a workbook as a person sees them, by the codes of ECMA-376 part 1, 18.8.31."""
+"""Formats numbers and dates as a workbook displays them, by the format codes of ECMA-376 part 1, 18.8.31."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SCIENTIFIC = re.compile(r"E[+-]0+", re.IGNORECASE)
 
 
 def format_value(value: object, code: str = "General") -> str:
-    """What a person sees of a value.
+    """Return a value as it is displayed.
 
-    Dates are written as 2024-03-01 whatever the code, which is often that of another country.
+    Dates are always written as 2024-03-01, since the format code is often that of another country.
     """
     if value is None:
         return ""
@@ -73,14 +73,14 @@ def _number(value: float, code: str) -> str:
 
 
 def _rounded(number: float, places: int) -> Decimal | float:
-    """A number as Excel rounds it: from 15 digits, halves up, where Python makes 2 of 2.5 and 2.67 of 2.675."""
+    """Round like Excel: from 15 digits, half up. Python would round 2.5 to 2 and 2.675 to 2.67."""
     if not number < 1e15:
         return number
     return Decimal(f"{number:.15g}").quantize(Decimal(1).scaleb(-min(places, 12)), ROUND_HALF_UP)
 
 
 def _section(value: float, code: str) -> str:
-    """The part of a code that is for positive, negative or zero numbers."""
+    """Return the section of a code for positive, negative or zero numbers."""
     parts = re.split(r';(?=(?:[^"]*"[^"]*")*[^"]*$)', code or "General")
     if value < 0 and len(parts) > 1:
         return parts[1]
@@ -94,12 +94,12 @@ def _is_general(section: str) -> bool:
 
 
 def _without_literals(section: str) -> str:
-    """The code with its literal text blanked out, so that its digits can be found."""
+    """Replace the literal text of a code with blanks, so that its digits can be found."""
     return _LITERAL.sub(lambda match: " " * len(match.group()), section)
 
 
 def _literals_around(section: str, digits: re.Match[str]) -> tuple[str, str]:
-    """The words and signs before and behind the digits, such as a currency."""
+    """Return the literal text before and after the digits, e.g. a currency."""
     sides: list[str] = []
     for side in (section[: digits.start()], section[digits.end() :]):
         literals = _LITERAL.sub(lambda match: match[1] or match[2] or match[3] or "", side)
@@ -109,7 +109,7 @@ def _literals_around(section: str, digits: re.Match[str]) -> tuple[str, str]:
 
 
 def _general(value: float) -> str:
-    """A number with up to 11 digits, as Excel shows it in a wide cell."""
+    """Return a number with up to 11 digits, as Excel shows it in a wide cell."""
     if isinstance(value, int) or (value == int(value) if abs(value) < 1e15 else False):
         return str(int(value))
     return f"{value:.11g}"

@@ -1,6 +1,4 @@
-"""Reads OpenDocument sheets (.ods) and slides (.odp), part by part, with the values as they are shown; puts the
-words of texts (.odt) where pandoc finds them.
-"""
+"""Reads OpenDocument sheets (.ods) and slides (.odp) as displayed, and prepares texts (.odt) for pandoc."""
 
 from __future__ import annotations
 
@@ -34,12 +32,12 @@ _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
 _CONTENT = "content.xml"
-_MAX_STYLE_PARENTS = 20  # that a style may be based on, one on the other
+_MAX_STYLE_PARENTS = 20  # in a chain of styles that are based on one another
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
 
 
 def read_ods(path: Path, relative: str, _: ProgressCallback) -> Iterator[Document | Problem]:
-    """Read an OpenDocument sheet: a section a sheet."""
+    """Read an OpenDocument spreadsheet; each sheet is a section."""
     check_packed(path, OPEN_DOCUMENT)
     try:
         with zipfile.ZipFile(path) as packed, packed.open("content.xml") as content:
@@ -79,7 +77,7 @@ def _sheets(content: Any) -> Iterator[Sheet]:
 
 
 def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
-    """Add a row, as often as it says that it is repeated."""
+    """Add a row as often as it is repeated."""
     cells: list[Cell] = []
     number = len(sheet.rows)
     for node in element:
@@ -93,7 +91,7 @@ def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
     while cells and not cells[-1].text:
         cells.pop()
     times = _count(element, "number-rows-repeated")
-    # Blank rows are said to be repeated to the end of the sheet; one of them parts two tables.
+    # Blank rows are repeated up to the end of the sheet. One of them is enough to separate two tables.
     for _ in range(min(times, MAX_ROWS + 1) if cells else min(times, 2)):
         if not budget.takes(cells):
             sheet.cut = True
@@ -107,7 +105,7 @@ def _count(element: Any, name: str) -> int:
 
 
 def _cell(node: Any) -> Cell:
-    """What a cell shows. A date is written as 2024-03-01, whatever the country whose form it has."""
+    """Return the cell as displayed. A date is written as 2024-03-01, whatever its format."""
     kind = node.get(f"{_OFFICE}value-type") or ""
     text = " ".join(_paragraph_text(child) for child in node if child.tag == f"{_TEXT}p")
     text = " ".join(clean_text(text).split())
@@ -123,7 +121,7 @@ _BLANKS = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": " "}
 
 
 def _paragraph_text(element: Any) -> str:
-    """The words of a paragraph, without those of comments and notes to it."""
+    """Return the text of a paragraph without its comments and notes."""
     pieces: list[str] = [element.text or ""]
     for child in element:
         if child.tag in _BLANKS:
@@ -138,7 +136,7 @@ def _paragraph_text(element: Any) -> str:
 
 
 def read_odp(path: Path, relative: str, _: ProgressCallback) -> Document:
-    """Read OpenDocument slides: a section a slide, with its notes; hidden slides are left out."""
+    """Read OpenDocument slides; each slide is a section with its notes. Hidden slides are left out."""
     check_packed(path, OPEN_DOCUMENT)
     with zipfile.ZipFile(path) as packed:
         tree = parse_part(packed, "content.xml")
@@ -183,7 +181,7 @@ def _add_frame(slide: Slide, frame: Any) -> None:
 
 
 def _lines(element: Any) -> list[SlideLine]:
-    """The paragraphs below an element, with their depth in lists; None: in no list."""
+    """Return the paragraphs below an element with their list depth; None: not in a list."""
     found: list[SlideLine] = []
     stack: list[tuple[Any, int]] = [(element, -1)]
     while stack:
@@ -201,9 +199,9 @@ def _lines(element: Any) -> list[SlideLine]:
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 CODE_MARK = "\uf8f0"
-"""What stands before a paragraph of code; `pandoc.lua` looks for it."""
+"""Marks a paragraph of code for `pandoc.lua`."""
 _CODE_STYLE = re.compile(r"preformatted|verbatim|\b(?:code|console|terminal)\b", re.IGNORECASE)
-_MAX_FIXED_WIDTH_SHARE = 0.7  # of the paragraphs; in a text with more of a fixed width, these are no code
+_MAX_FIXED_WIDTH_SHARE = 0.7  # of the paragraphs; with more, fixed width is the body style and does not mark code
 _FIXED_WIDTH = re.compile(r"mono|courier|consol|typewriter|menlo|inconsolata", re.IGNORECASE)
 _FIELDS = tuple(
     f"{_TEXT}{name}"
@@ -216,13 +214,13 @@ _SHAPES = tuple(f"{_DRAW}{name}" for name in "text-box custom-shape rect ellipse
 
 
 def with_all_words_and_code(path: Path, made: Path) -> bool:
-    """Write a copy of a text that pandoc reads wholly, with `CODE_MARK` before each paragraph of code.
+    """Write a copy of a text that pandoc reads completely, with `CODE_MARK` before each paragraph of code.
 
-    Pandoc reads neither fields, nor frames and shapes with text, nor styles. A paragraph is code if its style, or one
-    that it is based on, is named so or has a font of fixed width.
+    Pandoc ignores fields, frames and shapes with text, and styles. A paragraph is code if its style, or one that it is
+    based on, has a name that says so or a fixed-width font.
 
     Returns:
-        False, and no copy is written, if there is nothing of it.
+        False if no copy is needed; then none is written.
     """
     with zipfile.ZipFile(path) as packed:
         content = parse_part(packed, _CONTENT)
@@ -240,7 +238,7 @@ def with_all_words_and_code(path: Path, made: Path) -> bool:
 
 
 def _take_out_frames(content: Any) -> bool:
-    """Put the paragraphs of frames and shapes behind the one in which they are anchored."""
+    """Move the paragraphs of frames and shapes after the paragraph in which they are anchored."""
     shapes: list[tuple[Any, Any]] = []
     for shape in content.iter(_SHAPES):
         blocks = [each for each in shape if str(each.tag).startswith((_TEXT, _TABLE))]

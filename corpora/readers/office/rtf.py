@@ -1,5 +1,7 @@
-r"""Writes the letters of Rich Text as they are: pandoc takes bytes of any code page for Western ones, and loses what
-follows a letter with the usual sign for older programs behind it (`don\u8217?t`).
+r"""Decodes the letters of Rich Text for pandoc.
+
+Pandoc reads the bytes of every code page as Western, and loses the text after a Unicode letter that is followed by its
+replacement for older programs (`don\u8217?t`).
 
 Rich Text Format specification 1.9.1: "Character set", "Font table", "Unicode RTF".
 """
@@ -15,7 +17,7 @@ _CODE_PAGES = {
     162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874",
     238: "cp1250",
 }  # fmt: skip
-"""The code pages of the character sets that a font may have."""
+"""Character set of a font -> code page."""
 _EAST_ASIAN = frozenset({"cp932", "cp949", "gb18030", "cp950"})
 _FONT = re.compile(r"\\f(\d{1,6})(?:\\(?!fcharset)[a-z]+-?\d*|\s)*\\fcharset(\d{1,3})")
 _PAGE = re.compile(r"\\ansicpg(\d{1,5})")
@@ -25,11 +27,11 @@ _BYTE = r"(?:\\'[0-9a-fA-F]{2}|[\x80-\xff])"
 _TOKEN = re.compile(
     rf"[{{}}]|\\(?P<word>[a-z]+)(?P<number>-?\d{{1,9}})? ?|\\[^a-z']|(?P<run>(?:{_BYTE}+[@-\[\]-z|~]?)+)"
 )
-"""A run is of bytes; the second byte of a letter of two may be an ASCII letter."""
+"""Matches a run of bytes. The second byte of a two-byte letter may be an ASCII letter."""
 
 
 def with_letters(data: bytes) -> str:
-    r"""Return Rich Text with the letters that `\'e9`, by the code page of its font, and `\u233?` stand for."""
+    r"""Return Rich Text with `\'e9` (in the code page of its font) and `\u233?` decoded as letters."""
     text = data.decode("latin-1")
     if not data.isascii() and is_utf8(data):
         text = re.sub(r"[^\0-\x7f]", lambda letter: f"{{\\uc0\\u{ord(letter.group())} }}", data.decode())
@@ -38,7 +40,7 @@ def with_letters(data: bytes) -> str:
     fonts = {font: _CODE_PAGES.get(int(charset), usual) for font, charset in _FONT.findall(text)}
     pieces: list[str] = []
     stack: list[tuple[str, int]] = []
-    page, signs, at = usual, 1, 0  # `signs`: how many stand behind `\uN` for programs that do not know it
+    page, signs, at = usual, 1, 0  # `signs`: number of replacement characters after `\uN`
     while token := _TOKEN.search(text, at):
         pieces.append(text[at : token.start()])
         at = token.end()
@@ -50,10 +52,12 @@ def with_letters(data: bytes) -> str:
             for _ in range(signs):
                 sign = _SIGN.match(text, at)
                 at = sign.end() if sign else at
-        elif word == "fmodern" and page in _EAST_ASIAN:  # of a fixed width like any other there, so no sign of code
+        elif (
+            word == "fmodern" and page in _EAST_ASIAN
+        ):  # East Asian letters all have a fixed width, so this does not mark code
             continue
         else:
-            # A space ends the word, which a letter behind it would go on.
+            # A space ends the control word; otherwise a letter after it would be part of it.
             pieces.append(token.group().rstrip() + " " if word else token.group())
         if token.group() == "{":
             stack.append((page, signs))

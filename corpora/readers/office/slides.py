@@ -1,4 +1,4 @@
-"""Reads slides: each is a section under its title, with its text, its tables and the speaker's notes."""
+"""Reads slides. Each slide is a section under its title, with its text, its tables and the speaker's notes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
 class SlideLine(NamedTuple):
-    """A paragraph of a slide, with its depth in a list; None: in no list."""
+    """A paragraph of a slide with its list depth; None: not in a list."""
 
     text: str
     depth: int | None
@@ -42,7 +42,7 @@ class SlideLine(NamedTuple):
 
 @dataclass
 class Slide:
-    """What a slide says."""
+    """The content of a slide."""
 
     title: str = ""
     lines: list[SlideLine] = field(default_factory=list)
@@ -51,20 +51,20 @@ class Slide:
     notes: list[SlideLine] = field(default_factory=list)
 
     def markdown(self, number: int) -> str:
-        """The slide as a section."""
+        """Return the slide as a section."""
         pieces = [f"## {without_tags(self.title) or f'Slide {number}'}"]
         pieces += _paragraphs(self.lines)
         for index, rows in enumerate(self.tables):
             merges = self.merges[index] if index < len(self.merges) else []
             pieces.append(sheet_markdown(Sheet("", rows, merges), level=3).strip())
-        notes = [line for line in self.notes if not line.text.isdigit()]  # the number of the page
+        notes = [line for line in self.notes if not line.text.isdigit()]  # without the slide number
         if notes:
             pieces += ["**Notes**", *_paragraphs(notes)]
         return "\n\n".join(filter(None, pieces)) if len(pieces) > 1 or self.title else ""
 
 
 def _paragraphs(lines: list[SlideLine]) -> list[str]:
-    """Lines as paragraphs and lists."""
+    """Return lines as paragraphs and lists."""
     pieces: list[str] = []
     in_list = False
     for line in lines:
@@ -81,7 +81,7 @@ def _paragraphs(lines: list[SlideLine]) -> list[str]:
 
 
 def deck(slides: list[Slide], relative: str, said: OfficeMetadata) -> Document:
-    """The Document of some slides. Its title is the file's own if a slide says it too, else that of the first."""
+    """Return the Document of slides. The title is the metadata's if a slide contains it, else the first slide's."""
     _drop_repeated(slides)
     sections = [slide.markdown(number) for number, slide in enumerate(slides, 1)]
     text = "\n\n".join(filter(None, sections))
@@ -98,7 +98,7 @@ def deck(slides: list[Slide], relative: str, said: OfficeMetadata) -> Document:
 
 
 def _drop_repeated(slides: list[Slide]) -> None:
-    """Drop what is on most slides: a slogan, the name of the house."""
+    """Drop lines that are on most slides, such as a slogan or the name of the company."""
     counts = Counter(text for slide in slides for text in {line.text for line in slide.lines})
     for slide in slides:
         slide.lines = [line for line in slide.lines if counts[line.text] < max(4, len(slides) / 2)]
@@ -108,7 +108,7 @@ def _drop_repeated(slides: list[Slide]) -> None:
 
 
 def read_pptx(path: Path, relative: str, _: ProgressCallback) -> Document:
-    """Read PowerPoint slides in their order; hidden slides are left out."""
+    """Read PowerPoint slides in order. Hidden slides are left out."""
     check_packed(path, SLIDES)
     with zipfile.ZipFile(path) as packed:
         slides = [_slide(packed, name) for name in _order(packed)]
@@ -116,7 +116,7 @@ def read_pptx(path: Path, relative: str, _: ProgressCallback) -> Document:
 
 
 def _order(packed: zipfile.ZipFile) -> list[str]:
-    """The parts of the slides, in the order in which they are shown."""
+    """Return the parts of the slides in presentation order."""
     name = "ppt/presentation.xml"
     presentation = parse_part(packed, name)
     if presentation is None:
@@ -131,7 +131,7 @@ def _order(packed: zipfile.ZipFile) -> list[str]:
 
 
 def _related(packed: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
-    """Of each relation of a part its kind and the part that it leads to, by its id."""
+    """Return the relations of a part: id -> kind and target part."""
     folder, file = posixpath.split(part)
     tree = parse_part(packed, f"{folder}/_rels/{file}.rels")
     found: dict[str, tuple[str, str]] = {}
@@ -178,7 +178,7 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
 
 
 def _shapes(tree: Any) -> list[Any]:
-    """The shapes of a slide; those of a group in the group's place. Of alternatives for older programs only one."""
+    """Return the shapes of a slide, with groups expanded in place, and only one of several alternatives."""
     shapes: list[Any] = []
     for shape in tree.iter(f"{_P}sp", f"{_P}graphicFrame"):
         if not any(str(above.tag).endswith("}Fallback") for above in shape.iterancestors()):
@@ -187,13 +187,13 @@ def _shapes(tree: Any) -> list[Any]:
 
 
 def _placeholder(shape: Any) -> str | None:
-    """The role of a shape; "": the main text without a name; None: a text box."""
+    """Return the placeholder type of a shape; empty: main text without a type; None: a text box."""
     found = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
     return None if found is None else str(found.get("type") or "")
 
 
 def _lines(shape: Any, listed: bool) -> list[SlideLine]:
-    """The paragraphs of a shape. `listed`: they are items unless they say that they are not."""
+    """Return the paragraphs of a shape. `listed`: they are list items unless they say otherwise."""
     found: list[SlideLine] = []
     body = shape.find(f"{_P}txBody")
     for paragraph in body.iter(f"{_A}p") if body is not None else ():
@@ -243,9 +243,9 @@ def _add_tables(slide: Slide, frame: Any) -> None:
 
 
 def _add_chart(slide: Slide, tree: Any) -> None:
-    """Add the numbers of a chart as a table: a row for each name below the bars, a column for each colour.
+    """Add the numbers of a chart as a table with a row per category and a column per series.
 
-    The title names the first column. Of a chart of one colour without a title, programs show the colour's name as one.
+    The title names the first column. A chart of a single series without a title is shown with the name of the series.
     """
     series = list(tree.iter(f"{_CHART}ser")) if tree is not None else []
     names: dict[str, str] = {}
@@ -267,7 +267,7 @@ def _add_chart(slide: Slide, tree: Any) -> None:
 
 
 def _points(tree: Any) -> dict[str, str]:
-    """The values of a chart that a part of it keeps, by their numbers."""
+    """Return the cached values of a part of a chart by index."""
     from openpyxl.styles.numbers import is_date_format
     from openpyxl.utils.datetime import from_excel
 
@@ -275,7 +275,7 @@ def _points(tree: Any) -> dict[str, str]:
     for point in tree.iter(f"{_CHART}pt") if tree is not None else ():
         value = clean_text(str(point.findtext(f"{_CHART}v") or ""))
         code = point.get("formatCode") or point.getparent().findtext(f"{_CHART}formatCode")
-        with suppress(ValueError, OverflowError):  # words, or no day of a calendar
+        with suppress(ValueError, OverflowError):  # not a number, or not a valid date
             if code:
                 value = format_value(from_excel(float(value)) if is_date_format(code) else float(value), code)
         found[str(point.get("idx"))] = value

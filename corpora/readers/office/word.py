@@ -1,5 +1,7 @@
-"""Puts the words of a Word file where pandoc finds them: it reads no simple fields (the number of a caption), no text
-below a reading (ruby), and of a paragraph that a text box is anchored in only the box.
+"""Prepares a Word file for pandoc, so that no text is lost.
+
+Pandoc ignores simple fields (e.g. the number of a caption), the base text of a pronunciation guide (ruby), and the text
+of a paragraph in which a text box is anchored.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ _MOVED = re.compile(rb"<\w+:(?:fldSimple|ruby|txbxContent|cr)\b")
 
 
 def with_all_words(path: Path, made: Path) -> bool:
-    """Write a copy of a Word file that pandoc reads wholly.
+    """Write a copy of a Word file that pandoc reads completely.
 
     Returns:
-        False, and no copy is written, if it reads the file itself wholly.
+        False if pandoc reads the file itself completely; then no copy is written.
     """
     with zipfile.ZipFile(path) as packed:
         changed: dict[str, bytes] = {}
@@ -52,7 +54,7 @@ def _replace(element: Any, others: list[Any]) -> None:
 
 
 def _take_out_boxes(tree: Any) -> None:
-    """Put the paragraphs of text boxes behind the one in which they are anchored."""
+    """Move the paragraphs of text boxes after the paragraph in which they are anchored."""
     boxes: list[tuple[Any, Any]] = []
     drawings: list[Any] = []
     for box in tree.iter("{*}txbxContent"):

@@ -1,4 +1,4 @@
-"""Reads workbooks and tables of values: Excel (.xlsx by openpyxl, .xls and .xlsb by calamine), CSV and TSV."""
+"""Reads Excel workbooks (.xlsx with openpyxl, .xls and .xlsb with calamine), CSV and TSV."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from turnmark.corpora.types import Document, Problem
 
 MAX_SHEETS = 500
 _SHEETS_FOLDER = "xl/worksheets/"
-_MAX_STREAMED_BYTES = 4 * 1000**3  # bytes of all sheets when unpacked
+_MAX_STREAMED_BYTES = 4 * 1000**3  # for all sheets when unpacked
 _MERGE = re.compile(rb'mergeCell [^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
 _CHUNK_BYTES = 1 << 20
 _MAX_MERGES = 20_000
-_PROGRESS_INTERVAL_ROWS = 5_000  # rows after which somebody who waits is told that work goes on
+_PROGRESS_INTERVAL_ROWS = 5_000  # between two progress messages
 
 
 def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
-    """Read an Excel workbook: a section a sheet."""
+    """Read an Excel workbook; each sheet is a section."""
     check_packed(path, WORKBOOK, streamed=_SHEETS_FOLDER)
     with zipfile.ZipFile(path) as packed:
         total = sum(part.file_size for part in packed.infolist())
@@ -55,7 +55,7 @@ def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator
     except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception:
-        # openpyxl is strict about the looks that other programs write; calamine, which knows no looks, is not.
+        # openpyxl is strict about styles that other programs write. calamine ignores styles.
         sheets = _calamine(path, progress)
     progress(0, 0)
     return documents(sheets, relative, read_metadata(path))
@@ -76,7 +76,7 @@ def _xlsx_sheets(path: Path, progress: ProgressCallback) -> Iterator[Sheet]:
                 continue
             if number >= MAX_SHEETS:
                 return
-            worksheet.reset_dimensions()  # what a file says about its size is often wrong
+            worksheet.reset_dimensions()  # the size that a file states is often wrong
             budget.next_sheet()
             sheet = Sheet(worksheet.title)
             for index, row in enumerate(worksheet.iter_rows()):
@@ -111,7 +111,7 @@ def _trimmed(row: list[Cell]) -> list[Cell]:
 
 
 def _xlsx_merges(path: Path, part: str) -> Iterator[Merge]:
-    """The merged cells of a sheet, which openpyxl does not tell when it streams."""
+    """Yield the merged cells of a sheet, which openpyxl does not report when it streams."""
     with zipfile.ZipFile(path) as packed, packed.open(part.lstrip("/")) as content:
         carried, found = b"", 0
         while chunk := content.read(_CHUNK_BYTES):
@@ -138,7 +138,7 @@ def _column(letters: bytes) -> int:
 
 
 def read_xls(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
-    """Read a workbook of Excel 97, or a binary one."""
+    """Read a workbook of Excel 97, or one in the binary format."""
     with path.open("rb") as file:
         head = file.read(1024)
     if head.startswith(b"PK"):
@@ -162,7 +162,7 @@ def _calamine(path: Path, progress: ProgressCallback) -> list[Sheet]:
         raise Unreadable("an encrypted Excel file, which asks for a password; save it without one") from error
     except (MemoryError, RecursionError):
         raise
-    except Exception as error:  # of a broken file any part of it raises its own error
+    except Exception as error:  # a broken file can raise any error
         raise _broken(error) from error
 
 
@@ -205,7 +205,8 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
     delimiter = "\t" if PurePosixPath(relative).suffix.lower() == ".tsv" else _delimiter(text)
     if said := re.match(r"sep=(.)\n", text):  # for Excel
         delimiter, text = said[1], text[said.end() :]
-    # Between tabs a quotation mark may be one; taken for the beginning of a cell it would swallow the next rows.
+    # In tab-separated values, a quotation mark may be literal. Read as the start of a quoted cell, it would swallow the
+    # next rows.
     quotes = delimiter != "\t" or len(_OPENS.findall(text)) == len(_CLOSES.findall(text))
     sheet, budget = Sheet(""), CellBudget()
     try:
@@ -227,7 +228,7 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter that most of the first lines have as often as each other."""
+    """Return the delimiter that most of the first lines contain equally often."""
     first_lines = [line for line in text[:50_000].split("\n")[:30] if line.strip()]
 
     def agreement(delimiter: str) -> tuple[int, int]:
@@ -242,7 +243,7 @@ def _delimiter(text: str) -> str:
 
 
 def documents(sheets: Sequence[Sheet], relative: str, said: OfficeMetadata) -> Iterator[Document | Problem]:
-    """Yield the Document of a workbook, and a Problem for each sheet of which only the beginning was read."""
+    """Yield the Document of a workbook, and a Problem for each sheet that was read only in part."""
     markdown = "\n".join(filter(None, map(sheet_markdown, sheets)))
     if not markdown.strip():
         raise Unreadable("empty: there is no value in it")

@@ -1,4 +1,4 @@
-"""Tables without any ruled lines, whose cells are only aligned."""
+"""Finds tables without ruled lines, whose cells are only aligned."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfColumn, PdfLine, PdfTable
 from turnmark.corpora.readers.pdf.table_cells import COLUMN_GAP, align_cells, table_of
 
-_MIN_EXPLANATION_LENGTH = 45  # characters: longer cells beside a term explain it
-_MAX_CELL_LENGTH = 70  # characters: longer cells, the last column's aside, are text
+_MIN_EXPLANATION_LENGTH = 45  # characters on average; longer cells next to a term explain it
+_MAX_CELL_LENGTH = 70  # characters on average; longer cells, except in the last column, are running text
 _MARKER = re.compile(r"(?:[•‣◦▪–—*·■□○●✓➢-]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)]|\[\d{1,3}\])$")
 _NUMBER = re.compile(r"(?:(?:Chapter|Appendix|Part|Section)\s+)?(?:[A-Z]|\d{1,3})(?:\.\d{1,3})*[.:]?$", re.IGNORECASE)
-_WORDY = re.compile(r"[^\W\d_]{2}|\d")  # a word or a number, as few pieces of a formula are
+_WORDY = re.compile(r"[^\W\d_]{2}|\d")  # a word or a number; most pieces of a formula are neither
 _EQUATION = re.compile(r"\(\d{1,3}(?:\.\d{1,3})?[a-z]?\)$")
 
 
 def with_aligned_tables(column: PdfColumn) -> PdfColumn:
-    """The column with the runs of lines that are rows of a table as tables."""
+    """Return the column with each run of lines that form table rows replaced by a table."""
     items: list[LineOrTable] = []
     run: list[PdfLine] = []
     for item in column.items:
@@ -43,7 +43,7 @@ def _has_cells(line: PdfLine) -> bool:
 
 
 def _joins(run: Sequence[PdfLine], line: PdfLine) -> bool:
-    """Whether a line goes on with the rows before it: it has cells itself, or continues one of theirs."""
+    """Return whether a line continues the rows above it, because it has cells or continues one of their cells."""
     if not run:
         return False
     first, last = run[0], run[-1]
@@ -56,13 +56,13 @@ def _joins(run: Sequence[PdfLine], line: PdfLine) -> bool:
         return False
     inner = [segment.x0 for segment in [*first.segments, *last.segments] if segment.x0 > first.x0 + 5]
     fits = any(abs(line.x0 - start) < 4 for start in inner)
-    # A cell of the first column that goes on ends before the second begins.
+    # A continued cell of the first column ends before the second column begins.
     in_first = abs(line.x0 - first.x0) < 4 and bool(inner) and line.x1 < min(inner) - COLUMN_GAP
     return fits or in_first
 
 
 def _table_or_lines(run: Sequence[PdfLine]) -> list[LineOrTable]:
-    """A run of lines as a table if it is one; what follows its last row stays behind it."""
+    """Return a run of lines as a table if it is one. Lines after its last row stay lines."""
     if len(run) > 1 and not _has_cells(run[-1]) and abs(run[-1].x0 - run[0].x0) < 4:
         return [*_table_or_lines(run[:-1]), run[-1]]
     table = _table_of(run)
@@ -70,7 +70,7 @@ def _table_or_lines(run: Sequence[PdfLine]) -> list[LineOrTable]:
 
 
 def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
-    """The table whose rows are lines; None where they are too few, are no words, or are text."""
+    """Return the table that lines form; None if they are too few, are not words, or are running text."""
     rows = [line for line in run if _has_cells(line)]
     if len(rows) < 3 and not (len(rows) == 2 and min(len(row.segments) for row in rows) > 2):
         return None
@@ -91,5 +91,5 @@ def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
 
 
 def _longest_mean_length(cells: Sequence[Sequence[str]]) -> float:
-    """Characters of the longest column's cells on average; the last column, which may be text, aside."""
+    """Return the mean cell length of the longest column, except the last one, which may contain running text."""
     return max(sum(map(len, column)) / len(cells) for column in list(zip(*cells, strict=True))[:-1])

@@ -1,4 +1,4 @@
-"""Columns of lines and tables to blocks: headings, paragraphs, list items, footnotes, tables and code."""
+"""Turns a column of lines and tables into blocks: headings, paragraphs, list items, footnotes, tables, code."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from turnmark.corpora.readers.pdf.headings import Headings, RunIn
 from turnmark.corpora.readers.pdf.paragraphs import Paragraphs, shape_of
 from turnmark.corpora.readers.pdf.text_patterns import begins_footnote, begins_with_prompt, is_box_title
 
-_MAX_FOOTNOTE_RATIO = 0.93  # times the size of the text: a footnote
-_MIN_CODE_SHARE = 0.75  # of its characters: a line that goes on with code has so many in a fixed width font
+_MAX_FOOTNOTE_RATIO = 0.93  # of the body size; footnotes are smaller
+_MIN_CODE_SHARE = 0.75  # share of fixed-width characters in a line that continues a code listing
 
 
 class ColumnReader:
-    """Turns one column into blocks; `page` is the one that it is on, counted from 0."""
+    """A reader of one column; `page` is its page, counted from 0."""
 
     def __init__(self, page: int, column: PdfColumn, headings: Headings, body: Body) -> None:
         self._page = page
@@ -28,7 +28,7 @@ class ColumnReader:
         self._notes = self._notes_begin()
 
     def read(self) -> list[BlockDraft]:
-        """The column's blocks, from top to bottom."""
+        """Return the blocks of the column from top to bottom."""
         index = 0
         while index < len(self._items):
             index += self._take(index)
@@ -36,7 +36,7 @@ class ColumnReader:
         return self._drafts
 
     def _take(self, index: int) -> int:
-        """Read what begins at an index; how many items it has."""
+        """Read the block that begins at an index and return its number of items."""
         item = self._items[index]
         if isinstance(item, PdfTable):
             return self._take_table(item)
@@ -91,7 +91,7 @@ class ColumnReader:
         return len(lines)
 
     def _is_code(self, index: int, line: PdfLine) -> bool:
-        """Whether code begins with a line, and no text with a long name at the beginning of its line."""
+        """Return whether a line begins a code listing, rather than text that starts with a long name in code font."""
         if self._body.typewritten or not (line.mono or begins_with_prompt(line.text)):
             return False
         above = self._items[index - 1] if index else None
@@ -102,7 +102,7 @@ class ColumnReader:
         return not near or abs(last.x0 - line.x0) >= 0.5 * line.size
 
     def _code_lines(self, index: int) -> list[PdfLine]:
-        """The lines of the code that begins at an index."""
+        """Return the lines of the code listing that begins at an index."""
         lines: list[PdfLine] = []
         for item in self._items[index:]:
             if not isinstance(item, PdfLine) or self._headings.at(item):
@@ -114,7 +114,7 @@ class ColumnReader:
         return lines
 
     def _notes_begin(self) -> int:
-        """The index of the footnotes' first line: smaller text at the end of the column that begins with a mark."""
+        """Return the index of the first footnote line: smaller text that begins with a mark and ends the column."""
         first = len(self._items)
         for index in range(len(self._items) - 1, -1, -1):
             item = self._items[index]

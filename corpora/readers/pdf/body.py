@@ -1,4 +1,4 @@
-"""The usual text of a document, which headings differ from."""
+"""Measures the body text of a document, from which headings differ."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from turnmark.corpora.readers.pdf.boxes import PdfLine
 
 
 class Body(NamedTuple):
-    """The size of the usual text, in points, and whether it is in a fixed width font, as if typewritten."""
+    """The size of the body text in points, and whether it is set in a fixed-width font."""
 
     size: float
     typewritten: bool
 
 
 def body_of(lines: Sequence[PdfLine]) -> Body:
-    """What most of the text of lines is like."""
+    """Return the style that most of the text in the lines has."""
     sizes = Counter[float]()
     mono = 0
     for line in lines:

@@ -1,7 +1,7 @@
-"""What the words of a page form: segments, lines, tables and columns.
+"""Segments, lines, tables and columns, which the words of a page form.
 
-Two of them are the same only if they are one object, so they can be keys. What one says of itself is kept: where words
-are added, another takes its place.
+They are compared by identity, so they can be dictionary keys. Their properties are cached: to add words, make a new
+object.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Segment:
 
     @cached_property
     def base(self) -> float:
-        """The height of the largest word, so that no superscript says where the line is."""
+        """The baseline of the largest word, so that a superscript does not shift the line."""
         return max(self.words, key=lambda word: (word.size, len(word.text))).base
 
     @cached_property
     def text(self) -> str:
-        """What it says, raised numbers as raised digits."""
+        """The text, with raised numbers as superscript digits."""
         return joined_words([self._raised(word) for word in self.words])
 
     def _raised(self, word: Word) -> Word:
@@ -65,7 +65,7 @@ class Segment:
 
 
 class Style(NamedTuple):
-    """The look of a line; its size to the half point."""
+    """The style of a line; its size is rounded to half a point."""
 
     size: float
     bold: bool
@@ -107,13 +107,13 @@ class PdfLine:
         return " ".join(segment.text for segment in self.segments)
 
     def share(self, style: Literal["bold", "italic", "mono"]) -> float:
-        """The share of its characters that have a style."""
+        """Return the share of its characters that have a style."""
         total = sum(len(word.text) for word in self.words)
         return sum(len(word.text) for word in self.words if getattr(word, style)) / total
 
     @cached_property
     def bold(self) -> bool:
-        """Whether its words are bold; names in a fixed width font may be as they are elsewhere."""
+        """Whether its words are bold. Words in a fixed-width font are ignored unless there are no others."""
         words = [word for word in self.words if not word.mono] or self.words
         return sum(len(word.text) for word in words if word.bold) > 0.9 * sum(len(word.text) for word in words)
 
@@ -135,7 +135,7 @@ class PdfTable:
     x1: float
     y0: float
     y1: float
-    terms: bool = False  # no table, but terms with their explanations beside them
+    terms: bool = False  # not a table, but terms with explanations next to them
 
     @property
     def base(self) -> float:
@@ -158,7 +158,7 @@ class PdfColumn:
 
 
 def joined_words(words: Sequence[Word]) -> str:
-    """The words as text, with a space wherever the page has one."""
+    """Return the words as text, with a space wherever the page has one."""
     pieces = [word.text for word in words[:1]]
     for before, word in pairwise(words):
         pieces.append(f" {word.text}" if _apart(before, word) else word.text)

@@ -1,4 +1,4 @@
-"""What is on a page, and is no text: numbers of lines in the margins, and slides that the next one repeats."""
+"""Removes line numbers in the margins, and slides that the next slide repeats with additions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
-_MAX_SLIDE_WORDS = 250  # words that a slide has at most
-_MIN_NUMBERED_LINES = 15  # of a page
+_MAX_SLIDE_WORDS = 250  # on one slide
+_MIN_NUMBERED_LINES = 15  # on one page
 
 
 def drop_overlays(pages: Sequence[PdfPage]) -> None:
-    """Empty slides that the next one only adds to: a talk shows its points one by one, each time as a page."""
+    """Empty each slide that the next one only adds to. Talks reveal points one by one, on a page each."""
     for page, following in pairwise(pages):
         if 0 < len(page.words) <= min(_MAX_SLIDE_WORDS, len(following.words)):
             shown = {_place(word) for word in following.words}
@@ -27,8 +27,8 @@ def _place(word: Word) -> tuple[str, int, int]:
 
 
 def drop_line_numbers(page: PdfPage) -> None:
-    """Take the numbers of lines out of the margins, as papers under review have them."""
-    places: dict[int, list[Word]] = {}  # numbers by where they end
+    """Remove line numbers from the margins. Papers under review have them."""
+    places: dict[int, list[Word]] = {}  # numbers by their right edge
     for word in page.words:
         if word.text.isdecimal() and len(word.text) <= 5:
             for edge in {round(word.x1 / 4), round(word.x1 / 4 + 0.5)}:
@@ -40,7 +40,7 @@ def drop_line_numbers(page: PdfPage) -> None:
 
 
 def _counts_lines(numbers: Sequence[Word]) -> bool:
-    """Whether numbers ascend from top to bottom by 1, or by 5."""
+    """Return whether numbers increase from top to bottom by 1, or by 5."""
     ordered = sorted(numbers, key=lambda word: -word.base)
     steps = Counter(int(below.text) - int(above.text) for above, below in pairwise(ordered))
     step, often = steps.most_common(1)[0]
@@ -48,7 +48,7 @@ def _counts_lines(numbers: Sequence[Word]) -> bool:
 
 
 def _are_in_margin(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Whether numbers stand alone on one side of all words that are no numbers."""
+    """Return whether numbers stand alone on one side of all words that are not numbers."""
     others = [word for word in words if not word.text.isdecimal()]
     left, right = min(word.x0 for word in numbers), max(word.x1 for word in numbers)
     return all(word.x0 >= right for word in others) or all(word.x1 <= left for word in others)

@@ -1,4 +1,4 @@
-"""Lines of code as text, with the spaces that they have on the page."""
+"""Writes lines of code with the spaces that they have on the page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from statistics import median_high
 
 from turnmark.corpora.readers.pdf.boxes import PdfLine
 
-_MAX_GAP_SPACES = 80  # characters of a gap
+_MAX_GAP_SPACES = 80  # characters
 
 
 def code_lines(lines: Sequence[PdfLine]) -> list[str]:
-    """The lines of a listing, its blank lines too."""
+    """Return the lines of a listing, including its blank lines."""
     width = max(0.5, median_high((word.x1 - word.x0) / len(word.text) for line in lines for word in line.words))
     left = min(line.x0 for line in lines)
     gaps = [above.base - below.base for above, below in pairwise(lines)]
@@ -26,11 +26,11 @@ def code_lines(lines: Sequence[PdfLine]) -> list[str]:
 
 
 def _with_spaces(line: PdfLine, left: float, width: float) -> str:
-    """A line with as many spaces as its gaps are wide.
+    """Return a line with as many spaces as its gaps are wide.
 
     Args:
-        left: where lines without an indent begin.
-        width: of a character; both in points.
+        left: left edge of lines without an indent, in points.
+        width: width of a character, in points.
     """
     text = " " * min(_MAX_GAP_SPACES, round((line.x0 - left) / width)) + line.words[0].text
     for before, word in pairwise(line.words):

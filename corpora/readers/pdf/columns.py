@@ -1,4 +1,4 @@
-"""The columns of a page: its boxes in the order in which they are read."""
+"""Divides a page into columns and puts its boxes into reading order."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from itertools import accumulate
 
 from turnmark.corpora.readers.pdf.boxes import Segment, SegmentOrTable
 
-_MIN_FILL = 0.55  # of its width: a column of prose is filled at least this far
-_MIN_JUSTIFIED_SHARE = 0.5  # of its lines: so many of a column of justified prose reach its right edge
-_MIN_LINE_LENGTH = 18  # characters: a line of a column of prose has at least this many on average
-_MAX_GUTTER_OFFSET = 0.03  # of the width: how far from even columns a gutter may be
-_MIN_CARD_LINES = 20  # lines: a column of a reference card, and hardly a table without ruled lines
+_MIN_FILL = 0.55  # of the width of a column of prose
+_MIN_JUSTIFIED_SHARE = 0.5  # of the lines of justified prose, which reach the right edge
+_MIN_LINE_LENGTH = 18  # characters on average in a column of prose
+_MAX_GUTTER_OFFSET = 0.03  # of the width; distance of a gutter from where equal columns have it
+_MIN_CARD_LINES = 20  # in a column of a reference card; a table without rules is hardly ever this long
 _MAX_DEPTH = 4  # columns within columns
-_MIN_BOXES = 8  # boxes: less are no columns
-_MIN_ROWS = 4  # that a column has at least
+_MIN_BOXES = 8  # with fewer boxes there are no columns
+_MIN_ROWS = 4  # of a column
 _BIN_WIDTH = 2.0  # points
-_MIN_BINS = 20  # bins: what is less wide has no columns
-_MARGIN_SHARE = 0.12  # of the width: at either side there is no gutter
-_TABLE_CHARACTERS = 200  # characters that a table counts as
+_MIN_BINS = 20  # a narrower area has no columns
+_MARGIN_SHARE = 0.12  # of the width on either side, where no gutter is sought
+_TABLE_CHARACTERS = 200  # length that a table counts as
 
 
 def columns_in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[SegmentOrTable]]:
-    """The boxes by column, as they are read. What crosses the gutter is read before what is below it."""
+    """Return the boxes by column, in reading order. A box that crosses the gutter comes before the boxes below it."""
     gutter = _gutter(boxes) if depth < _MAX_DEPTH else None
     if gutter is None:
         return [boxes]
     ordered: list[list[SegmentOrTable]] = []
-    across: list[SegmentOrTable] = []  # what is read line by line
+    across: list[SegmentOrTable] = []  # boxes that are read line by line
     for left, right, crossing in _bands(boxes, gutter):
         if left and right:
             ordered += [across] if across else []
             ordered += columns_in_order(left, depth + 1) + columns_in_order(right, depth + 1)
             across = []
-        else:  # a title's short line, say: no column without another beside it
+        else:  # e.g. the short line of a title: a column needs another one next to it
             across += [*left, *right]
         across += crossing
     return [*ordered, across] if across else ordered
@@ -42,7 +42,7 @@ def columns_in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[S
 def _bands(
     boxes: Sequence[SegmentOrTable], gutter: float
 ) -> Iterator[tuple[list[SegmentOrTable], list[SegmentOrTable], list[SegmentOrTable]]]:
-    """From top to bottom, what is left and what is right of the gutter, and the box below both that crosses it."""
+    """Yield, from top to bottom, the boxes left and right of the gutter, and the crossing box below them."""
     left: list[SegmentOrTable] = []
     right: list[SegmentOrTable] = []
     for box in sorted(boxes, key=lambda box: -box.y1):
@@ -55,7 +55,7 @@ def _bands(
 
 
 def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
-    """Where the boxes are divided into two columns of prose, if they are."""
+    """Return the position of the gutter between two columns of prose; None if there is none."""
     if len(boxes) < _MIN_BOXES:
         return None
     low, high = min(box.x0 for box in boxes), max(box.x1 for box in boxes)
@@ -76,7 +76,7 @@ def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
 
 
 def _crossing(boxes: Sequence[SegmentOrTable], low: float, bins: int) -> list[int]:
-    """How many boxes go over each bin, from the left edge `low`."""
+    """Return the number of boxes that cross each bin, from the left edge `low`."""
     changes = [0] * (bins + 2)
     for box in boxes:
         changes[int((box.x0 - low) / _BIN_WIDTH) + 1] += 1
@@ -85,7 +85,7 @@ def _crossing(boxes: Sequence[SegmentOrTable], low: float, bins: int) -> list[in
 
 
 def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
-    """Ranges of bins that few boxes cross, the best first."""
+    """Return the ranges of bins that few boxes cross, best first."""
     inner = range(int(len(crossing) * _MARGIN_SHARE), int(len(crossing) * (1 - _MARGIN_SHARE)))
     most = min(crossing[index] for index in inner) + max(1, total // 50)
     if most > 0.45 * total:
@@ -103,11 +103,11 @@ def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
 
 
 def _are_columns(left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable], even: bool, halved: bool) -> bool:
-    """Whether two sides are columns to be read one after the other, and no cells of the same rows.
+    """Return whether two sides are columns to be read one after the other, rather than cells of the same rows.
 
     Args:
-        even: the gutter is where it is if all columns of the page are equally wide.
-        halved: the gutter has the middle of the page in it.
+        even: whether the gutter is where equally wide columns would have it.
+        halved: whether the gutter contains the middle of the page.
     """
     if min(len(left), len(right)) < _MIN_ROWS:
         return False
@@ -122,29 +122,29 @@ def _are_columns(left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable]
         and any(side.is_justified for side in sides)
         and all(side.characters >= _MIN_LINE_LENGTH / 2 for side in sides)
     ):
-        return True  # a short list of contents beside prose
+        return True  # a short table of contents next to prose
     if not all(side.characters >= 0.8 * _MIN_LINE_LENGTH for side in sides):
         return False
     if even and len(few.rows) >= _MIN_CARD_LINES and all(side.reach >= _MIN_FILL for side in sides):
-        return True  # a card with terms and their explanations in each column
+        return True  # a reference card with terms and explanations in each column
     aligned = sum(any(abs(row - other) < 2 for other in many.rows) for row in few.rows) / len(few.rows)
     return aligned < 0.5 and len(few.rows) >= 6
 
 
 class _GutterSide:
-    """Measures of what is on one side of a gutter.
+    """Measurements of the boxes on one side of a gutter.
 
     Attributes:
-        rows: the heights of its rows, in points.
-        fill: the share of its width that has text.
-        reach: the same, the gaps between cells counted as text.
-        characters: of a row, on average.
-        filled: the share of its rows that reach its right edge.
+        rows: heights of the rows, in points.
+        fill: share of the width that is text.
+        reach: the same, with the gaps between cells counted as text.
+        characters: mean number of characters per row.
+        filled: share of the rows that reach the right edge.
     """
 
     def __init__(self, boxes: Sequence[SegmentOrTable]) -> None:
         self.rows: list[float] = []
-        spans: list[tuple[float, float]] = []  # where each row begins and ends
+        spans: list[tuple[float, float]] = []  # left and right edge of each row
         boxes = sorted(boxes, key=lambda box: -box.base)
         for box in boxes:
             if self.rows and abs(self.rows[-1] - box.base) <= 2:
@@ -164,5 +164,5 @@ class _GutterSide:
 
     @property
     def is_justified(self) -> bool:
-        """Whether most of its lines reach its right edge, as those of prose do and those of cells do not."""
+        """Whether most of its lines reach its right edge, as in prose but not in cells."""
         return self.filled >= _MIN_JUSTIFIED_SHARE and self.characters >= 2 * _MIN_LINE_LENGTH and len(self.rows) >= 8

@@ -1,4 +1,4 @@
-"""Contents pages and indexes, whose lines only say where something is."""
+"""Finds the lines of tables of contents and indexes, which only point to pages."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _MAY_BE = re.compile(rf"(?:\d|[.·…]\s?[.·…]|\b{_ROMAN})\s*$")
-_MIN_ENTRY_SHARE = 0.6  # of a page's lines
-_MIN_CONTENTS_LINES = 3  # lines: less are no contents
-_MIN_INDEX_LINES = 10  # lines: an index has more
+_MIN_ENTRY_SHARE = 0.6  # of the lines of a page
+_MIN_CONTENTS_LINES = 3  # fewer are not a table of contents
+_MIN_INDEX_LINES = 10  # an index has more
 
 
 class Contents:
-    """Tells the lines of contents pages and indexes, page by page, as a contents may go on over pages."""
+    """A detector of contents and index lines, which is given one page after the other: contents may span pages."""
 
     def __init__(self) -> None:
         self._within = False
 
     def may_be_in(self, texts: Sequence[str]) -> bool:
-        """Whether the next page, which has these texts, may have such lines."""
+        """Return whether the next page, which has these texts, may have such lines."""
         return self._within or sum(bool(_MAY_BE.search(text)) for text in texts) >= _MIN_CONTENTS_LINES
 
     def lines(self, lines: Sequence[PdfLine]) -> list[PdfLine]:
-        """Those lines of the next page that only say where something is."""
+        """Return the lines of the next page that only point to pages."""
         if not lines:
             return []
         texts = [line.text for line in lines]
@@ -51,10 +51,10 @@ class Contents:
         return [line for index, line in enumerate(lines) if index in gone]
 
     def _places(self, texts: Sequence[str], heads: Sequence[int]) -> list[int]:
-        """The indexes of lines with leaders or, where all say pages, of lines that end with a page.
+        """Return the indexes of lines with dot leaders, or of lines that end with a page number if all of them do.
 
         Args:
-            heads: the indexes of the lines that say that contents follow.
+            heads: indexes of the lines that are the title of a table of contents.
         """
         leaders = [bool(_LEADERS.search(text)) for text in texts]
         paged = [led or bool(_ENDS_WITH_PAGE.search(text)) for led, text in zip(leaders, texts, strict=True)]

@@ -1,4 +1,4 @@
-"""A PDF as a Document."""
+"""Reads a PDF as a Document."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from turnmark.corpora.readers.registry import ProgressCallback, no_progress
 from turnmark.corpora.types import Document, Problem
 
 MAX_PAGES = 5_000
-_OPENING_LENGTH = 3000  # characters in which the date is looked for
+_OPENING_LENGTH = 3000  # in which the date is sought
 _PRINT_ADVICE = "open it and print it to a new PDF"
 
 
 def read(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
-    """A PDF's Document, and what of its pages was not read, or not surely."""
+    """Yield the Document of a PDF, and a Problem for pages that were not read, or not reliably."""
     document, doubts = _read(path, relative, progress)
     yield document
     for doubt in doubts:
@@ -36,14 +36,14 @@ def read(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Docu
 
 
 def read_pdf(path: Path, relative: str, progress: ProgressCallback = no_progress) -> Document:
-    """A PDF's Document; `pages` says where each page begins.
+    """Return the Document of a PDF; its `pages` are the offsets at which the pages begin.
 
     Args:
-        progress: called after each page with its number and how many there are.
+        progress: called after each page with its number and the number of pages.
 
     Raises:
-        Unreadable: it is no PDF, is encrypted, has too many pages, or no text.
-        OSError: it cannot be opened.
+        Unreadable: the file is not a PDF, is encrypted, or has too many pages or no text.
+        OSError: the file cannot be opened.
     """
     return _read(path, relative, progress)[0]
 
@@ -74,7 +74,7 @@ def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Docume
 
 
 def _open(path: Path) -> pypdfium2.PdfDocument:
-    path.open("rb").close()  # what hinders it is the system's to say
+    path.open("rb").close()  # let the OS report why it cannot be opened
     try:
         return pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
@@ -108,7 +108,7 @@ def _read_or_mark_broken(file: pypdfium2.PdfDocument, index: int) -> PdfPage:
             return read_page(page)
         finally:
             page.close()
-    except pypdfium2.PdfiumError:  # the other pages are read
+    except pypdfium2.PdfiumError:  # the other pages are still read
         return PdfPage(1.0, 1.0, [], [], broken=True)
 
 

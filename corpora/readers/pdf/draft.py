@@ -1,4 +1,4 @@
-"""What lies between the lines of pages and the text: headings that were found, and blocks that are to be written."""
+"""Intermediate records between lines and text: detected headings, and blocks to be written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Heading(NamedTuple):
 
     Attributes:
         level: 1 to 6.
-        length: how many lines it has.
-        bookmarked: whether a bookmark says that it is one.
+        length: number of lines.
+        bookmarked: whether a bookmark names it.
     """
 
     level: int
@@ -25,17 +25,17 @@ class Heading(NamedTuple):
 
 @dataclass
 class BlockDraft:
-    """A block to be.
+    """A block to be written.
 
     Attributes:
-        parts: its lines, by the page that they are on, counted from 0; of all kinds but tables.
-        level: of a heading from 1, of a list item from 0.
-        rows: of a table: the cells of each row, with the page that it is on.
-        x0: where it begins, in points from the left edge of the page.
-        style: of a heading that is not run in with its paragraph.
-        full: its last line reaches the right edge, so it may go on in the next column.
-        note: a footnote or a caption, over which a paragraph goes on.
-        indented: its first line begins further right than its column.
+        parts: the lines on each page (counted from 0), for all kinds but tables.
+        level: heading: from 1; list item: from 0.
+        rows: table: the cells of each row, with its page.
+        x0: left edge, in points from the left edge of the page.
+        style: style of a heading that is not run in with its paragraph.
+        full: whether the last line reaches the right edge, so that the block may continue in the next column.
+        note: whether it is a footnote or a caption, which may interrupt a paragraph.
+        indented: whether the first line is indented.
     """
 
     kind: BlockKind
@@ -61,12 +61,12 @@ class BlockDraft:
         return (self.rows or self.parts)[0][0]
 
     def prepend(self, text: str) -> None:
-        """Put a text before its first line."""
+        """Insert a text before the first line."""
         texts = self.parts[0][1]
         texts[0] = f"{text} {texts[0]}"
 
     def extend(self, draft: BlockDraft) -> None:
-        """Put what another block of the same kind says behind it."""
+        """Append the content of another block of the same kind."""
         self.parts += draft.parts
         self.rows += draft.rows
         self.full = draft.full

@@ -1,4 +1,4 @@
-"""What a page shows beside its text: ruled lines, boxes and pictures."""
+"""Finds what a page shows besides its text: rules, boxes, form fields and pictures."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf.page import Rule
 
-MAX_OBJECTS = 20_000  # of one page in which ruled lines are looked for; a map has more, and no tables
-MAX_ANNOTATIONS = 2_000  # of one page in which fields are looked for
-MAX_NESTING = 4  # forms within forms
-_MAX_RULE_WIDTH = 2.5  # points: a box at most this thick is a line
-_MIN_RULE_WIDTH, _MIN_RULE_HEIGHT = 8, 4  # points: a line that is shorter is a dash
+MAX_OBJECTS = 20_000  # on one page in which rules are sought; a map has more, and no tables
+MAX_ANNOTATIONS = 2_000  # on one page in which fields are sought
+MAX_NESTING = 4  # of form objects within form objects
+_MAX_RULE_WIDTH = 2.5  # points; a box at most this thick is a rule
+_MIN_RULE_WIDTH, _MIN_RULE_HEIGHT = 8, 4  # points; a shorter line is a dash
 
 
 def rules_of(page: pypdfium2.PdfPage) -> Iterator[Rule]:
-    """The ruled lines of a page, and the edges of its boxes."""
+    """Yield the rules of a page and the edges of its boxes."""
     count = pdfium.FPDFPage_CountObjects(page)
     if count > MAX_OBJECTS:
         return
@@ -35,7 +35,7 @@ def rules_of(page: pypdfium2.PdfPage) -> Iterator[Rule]:
 
 
 def _rules_of_path(path: Any, x0: float, y0: float, x1: float, y1: float) -> Iterator[Rule]:
-    """The rules that a path draws, by the box around it."""
+    """Yield the rules that a path draws, given its bounding box."""
     wide, high = x1 - x0, y1 - y0
     if wide > _MIN_RULE_WIDTH and high <= _MAX_RULE_WIDTH:
         yield Rule(x0, (y0 + y1) / 2, x1, (y0 + y1) / 2)
@@ -49,7 +49,7 @@ def _rules_of_path(path: Any, x0: float, y0: float, x1: float, y1: float) -> Ite
 
 
 def _is_stroked_box(path: Any) -> bool:
-    """Whether a path is a rectangle that is drawn as an outline."""
+    """Return whether a path is a rectangle drawn as an outline."""
     if pdfium.FPDFPath_CountSegments(path) not in (4, 5):
         return False
     mode, stroke = ctypes.c_int(), ctypes.c_int()
@@ -58,7 +58,7 @@ def _is_stroked_box(path: Any) -> bool:
 
 
 def has_fields(page: pypdfium2.PdfPage) -> bool:
-    """Return whether a page has fields of a form, or remarks typed on it, which are no part of its text."""
+    """Return whether a page has form fields or typed annotations, which are not part of its text."""
     for index in range(min(pdfium.FPDFPage_GetAnnotCount(page), MAX_ANNOTATIONS)):
         note = pdfium.FPDFPage_GetAnnot(page, index)
         kind = pdfium.FPDFAnnot_GetSubtype(note)
@@ -69,7 +69,7 @@ def has_fields(page: pypdfium2.PdfPage) -> bool:
 
 
 def picture_share(page: pypdfium2.PdfPage) -> float:
-    """The share of a page that its pictures cover; overlapping ones count twice."""
+    """Return the share of a page that pictures cover; overlapping areas count twice."""
     left, bottom, right, top = page.get_bbox()
     area = 0.0
     try:
@@ -77,5 +77,5 @@ def picture_share(page: pypdfium2.PdfPage) -> float:
             x0, y0, x1, y1 = picture.get_bounds()
             area += max(0.0, min(x1, right) - max(x0, left)) * max(0.0, min(y1, top) - max(y0, bottom))
     except pypdfium2.PdfiumError:
-        pass  # one whose place is not known
+        pass  # its position is unknown
     return float(area / max((right - left) * (top - bottom), 1.0))

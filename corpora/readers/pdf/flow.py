@@ -1,4 +1,4 @@
-"""The blocks of columns to those of the document: what runs over columns and pages is one block."""
+"""Joins the blocks of all columns, so that a block that spans columns or pages is one block."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from turnmark.corpora.readers.pdf.layout import PageLayout
 from turnmark.corpora.readers.pdf.outline import Bookmark
 from turnmark.corpora.readers.pdf.text_patterns import chapter_number, ends_sentence, hyphenated_start, numbering_depth
 
-_MAX_SKIPPED_NOTES = 7  # footnotes and captions that a block goes on over at most
-_MAX_SKIPPED_FLOATS = 2  # tables and captions at the head of a column that it goes on over at most
+_MAX_SKIPPED_NOTES = 7  # footnotes and captions that may interrupt a block
+_MAX_SKIPPED_FLOATS = 2  # tables and captions at the top of a column that may interrupt a block
 _MAX_TABLE_SHIFT = 6  # points between the left edges of two parts of a table
 
 
 def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> list[BlockDraft]:
-    """The blocks of all pages in order."""
+    """Return the blocks of all pages in order."""
     lines = [(page.page, line) for page in pages for column in page.columns for line in column.lines]
     body = body_of([line for _, line in lines])
     headings = Headings(pages, lines, body, bookmarks)
     drafts: list[BlockDraft] = []
-    title: list[str] = []  # of the last slide
+    title: list[str] = []  # title of the previous slide
     for page in pages:
         for place, column in enumerate(page.columns):
             made = ColumnReader(page.page, column, headings, body).read()
             if page.wide and not place and made and made[0].kind == "heading":
                 before, title = title, made[0].texts
-                del made[: title == before]  # a slide that goes on
+                del made[: title == before]  # the slide continues the previous one
             _append(drafts, made)
     drafts = _with_chapter_numbers(drafts)
     if len(pages) > 2:
@@ -38,7 +38,7 @@ def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> lis
 
 
 def _append(drafts: list[BlockDraft], column: list[BlockDraft]) -> None:
-    """Put the blocks of the next column behind those before; the one that the open block goes on with joins it."""
+    """Append the blocks of the next column. The block that continues the open one is joined to it."""
     recent = range(len(drafts) - 1, max(-1, len(drafts) - 1 - _MAX_SKIPPED_NOTES), -1)
     open_at = next((index for index in recent if not drafts[index].note), None)
     if open_at is not None:
@@ -48,7 +48,7 @@ def _append(drafts: list[BlockDraft], column: list[BlockDraft]) -> None:
         if place is not None and _continues(last, column[place], floated=place > 0):
             first = column.pop(place)
             if first.kind == "table" and first.rows[0][1] == last.rows[0][1]:
-                first.rows.pop(0)  # the header again
+                first.rows.pop(0)  # the repeated header
             last.extend(first)
             drafts.append(drafts.pop(open_at))
     drafts += column
@@ -59,7 +59,7 @@ def _is_float(draft: BlockDraft) -> bool:
 
 
 def _continues(last: BlockDraft, first: BlockDraft, floated: bool) -> bool:
-    """Whether a block goes on with the first one of the next column; `floated`: there are floats between them."""
+    """Return whether a block continues in the first block of the next column. `floated`: floats separate them."""
     if last.kind != first.kind and (last.kind, first.kind) != ("item", "paragraph"):
         return False
     if last.kind == "table":
@@ -78,7 +78,7 @@ def _continues(last: BlockDraft, first: BlockDraft, floated: bool) -> bool:
 
 
 def _with_chapter_numbers(drafts: Sequence[BlockDraft]) -> list[BlockDraft]:
-    """A chapter's number over its title is part of it; one that is spelled out goes."""
+    """Join a chapter number above a title to the title, and remove a number that is spelled out."""
     kept: list[BlockDraft] = []
     number = ""
     for draft, following in zip(drafts, [*drafts[1:], None], strict=False):
@@ -95,7 +95,7 @@ def _with_chapter_numbers(drafts: Sequence[BlockDraft]) -> list[BlockDraft]:
 
 
 def _lower_front_matter(drafts: Sequence[BlockDraft]) -> None:
-    """Make paragraphs of authors, versions and dates below the title: they are large, but no headings."""
+    """Turn authors, versions and dates below the title into paragraphs: they are large, but not headings."""
     later = {draft.style for draft in drafts if draft.kind == "heading" and draft.page > 0}
     titled = False
     for draft in drafts:

@@ -1,4 +1,4 @@
-"""How the letters of a font look, by its name and its flags."""
+"""Determines the style of a font from its name and flags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIXED_PITCH, _FORCED_BOLD, _ITALIC_FLAG = 1, 1 << 18, 1 << 6  # PDF 32000-1, ta
 
 
 class Font(NamedTuple):
-    """The look of a font; `symbols`: its letters draw pictures."""
+    """The style of a font. `symbols` says that its letters draw pictures."""
 
     bold: bool = False
     italic: bool = False
@@ -29,7 +29,7 @@ class Font(NamedTuple):
 
 
 def font_at(address: int) -> Font:
-    """The look of the font that an address of pdfium leads to."""
+    """Return the style of the font at an address of pdfium."""
     name, flags = raw.font_name(address), max(0, raw.font_flags(address))
     return Font(
         bold=bool(_BOLD.search(name) or flags & _FORCED_BOLD),

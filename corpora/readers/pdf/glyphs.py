@@ -1,4 +1,4 @@
-"""A page of a PDF as words with place, size and font. pdfium does the reading."""
+"""Reads a page of a PDF with pdfium, as words with position, size and font."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from turnmark.corpora.readers.pdf.letters import decode_cork, is_private, is_unm
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
 from turnmark.corpora.readers.pdf.text_direction import as_left_to_right, is_right_to_left
 
-MAX_CHARS = 200_000  # of one page; a full page of a newspaper has about 20,000
-_MAX_SCAN_CHARACTERS = 30  # characters: a scan may have a stamp or a page number as text
-_MIN_PICTURE_SHARE = 0.4  # of a page that pictures of a scan cover at least
+MAX_CHARS = 200_000  # on one page; a full newspaper page has about 20,000
+_MAX_SCAN_CHARACTERS = 30  # a scan may have a stamp or a page number as text
+_MIN_PICTURE_SHARE = 0.4  # of the page that the pictures of a scan cover
 _BLANKS = " \r\n\t\xa0"
-_HYPHEN_MARKS = "\x02\ufffe"  # pdfium's marks for a hyphen at the end of a line
-_MIN_SPACE_WIDTH = 0.2  # of the height: a wider gap between two characters is a space
-_MAX_BASE_SHIFT = 0.15  # of the height: how far the characters of a word may differ in theirs
-_MAX_SLANT_DEGREES = 5  # degrees: text that is turned further from a quarter is a watermark
+_HYPHEN_MARKS = "\x02\ufffe"  # pdfium's marks for a hyphen at a line end
+_MIN_SPACE_WIDTH = 0.2  # of the height; a wider gap between two characters is a space
+_MAX_BASE_SHIFT = 0.15  # of the height; between the edges of characters of one word
+_MAX_SLANT_DEGREES = 5  # from a multiple of 90; text with a larger slant is a watermark
 
 
 def read_page(page: pypdfium2.PdfPage) -> PdfPage:
-    """The words and rules of a page, upright.
+    """Return the words and rules of a page, turned upright.
 
     Raises:
-        pypdfium2.PdfiumError: its text cannot be read.
+        pypdfium2.PdfiumError: the text cannot be read.
     """
     text = page.get_textpage()
     try:
@@ -55,11 +55,12 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
 
 
 class _TextReader:
-    """Puts the characters of a page together to words, in the order in which they are drawn.
+    """Joins the characters of a page into words, in the order in which they are drawn.
 
     Attributes:
-        words: each with the angle of its text: 0, 90, 180 or 270 degrees.
-        visible: number of characters that are seen; `unmapped` of these the font does not say what they are.
+        words: the words, each with the angle of its text: 0, 90, 180 or 270 degrees.
+        visible: number of visible characters.
+        unmapped: number of visible characters that the font maps to no letter.
     """
 
     def __init__(self, text: pypdfium2.PdfTextPage) -> None:
@@ -69,9 +70,9 @@ class _TextReader:
         self._text = text
         self._address = raw.address_of(text.raw)
         self._fonts: dict[int, Font] = {}
-        self._box = pdfium.FS_RECTF()  # of a character
-        # The word so far: its letters, the index of the first, their box, whether a space is before it, and whether
-        # each letter is on the left of the one before.
+        self._box = pdfium.FS_RECTF()  # bounding box of the current character
+        # The current word: its letters, the index of the first, their bounding box, whether a space precedes it, and
+        # whether each letter is to the left of the one before.
         self._letters: list[str] = []
         self._first = 0
         self._left = self._right = self._bottom = self._top = 0.0
@@ -80,7 +81,7 @@ class _TextReader:
 
     @property
     def angle(self) -> int:
-        """The angle of most of the text."""
+        """Return the angle of most of the text."""
         angles = Counter[int]()
         for angle, word in self.words:
             angles[angle] += len(word.text)
@@ -106,7 +107,7 @@ class _TextReader:
         self._close()
 
     def _take(self, index: int, letter: str) -> None:
-        """Put a letter behind the word so far, or begin the next one with it."""
+        """Append a letter to the current word, or begin the next word with it."""
         box = self._box
         pdfium.FPDFText_GetLooseCharBox(self._text, index, ctypes.byref(box))
         left, right, bottom, top = box.left, box.right, box.bottom, box.top
@@ -131,7 +132,7 @@ class _TextReader:
         self._leftward = leftward
 
     def _close(self) -> None:
-        """The word so far is complete. One that is slanted, such as a watermark, is no word."""
+        """Complete the current word. A slanted one, such as a watermark, is dropped."""
         letters, self._letters = "".join(self._letters), []
         if not letters:
             return
@@ -158,7 +159,7 @@ class _TextReader:
         return self._fonts[address]
 
     def _places(self, angle: int) -> tuple[float, float, float]:
-        """Where the word begins and ends along its line, and where the line is; on the page as it lies."""
+        """Return the start and end of the word along its line, and the baseline, in page coordinates."""
         if angle == 180:
             return self._left, self._right, self._bottom
         x, y = ctypes.c_double(), ctypes.c_double()
@@ -168,7 +169,7 @@ class _TextReader:
         return self._bottom, self._top, x.value
 
     def _size(self) -> float:
-        """The size of the word's font, as it is drawn."""
+        """Return the font size of the word as drawn."""
         size: float = pdfium.FPDFText_GetFontSize(self._text, self._first)
         matrix = pdfium.FS_MATRIX()
         if pdfium.FPDFText_GetMatrix(self._text, self._first, ctypes.byref(matrix)):
@@ -177,7 +178,7 @@ class _TextReader:
 
 
 def _without_duplicates(words: Iterable[Word]) -> list[Word]:
-    """Each word once: bold text is sometimes drawn twice, a little apart."""
+    """Return each word once. Bold text is sometimes drawn twice, slightly shifted."""
     kept: dict[tuple[str, int, int], Word] = {}
     for word in words:
         kept.setdefault((word.text, round(word.x0 / 2), round(word.base / 2)), word)

@@ -1,4 +1,4 @@
-"""The level of headings by their style: larger is higher, and what bookmarks say comes first."""
+"""Determines the level of headings from their style. Bookmarks take precedence, then larger sizes rank higher."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 
 from turnmark.corpora.readers.pdf.boxes import Style
 
-MAX_SIZE_DIFFERENCE = 0.08  # of the size: what differs less is one size
+MAX_SIZE_DIFFERENCE = 0.08  # of the size; smaller differences are ignored
 _MAX_LEVEL = 6
 
 
 def levels_of(styles: Iterable[Style], known: Mapping[Style, Counter[int]]) -> dict[Style, int]:
-    """The level, 1 to 6, of each style.
+    """Return the level, 1 to 6, of each style.
 
     Args:
-        known: for styles of headings whose levels are known, how often each level is theirs.
+        known: for each style of headings with known levels, the count of each level.
     """
     if known:
         return _interpolated_levels({style: levels.most_common(1)[0][0] for style, levels in known.items()}, styles)
@@ -23,7 +23,7 @@ def levels_of(styles: Iterable[Style], known: Mapping[Style, Counter[int]]) -> d
 
 
 def _interpolated_levels(known: Mapping[Style, int], styles: Iterable[Style]) -> dict[Style, int]:
-    """The levels of styles beside those that are known."""
+    """Return the levels of styles relative to those that are known."""
     levels = dict(known)
     deepest, smallest = max(known.values()), min(style.size for style in known)
     for style in styles:
@@ -47,7 +47,7 @@ def _interpolated_levels(known: Mapping[Style, int], styles: Iterable[Style]) ->
 
 
 def _ranked_levels(styles: Iterable[Style]) -> dict[Style, int]:
-    """The levels of styles in the order of their size; of two of one size a bold one is higher."""
+    """Return the levels of styles by decreasing size. Of two styles of one size, the bold one is higher."""
     levels: dict[Style, int] = {}
     level, last = 0, None
     for style in sorted(set(styles), key=lambda style: (-style.size, not style.bold, style.italic)):

@@ -1,4 +1,4 @@
-"""The headings of a document: by its outline, as titles of slides, by their looks, and run in with a paragraph."""
+"""Finds headings: by the outline, as slide titles, by their style, and run in with a paragraph."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from turnmark.corpora.readers.pdf.outline import Bookmark, bookmarked_headings
 from turnmark.corpora.readers.pdf.styled_headings import MAX_HEADING_LENGTH, headings_by_style, slide_titles
 from turnmark.corpora.readers.pdf.text_patterns import ends_sentence, numbering_depth
 
-_MAX_RUN_IN_LINES = 3  # that a heading has at most that its paragraph goes on after
+_MAX_RUN_IN_LINES = 3  # of a heading that its paragraph follows on the same line
 
 
 class RunIn(NamedTuple):
-    """A numbered heading in bold, "2.6. Why it fails.", and the rest of its last line, None if there is no rest."""
+    """A numbered bold heading, e.g. "2.6. Why it fails.", and the rest of its last line, if any."""
 
     texts: list[str]
     level: int
@@ -30,7 +30,7 @@ class Headings:
     """The headings of a document.
 
     Args:
-        lines: of all pages, each with its page, counted from 0.
+        lines: the lines of all pages, each with its page, counted from 0.
         bookmarks: the outline of the file.
     """
 
@@ -49,15 +49,11 @@ class Headings:
         self._above_number = _level_offset(self._found)
 
     def at(self, item: LineOrTable) -> Heading | None:
-        """The heading that begins at an item."""
+        """Return the heading that begins at an item."""
         return self._found.get(item) if isinstance(item, PdfLine) else None
 
     def run_in(self, items: Sequence[LineOrTable], index: int) -> RunIn | None:
-        """The numbered heading in bold that begins at an index, with its paragraph behind it in the same line or below.
-
-        Returns:
-            None: none begins here.
-        """
+        """Return the numbered bold heading at an index whose paragraph follows on the same line or below; else None."""
         texts: list[str] = []
         rest: PdfLine | None = None
         for item in items[index : index + _MAX_RUN_IN_LINES]:
@@ -78,12 +74,12 @@ class Headings:
 
 
 def _in_order(headings: Mapping[PdfLine, Heading], lines: Sequence[tuple[int, PdfLine]]) -> dict[PdfLine, Heading]:
-    """The headings in the order of their lines: of two levels that are as frequent the first is taken."""
+    """Return the headings in the order of their lines: of two equally frequent levels, the first one wins."""
     return {line: headings[line] for _, line in lines if line in headings}
 
 
 def _level_offset(headings: Mapping[PdfLine, Heading]) -> int:
-    """What is added to the depth of a number to get the level of its heading."""
+    """Return the difference between the level of a heading and the depth of its number."""
     levels = Counter[int]()
     for line, heading in headings.items():
         if depth := numbering_depth(line.text):
@@ -92,18 +88,18 @@ def _level_offset(headings: Mapping[PdfLine, Heading]) -> int:
 
 
 def _bold_words(line: PdfLine) -> int:
-    """How many words of a line, from its first, may be a heading."""
+    """Return how many words at the start of a line may be a heading."""
     words = line.words
     if not words[0].bold:
         return 0
     count = next((at for at, word in enumerate(words) if not (word.bold or word.mono)), len(words))
-    if count < len(words):  # the paragraph may begin with a name in bold
+    if count < len(words):  # the paragraph may begin with a bold name
         while count > 1 and not ends_sentence(words[count - 1].text):
             count -= 1
     return count
 
 
 def _rest_of_line(line: PdfLine, count: int) -> PdfLine | None:
-    """The rest of a line at its margin, so that it looks like the lines below it; None if there is no rest."""
+    """Return the rest of a line moved to its margin, so that it aligns with the lines below; None if there is none."""
     rest = line.words[count:]
     return PdfLine([Segment([replace(rest[0], x0=line.x0), *rest[1:]])]) if rest else None

@@ -1,4 +1,4 @@
-"""Pages to columns of lines and tables, in the order in which they are read; what is no text goes."""
+"""Turns pages into columns of lines and tables in reading order, and removes what is not text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PageLayout:
 
     Attributes:
         page: its index from 0.
-        wide: whether it is wider than high, as a slide is.
+        wide: whether it is wider than tall, like a slide.
     """
 
     page: int
@@ -31,7 +31,7 @@ class PageLayout:
 
 
 def lay_out(pages: Sequence[PdfPage]) -> list[PageLayout]:
-    """The columns of each page. The pages lose the words that are no text."""
+    """Return the columns of each page. Words that are not text are removed from the pages."""
     for page in pages:
         drop_line_numbers(page)
     drop_running_headers(pages)

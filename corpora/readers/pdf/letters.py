@@ -1,4 +1,4 @@
-"""What the characters of a PDF stand for: letters, as they would be typed."""
+"""Turns the characters of a PDF into letters as they would be typed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ UNKNOWN = "\ufffd"
 _UNMAPPED = (UNKNOWN, "\uffff", "\ufffe", "\0")
 _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
 _SOFT_HYPHEN, _HYPHEN = "\u00ad", "\u2010"
-# TeX's older fonts draw an accent and then its letter.
+# TeX's older fonts draw an accent before its letter.
 _ACCENTS = {"´": "\u0301", "`": "\u0300", "¨": "\u0308", "ˆ": "\u0302", "˜": "\u0303", "¸": "\u0327", "ˇ": "\u030c"}
 _PRESENTED = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]+")
-"""Letters of Hebrew and Arabic in the form that they have at the beginning or the end of a word."""
+"""Hebrew and Arabic letters in their presentation forms, e.g. for the end of a word."""
 _ACCENTED = re.compile(f"([{''.join(_ACCENTS)}])([A-Za-zı])")
 # TeX's bitmap fonts do not name their characters: codes of the Cork encoding (T1), and TS1's bullet.
 _CORK = {
@@ -26,28 +26,28 @@ _CORK_BULLET = "\x88"
 
 
 def letter_of(code: int) -> str:
-    """The character at a code point; `UNKNOWN` where there can be none."""
+    """Return the character at a code point, or `UNKNOWN` if the code point is invalid."""
     return UNKNOWN if code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)
 
 
 def is_private(letter: str) -> bool:
-    """Whether a character means only what its font draws."""
+    """Return whether a character is private: only its font gives it a meaning."""
     return "\ue000" <= letter <= "\uf8ff"
 
 
 def is_unmapped(letter: str) -> bool:
-    """Whether the font does not say what a character is."""
+    """Return whether the font maps a character to no letter."""
     return letter in _UNMAPPED or is_private(letter)
 
 
 def decode_cork(letters: Sequence[str], font_at: Callable[[int], int | None]) -> list[str]:
-    """The characters of a page, codes of TeX's bitmap fonts replaced by what they stand for.
+    """Return the characters of a page with the codes of TeX's bitmap fonts decoded.
 
-    They are where a letter beside them has the same font: a font of mathematical symbols has other characters at these
-    codes, but seldom letters beside them.
+    A code is decoded if a letter next to it has the same font. A font of mathematical symbols uses these codes for
+    other characters, but rarely has letters next to them.
 
     Args:
-        font_at: the font of the character at an index.
+        font_at: returns the font of the character at an index.
     """
     named = list(letters)
     if _CORK.keys().isdisjoint(letters) and _CORK_BULLET not in letters:
@@ -68,7 +68,7 @@ def decode_cork(letters: Sequence[str], font_at: Callable[[int], int | None]) ->
 
 
 def normalize_letters(text: str) -> str:
-    """Characters as they are typed: ligatures as their letters, TeX's accents on their letter."""
+    """Return characters as they are typed: ligatures split into letters, TeX's accents combined with their letters."""
     if text.isascii():
         return text
     text = text.translate(_LIGATURES)

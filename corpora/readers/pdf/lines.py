@@ -1,4 +1,4 @@
-"""Words to segments, and segments to the lines of a column."""
+"""Joins words into segments, and segments into the lines of a column."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfLine, Segment, SegmentOrTable
 from turnmark.corpora.readers.pdf.page import Word
 
-_MIN_CELL_GAP = 0.9  # of the size: a wider gap between two words is a gap between cells, or columns
-_MAX_RISE = 0.65  # of the size: how far a superscript may be from the line it is on
-_MAX_HEIGHT_DIFFERENCE = 0.3  # of the size: how far apart the parts of a line may be in height
-_MAX_PIECE_LENGTH = 4  # characters that a superscript has at most
-_MAX_PIECES = 200  # of a page; a drawing has more
+_MIN_CELL_GAP = 0.9  # of the size; a wider gap between two words separates cells or columns
+_MAX_RISE = 0.65  # of the size; of a superscript from its line
+_MAX_HEIGHT_DIFFERENCE = 0.3  # of the size; between the parts of a line
+_MAX_PIECE_LENGTH = 4  # characters of a superscript
+_MAX_PIECES = 200  # on one page; a drawing has more
 
 
 def segments_of(words: Iterable[Word]) -> list[Segment]:
-    """Words to segments: first as they are drawn, then by their places, since bold words may be drawn later."""
+    """Join words into segments: first in drawing order, then by position, since bold words may be drawn later."""
     runs: list[list[Word]] = []
     for word in words:
         if runs and _follows(runs[-1][-1], word):
@@ -36,7 +36,7 @@ def segments_of(words: Iterable[Word]) -> list[Segment]:
 
 
 def _follows(before: Word, word: Word) -> bool:
-    """Whether a word follows another in its line."""
+    """Return whether a word follows another on the same line."""
     size = max(before.size, word.size)
     rise = abs(before.base - word.base)
     is_level = rise < _MAX_HEIGHT_DIFFERENCE * size or (
@@ -46,7 +46,7 @@ def _follows(before: Word, word: Word) -> bool:
 
 
 def _meets(first: Segment, second: Segment) -> bool:
-    """Whether a segment begins, in the same line, where another ends."""
+    """Return whether a segment begins where another ends on the same line."""
     is_level = abs(first.base - second.base) < _MAX_HEIGHT_DIFFERENCE * min(first.size, second.size)
     return is_level and -first.size < second.x0 - first.x1 < _MIN_CELL_GAP * first.size
 
@@ -56,7 +56,7 @@ def _join(first: Segment, second: Segment) -> Segment:
 
 
 def _join_raised(segments: list[Segment]) -> list[Segment]:
-    """Small raised pieces, drawn apart from their line, joined to the segment that they touch."""
+    """Join each small raised piece that is drawn separately to the segment that it touches."""
     pieces = [segment for segment in segments if len(segment.text) <= _MAX_PIECE_LENGTH]
     if len(pieces) > _MAX_PIECES:
         return segments
@@ -71,7 +71,7 @@ def _join_raised(segments: list[Segment]) -> list[Segment]:
 
 
 def _is_raised(piece: Segment, segment: Segment) -> bool:
-    """Whether a piece stands above or below the line of a segment, and touches it."""
+    """Return whether a piece is raised above or lowered below a segment, and touches it."""
     size = segment.size
     return (
         len(segment.text) > _MAX_PIECE_LENGTH
@@ -82,7 +82,7 @@ def _is_raised(piece: Segment, segment: Segment) -> bool:
 
 
 def lines_of(boxes: Iterable[SegmentOrTable]) -> list[LineOrTable]:
-    """The lines and tables of a column from top to bottom."""
+    """Return the lines and tables of a column from top to bottom."""
     items: list[LineOrTable] = []
     row: list[Segment] = []
 

@@ -1,4 +1,4 @@
-"""The title and the date of a document: what its file says, and what its first page says."""
+"""Determines the title and the date of a document from its metadata and its first pages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from turnmark.corpora.readers.pdf.letters import normalize_letters
 from turnmark.corpora.readers.prose import is_meaningful_title
 from turnmark.corpora.text import words
 
-_OPENING_BLOCKS = 40  # blocks
-_MIN_WORD_SHARE = 0.7  # of the words of a title that the opening says, too
+_OPENING_BLOCKS = 40  # in which a title must appear
+_MIN_WORD_SHARE = 0.7  # of the words of a title that the opening contains
 _PDF_DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})(\d{2})")
 _MONTHS = "january february march april may june july august september october november december".split()
 _WRITTEN_DATE = re.compile(
@@ -23,7 +23,7 @@ _WRITTEN_DATE = re.compile(
 
 
 def title_of(metadata: Mapping[str, str], drafts: Sequence[BlockDraft]) -> str:
-    """What the file says its title is, if its first pages say so too; else its largest line on the first page."""
+    """Return the title in the metadata if the first pages contain it; else the largest line of the first page."""
     said = " ".join(normalize_letters(metadata.get("Title", "")).split())
     headings = [draft for draft in drafts if draft.kind == "heading" and draft.page == 0]
     largest = min(headings, key=lambda draft: draft.level, default=None)
@@ -36,10 +36,10 @@ def title_of(metadata: Mapping[str, str], drafts: Sequence[BlockDraft]) -> str:
 
 
 def date_of(metadata: Mapping[str, str], opening: str) -> str:
-    """The first full date that the beginning of the text says, else when the file says it was changed or made.
+    """Return the first full date in the opening, or else the date in the metadata.
 
     Returns:
-        "2024-03-31"; empty if there is none.
+        A date such as "2024-03-31"; empty if there is none.
     """
     for match in _WRITTEN_DATE.finditer(opening):
         if match["iso"]:
@@ -56,7 +56,7 @@ def date_of(metadata: Mapping[str, str], opening: str) -> str:
 
 
 def _iso_date(year: str, month: int, day: str) -> str:
-    """A date; empty where there is no such day."""
+    """Return a date in ISO 8601; empty if there is no such day."""
     try:
         return date(int(year), month, int(day)).isoformat()
     except ValueError:

@@ -1,6 +1,6 @@
-"""Pages that are pictures, read by OCR: RapidOCR, whose package brings its models (PP-OCR), from the extra `ocr`.
+"""Reads scanned pages by OCR, with RapidOCR and the PP-OCR models in its package (the extra `ocr`).
 
-What is read of a page takes seconds, so it is kept, in `cache/ocr` of the home folder under a hash of the picture.
+Reading a page takes seconds, so the result is cached in `cache/ocr` of the home folder, under a hash of the picture.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from turnmark.corpora.readers.pdf.page import PdfPage, Word
 if TYPE_CHECKING:
     import pypdfium2
 
-DPI = 150  # 200 reads no better (docs/measured.md)
-MAX_SIDE_PIXELS = 2000  # pixels of a side: a larger page is drawn smaller
-MIN_CONFIDENCE = 0.5  # a line that is recognised with less confidence is left out
+DPI = 150  # 200 is no more accurate (docs/measured.md)
+MAX_SIDE_PIXELS = 2000  # a larger page is drawn at a smaller scale
+MIN_CONFIDENCE = 0.5  # lines recognized with less confidence are left out
 INSTALL = "pip install 'turnmark[ocr]'"
-_FONT_SIZE_RATIO = 0.75  # size of a font by the height of the box of a line
-_DESCENT_RATIO = 0.2  # of the box of a line that is below its base
-_MAX_SIZE_DIFFERENCE = 0.25  # lines whose sizes differ by less from that of most lines have the same
+_FONT_SIZE_RATIO = 0.75  # font size divided by the height of a line box
+_DESCENT_RATIO = 0.2  # share of a line box that is below the baseline
+_MAX_SIZE_DIFFERENCE = 0.25  # of the most common size; lines that differ by less get this size
 
 
 class RecognizedPage(NamedTuple):
-    """A page that was read by OCR, and the mean confidence of its lines, 0 to 1; None if it has no text."""
+    """A page read by OCR, with the mean confidence of its lines from 0 to 1, or None if it has no text."""
 
     page: PdfPage
     confidence: float | None
 
 
 class _RecognizedLines(Record):
-    """The lines of a picture, how sure each is, and its four corners in pixels."""
+    """The lines of a picture, each with its confidence and its four corners in pixels."""
 
     texts: list[str]
     scores: list[float]
@@ -50,7 +50,7 @@ class _RecognizedLines(Record):
 
 
 def is_installed() -> bool:
-    """Whether pages can be read by OCR."""
+    """Return whether pages can be read by OCR."""
     return find_spec("rapidocr") is not None
 
 
@@ -58,12 +58,12 @@ def is_installed() -> bool:
 def _engine() -> Any:
     from rapidocr import RapidOCR
 
-    # Without the step that turns lines on their heads: it reads some upright ones wrongly.
+    # Without the step that turns upside-down lines, because it turns some upright ones.
     return RapidOCR(params={"Global.log_level": "error", "Global.use_cls": False, "Global.text_score": MIN_CONFIDENCE})
 
 
 def recognize(page: pypdfium2.PdfPage) -> RecognizedPage:
-    """Read a page, or say what was read of it before."""
+    """Read a page, or return the cached result."""
     picture, scale = _draw(page)
     file = _cache_file(picture)
     lines = _cached_lines(file)
@@ -71,14 +71,14 @@ def recognize(page: pypdfium2.PdfPage) -> RecognizedPage:
         found = _engine()(picture)
         boxes = [] if found.boxes is None else np.asarray(found.boxes, dtype=np.float64).tolist()
         lines = _RecognizedLines(texts=found.txts or (), scores=found.scores or (), boxes=boxes)
-        with suppress(OSError):  # a full disk hinders no reading
+        with suppress(OSError):  # a full disk must not prevent reading
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomic(file, lines.model_dump_json())
     return _recognized(page, lines, scale)
 
 
 def read_cached(page: pypdfium2.PdfPage) -> PdfPage | None:
-    """A page as it was read before; None if it was not."""
+    """Return a page as it was read before; None if it was not."""
     if not is_installed():
         return None
     picture, scale = _draw(page)
@@ -87,7 +87,7 @@ def read_cached(page: pypdfium2.PdfPage) -> PdfPage | None:
 
 
 def _draw(page: pypdfium2.PdfPage) -> tuple[NDArray[np.uint8], float]:
-    """A page as a picture, and its pixels for each point."""
+    """Draw a page, and return the picture and its pixels per point."""
     scale = min(DPI / 72, MAX_SIDE_PIXELS / max(*page.get_size(), 1))
     return page.render(scale=scale).to_numpy(), scale
 
@@ -113,11 +113,11 @@ def _recognized(page: pypdfium2.PdfPage, lines: _RecognizedLines, scale: float) 
 
 
 def words_of(texts: Sequence[str], boxes: NDArray[np.float64], height: float) -> list[Word]:
-    """The words of lines.
+    """Return the words of lines.
 
     Args:
         boxes: the corners of each line, of shape (lines, 4, 2), in points from the upper left corner of the page.
-        height: of the page, in points.
+        height: height of the page, in points.
     """
     lefts, rights = boxes[:, :, 0].min(axis=1), boxes[:, :, 0].max(axis=1)
     tops, bottoms = boxes[:, :, 1].min(axis=1), boxes[:, :, 1].max(axis=1)
@@ -125,7 +125,7 @@ def words_of(texts: Sequence[str], boxes: NDArray[np.float64], height: float) ->
     for text, left, right, top, bottom in zip(texts, lefts, rights, tops, bottoms, strict=True):
         base = height - bottom + _DESCENT_RATIO * (bottom - top)
         size = (bottom - top) * _FONT_SIZE_RATIO
-        width = (right - left) / max(len(text), 1)  # of a character: a line has no places of its words
+        width = (right - left) / max(len(text), 1)  # of a character; OCR gives no positions of words within a line
         at = 0
         for part in text.split():
             at = text.index(part, at)
@@ -136,15 +136,16 @@ def words_of(texts: Sequence[str], boxes: NDArray[np.float64], height: float) ->
 
 
 def box_of(word: Word, height: float) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of a recognised word, in points from the upper left corner of its page."""
+    """Return left, top, right and bottom of a recognized word, in points from the upper left corner of its page."""
     high = word.size / _FONT_SIZE_RATIO
     bottom = height - word.base + _DESCENT_RATIO * high
     return word.x0, bottom - high, word.x1, bottom
 
 
 def even_sizes(pages: Sequence[PdfPage], recognized: Sequence[PdfPage]) -> None:
-    """Give words of recognised pages the usual size of all pages if theirs is near it: that of a box varies with the
-    letters of its line, and a larger size makes a heading.
+    """Give the words of recognized pages the most common size of all pages if their size is close to it.
+
+    The size of a line box varies with its letters, and a larger size would make a heading.
     """
     usual = median([word.size for page in pages for word in page.words] or [1.0])
     for page in recognized:

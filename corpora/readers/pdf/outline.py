@@ -1,4 +1,4 @@
-"""Headings by the outline of a file: the lines that say what its bookmarks say."""
+"""Finds headings by the outline of a file: the lines with the text of its bookmarks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from turnmark.corpora.readers.pdf.letters import normalize_letters
 from turnmark.corpora.readers.pdf.text_patterns import letters_and_digits, without_numbering
 
 MAX_BOOKMARKS = 20_000
-_MAX_HEADING_LINES = 5  # that a heading has at most
+_MAX_HEADING_LINES = 5  # of a heading
 
 
 class Bookmark(NamedTuple):
-    """A line of the outline: its title, its depth from 1, and the page that it leads to, counted from 0."""
+    """An entry of the outline: its title, its depth from 1, and its target page, counted from 0."""
 
     title: str
     level: int
@@ -25,7 +25,7 @@ class Bookmark(NamedTuple):
 
 
 def bookmarks_of(document: pypdfium2.PdfDocument) -> list[Bookmark]:
-    """The bookmarks that lead to a page of the document; those before the first broken one."""
+    """Return the bookmarks with a target page, up to the first broken bookmark."""
     bookmarks: list[Bookmark] = []
     try:
         for bookmark in document.get_toc(max_depth=6):
@@ -37,15 +37,15 @@ def bookmarks_of(document: pypdfium2.PdfDocument) -> list[Bookmark]:
             if len(bookmarks) >= MAX_BOOKMARKS:
                 break
     except (pypdfium2.PdfiumError, ValueError):
-        pass  # the headings' looks say as much
+        pass  # headings are also found by their style
     return bookmarks
 
 
 def bookmarked_headings(lines: Sequence[tuple[int, PdfLine]], bookmarks: Sequence[Bookmark]) -> dict[PdfLine, Heading]:
-    """The headings that bookmarks name, by their first line.
+    """Return the headings that bookmarks name, by their first line.
 
     Args:
-        lines: each with its page, counted from 0.
+        lines: the lines, each with its page, counted from 0.
     """
     by_page: dict[int, list[PdfLine]] = {}
     for page, line in lines:
@@ -64,7 +64,7 @@ def bookmarked_headings(lines: Sequence[tuple[int, PdfLine]], bookmarks: Sequenc
 
 
 def _find(lines: Sequence[PdfLine], title: str, taken: Container[PdfLine]) -> tuple[PdfLine, int] | None:
-    """The lines that say a title: the first of them, and how many; the largest of several."""
+    """Return the first line and the number of lines that contain a title; the largest if there are several."""
     found: list[tuple[float, PdfLine, int]] = []
     for index, line in enumerate(lines):
         count = _length(lines[index : index + _MAX_HEADING_LINES], title) if line not in taken else 0
@@ -77,7 +77,7 @@ def _find(lines: Sequence[PdfLine], title: str, taken: Container[PdfLine]) -> tu
 
 
 def _length(lines: Sequence[PdfLine], title: str) -> int:
-    """How many of the lines, from the first, say a title together; 0 if they do not."""
+    """Return how many lines from the first make up a title; 0 if they do not."""
     whole = ""
     for count, line in enumerate(lines, 1):
         whole = f"{whole} {line.text}".strip()

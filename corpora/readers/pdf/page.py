@@ -1,7 +1,6 @@
-"""A page as its words and the lines that are ruled on it.
+"""Records for a page: its words and its rules.
 
-Places are points (1/72 inch) from the lower left corner of the page, turned so that most of its text runs from left to
-right.
+Positions are in points (1/72 inch) from the lower left corner of the page, turned so that most of its text is upright.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import NamedTuple
 
 @dataclass(slots=True, eq=False)
 class Word:
-    """Characters without a space between them; two are the same only if they are one object.
+    """Characters without a space between them. Words are compared by identity.
 
     Attributes:
-        base: height of the line that it stands on.
-        size: of its font, in points.
-        spaced: whether there is a space before it.
+        base: height of the baseline.
+        size: font size in points.
+        spaced: whether a space precedes it.
     """
 
     text: str
@@ -31,13 +30,13 @@ class Word:
     spaced: bool = True
 
     def turned(self, angle: int) -> Word:
-        """The word of a page whose text is turned by 0, 90, 180 or 270 degrees, as if the page were upright."""
+        """Return the word as if its page, turned by 0, 90, 180 or 270 degrees, were upright."""
         x0, x1 = (-self.x1, -self.x0) if angle in (180, 270) else (self.x0, self.x1)
         return replace(self, x0=x0, x1=x1, base=-self.base if angle in (90, 180) else self.base)
 
 
 class Rule(NamedTuple):
-    """A ruled line or the edge of a box; across if y0 == y1, else down."""
+    """A ruled line or the edge of a box; horizontal if y0 == y1, else vertical."""
 
     x0: float
     y0: float
@@ -45,7 +44,7 @@ class Rule(NamedTuple):
     y1: float
 
     def turned(self, angle: int) -> Rule:
-        """The rule of a page whose text is turned by 0, 90, 180 or 270 degrees, as if the page were upright."""
+        """Return the rule as if its page, turned by 0, 90, 180 or 270 degrees, were upright."""
         xs, ys = (self.x0, self.x1), (self.y0, self.y1)
         if angle in (90, 270):
             xs, ys = ys, xs
@@ -58,12 +57,13 @@ class Rule(NamedTuple):
 
 @dataclass
 class PdfPage:
-    """What is on a page.
+    """The content of a page.
 
     Attributes:
-        characters: number of visible ones; `unmapped` of these the font does not say what they are.
-        broken: it cannot be opened.
-        scanned: it is a picture, with hardly any text.
+        characters: number of visible characters.
+        unmapped: number of visible characters that the font maps to no letter.
+        broken: whether the page cannot be opened.
+        scanned: whether it is a picture with hardly any text.
     """
 
     width: float
@@ -77,5 +77,5 @@ class PdfPage:
 
     @property
     def unread(self) -> bool:
-        """Whether only OCR can tell what it says: it is a picture, or its fonts do not say their letters."""
+        """Whether only OCR can read it, since it is a picture or its fonts map to no letters."""
         return self.scanned or self.unmapped > 0.5 * self.characters

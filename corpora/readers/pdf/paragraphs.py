@@ -1,4 +1,4 @@
-"""Lines of text, one after the other, to paragraphs, list items and footnotes."""
+"""Joins lines of text into paragraphs, list items and footnotes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from turnmark.corpora.readers.pdf.text_patterns import (
     match_list_mark,
 )
 
-_MIN_PARAGRAPH_GAP = 1.35  # times the usual distance of lines: a new paragraph
-_MIN_INDENT = 0.8  # of the size
+_MIN_PARAGRAPH_GAP = 1.35  # of the usual line distance; a larger one begins a paragraph
+_MIN_INDENT = 0.8  # of the font size
 
 
 class ColumnShape(NamedTuple):
-    """Where the lines of a column begin and end, and how far apart they usually are, in points."""
+    """The left and right edge of the lines of a column, and their usual distance, in points."""
 
     left: float
     right: float
@@ -34,7 +34,7 @@ class ColumnShape(NamedTuple):
 
 
 def shape_of(column: PdfColumn, size: float) -> ColumnShape:
-    """The shape of a column; `size` is that of the document's usual text."""
+    """Return the shape of a column; `size` is the body size of the document."""
     lines = column.lines
     gaps = [
         above.base - below.base
@@ -50,7 +50,7 @@ def shape_of(column: PdfColumn, size: float) -> ColumnShape:
 
 
 class _OpenListItem(NamedTuple):
-    """An open list item: how deep it lies, its mark, and where its text begins."""
+    """An open list item: its depth, its mark, and the left edge of its text."""
 
     level: int
     mark: ListMark
@@ -58,29 +58,29 @@ class _OpenListItem(NamedTuple):
 
 
 class Paragraphs:
-    """Puts the lines of a column together to blocks, which go to the end of `drafts`.
+    """Joins the lines of a column into blocks, which are appended to `drafts`.
 
     Args:
-        page: that the column is on, counted from 0.
+        page: page of the column, counted from 0.
     """
 
     def __init__(self, drafts: list[BlockDraft], page: int, shape: ColumnShape) -> None:
         self._drafts = drafts
         self._page = page
         self._shape = shape
-        self._lines: list[PdfLine] = []  # of the block so far
-        self._item: _OpenListItem | None = None  # that the block is
-        self._number = 0  # of the last list item
-        self._marks: list[float] = []  # where the marks of open lists are, the outermost first
-        self._noting = False  # whether the footnotes have begun
+        self._lines: list[PdfLine] = []  # lines of the open block
+        self._item: _OpenListItem | None = None  # the list item that the open block is
+        self._number = 0  # number of the last list item
+        self._marks: list[float] = []  # left edges of the marks of open lists, from the outermost
+        self._noting = False  # whether footnotes have begun
 
     @property
     def last(self) -> PdfLine | None:
-        """The last line of the block so far; None if the next line begins one."""
+        """The last line of the open block; None if no block is open."""
         return self._lines[-1] if self._lines else None
 
     def take(self, line: PdfLine) -> None:
-        """One more line of text."""
+        """Add a line of text."""
         mark = match_list_mark(line.text)
         if mark is not None and self._is_item(line, mark):
             self.close()
@@ -96,18 +96,18 @@ class Paragraphs:
         self._lines.append(line)
 
     def take_note(self, line: PdfLine) -> None:
-        """One more line of the footnotes."""
+        """Add a line of the footnotes."""
         if begins_footnote(line.text):
             self.close()
         self._noting = True
         self._lines.append(line)
 
     def end_lists(self) -> None:
-        """No list goes on after what comes now, such as a heading."""
+        """End all lists, because what follows, e.g. a heading, interrupts them."""
         self._marks.clear()
 
     def close(self) -> None:
-        """The block so far is complete."""
+        """Complete the open block."""
         lines, self._lines = self._lines, []
         item, self._item = self._item, None
         if not lines:
@@ -127,7 +127,7 @@ class Paragraphs:
         self._drafts.append(draft)
 
     def _is_item(self, line: PdfLine, mark: ListMark) -> bool:
-        """Whether a line that begins with a mark is a list item, and no sentence that has, say, a number here."""
+        """Return whether a line that begins with a mark is a list item, rather than a sentence with a number here."""
         words = line.words
         begins = self.begins(line) or any(abs(line.x0 - place) < 3 for place in self._marks)
         gap = len(words) > 1 and words[1].x0 - words[0].x1 > 0.45 * line.size
@@ -139,7 +139,7 @@ class Paragraphs:
         return (begins and (gap or follows or mark.number is None)) or (follows and gap)
 
     def _level(self, x0: float) -> int:
-        """How deep a list item lies whose mark is here."""
+        """Return the depth of a list item whose mark has this left edge."""
         while self._marks and x0 < self._marks[-1] - 3:
             self._marks.pop()
         if not self._marks or x0 > self._marks[-1] + 4:
@@ -147,7 +147,7 @@ class Paragraphs:
         return len(self._marks) - 1
 
     def begins(self, line: PdfLine) -> bool:
-        """Whether a line begins a new block."""
+        """Return whether a line begins a new block."""
         above = self.last
         if above is None:
             return True
@@ -166,14 +166,14 @@ class Paragraphs:
         return self._is_moved(line, above, size)
 
     def _leaves_item(self, line: PdfLine, item: _OpenListItem, size: float) -> bool:
-        """Whether a line begins further left than the open list item, or further right than its text."""
+        """Return whether a line begins left of the open list item, or right of its text."""
         if line.x0 < self._lines[0].x0 - 0.5 * size:
             return True
         moved = line.x0 > item.x0 + 1.5 * size and line.x0 > self._lines[-1].x0 + size
         return moved and len(self._lines) > 1
 
     def _is_moved(self, line: PdfLine, above: PdfLine, size: float) -> bool:
-        """Whether a line begins elsewhere than the open paragraph's lines, or the last of these ends early."""
+        """Return whether a line does not align with the open paragraph, or the paragraph's last line ends early."""
         if len(self._lines) == 1:
             indent, short = line.x0 - above.x0, above.x1 < self._shape.right - 0.2 * self._shape.width
             return indent < -3.5 * size or (abs(indent) > _MIN_INDENT * size and short)

@@ -1,4 +1,4 @@
-"""A page of a PDF as a picture on which a passage is marked, as with a highlighter."""
+"""Draws a page of a PDF with a passage highlighted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS, read_page
 from turnmark.corpora.readers.prose import Unreadable
 
-WIDTH_PIXELS = 1200  # pixels of the picture
-MAX_HEIGHT_PIXELS = 4000  # pixels: a roll of paper is drawn smaller
-MAX_WORDS = 5000  # of a page and of a passage that are compared
-MIN_MATCHED_WORDS = 4  # words in the same order: a shorter run is by chance
+WIDTH_PIXELS = 1200  # of the picture
+MAX_HEIGHT_PIXELS = 4000  # a very long page is drawn at a smaller scale
+MAX_WORDS = 5000  # of a page, and of a passage, that are compared
+MIN_MATCHED_WORDS = 4  # in the same order; a shorter match is a coincidence
 YELLOW = (255, 235, 120)
 
 PixelBox = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
@@ -37,12 +37,12 @@ def page_picture(path: Path, number: int, marked: str) -> bytes:
     """Draw a page as PNG.
 
     Args:
-        number: of the page, from 1.
-        marked: text of a passage; its words are marked where they follow each other on the page. Those of a scan are
-            known if it was read by OCR on this machine.
+        number: number of the page, from 1.
+        marked: text of a passage. Its words are highlighted where they appear in the same order on the page. In a
+            scan, this works if the page was read by OCR on this machine.
 
     Raises:
-        Unreadable: it is no PDF that can be drawn, or has no such page.
+        Unreadable: the PDF cannot be drawn, or has no such page.
     """
     try:
         with pypdfium2.PdfDocument(path) as document:
@@ -71,7 +71,7 @@ def _png(image: Image.Image, boxes: Sequence[PixelBox]) -> bytes:
 
 
 def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[PixelBox]:
-    """The boxes of those words of a page that a passage has in the same order, joined where they are neighbours."""
+    """Return the boxes of the words on a page that a passage has in the same order, with neighbors joined."""
     page, passage = page[:MAX_WORDS], passage[:MAX_WORDS]
     matcher = SequenceMatcher(None, [word.text for word in page], passage, autojunk=False)
     shortest = min(MIN_MATCHED_WORDS, len(passage))
@@ -84,7 +84,7 @@ def marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[Pixe
 
 
 def _joined(boxes: Iterable[PixelBox]) -> list[PixelBox]:
-    """Boxes that follow each other on one line as one."""
+    """Join consecutive boxes on one line."""
     joined: list[PixelBox] = []
     for left, top, right, bottom in boxes:
         if joined:
@@ -103,7 +103,7 @@ def _plain_words(text: str) -> list[str]:
 
 
 def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
-    """The words of a page with the boxes of their characters, in pixels of its picture."""
+    """Yield the words of a page with the boxes of their characters, in pixels of the picture."""
     text = page.get_textpage()
     try:
         word = _PageWord("", [])
@@ -122,7 +122,7 @@ def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord
 
 
 def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
-    """The words that OCR read of a page, each with its share of the box of its line, in pixels of a picture."""
+    """Yield the words that OCR read on a page, each with its part of the line box, in pixels of the picture."""
     read = ocr.read_cached(page)
     if read is None:
         return
@@ -133,7 +133,7 @@ def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord
 
 
 def _box(page: pypdfium2.PdfPage, size: tuple[int, int], box: Sequence[float]) -> PixelBox:
-    """A box of the page's own coordinates in pixels; pdfium turns it as it turns the page."""
+    """Convert a box from page coordinates to pixels; pdfium turns it like the page."""
     corners = [_pixel(page, size, box[0], box[1]), _pixel(page, size, box[2], box[3])]
     xs, ys = [x for x, _ in corners], [y for _, y in corners]
     return min(xs), min(ys), max(xs), max(ys)

@@ -1,6 +1,6 @@
-"""Functions of pdfium that take and give addresses as numbers: these are keys, and quicker than pypdfium2's objects.
+"""Functions of pdfium that use addresses as numbers, which are hashable and faster than pypdfium2's objects.
 
-A number stands for an object of pdfium only while its page is open. 0 or None: there is none.
+A number stands for an object of pdfium only while its page is open. 0 and None mean that there is no object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pypdfium2.raw as pdfium
 
 
 def _by_address(function: Any, result: Any, *arguments: Any) -> Any:
-    """A function of pdfium with other types of its result and arguments."""
+    """Return a function of pdfium with other result and argument types."""
     return ctypes.CFUNCTYPE(result, *arguments)(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
@@ -28,19 +28,19 @@ font_flags = _by_address(pdfium.FPDFFont_GetFlags, ctypes.c_int, ctypes.c_void_p
 
 
 def address_of(handle: Any) -> int:
-    """The number that stands for an object of pypdfium2's raw interface."""
+    """Return the address of an object of pypdfium2's raw interface."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
 def font_of(text: int, index: int) -> int | None:
-    """The font of a character."""
+    """Return the font of a character."""
     drawn = _object_of(text, index)
     font: int | None = _font_of(drawn) if drawn else None
     return font
 
 
 def font_name(font: int) -> str:
-    """The name of a font, its first 255 bytes; empty where it has none."""
+    """Return the name of a font, up to 255 bytes; empty if it has none."""
     buffer = ctypes.create_string_buffer(256)
-    length = min(_name_of(font, buffer, 256), 256)  # with the zero at its end
+    length = min(_name_of(font, buffer, 256), 256)  # including the final zero byte
     return buffer.raw[: max(0, length - 1)].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Tables with ruled lines: around their cells, or only between their rows."""
+"""Finds tables with rules around their cells, or only between their rows."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from turnmark.corpora.readers.pdf.boxes import PdfLine, PdfTable, Segment
 from turnmark.corpora.readers.pdf.page import Rule
 from turnmark.corpora.readers.pdf.table_cells import align_cells, cut_segment, joined_lines, table_of
 
-MAX_RULES = 4_000  # of a page; a plot has more
-_MAX_PAIRS = 400_000  # of a line across and a line down
+MAX_RULES = 4_000  # on one page; a plot has more
+_MAX_PAIRS = 400_000  # of a horizontal and a vertical rule
 _MAX_CELLS = 5_000
-_MAX_MEETING_GAP = 3.0  # points: lines that end this near to each other meet
-_MIN_ROW_RULE_LENGTH = 60  # points: no line between rows
-_MIN_COLUMN_LINES = 5  # lines; a cell with as many figures is a column of a table
+_MAX_MEETING_GAP = 3.0  # points; rules that end closer together meet
+_MIN_ROW_RULE_LENGTH = 60  # points; a shorter rule does not separate rows
+_MIN_COLUMN_LINES = 5  # of figures in one cell that make it a column of a table
 _FIGURE = re.compile(r"[^\w\s]?\s?\d|[-–—.(]|X\b|n/?a\b", re.IGNORECASE)
-_MAX_END_DIFFERENCE = 4  # points: how far the ends of the lines of one table may differ
+_MAX_END_DIFFERENCE = 4  # points between the ends of the rules of one table
 
-_Grid = tuple[list[Rule], list[Rule]]  # lines across and lines down
+_Grid = tuple[list[Rule], list[Rule]]  # horizontal and vertical rules
 _CellSegments = list[Segment]
-_TableSearch = tuple[PdfTable | None, list[Segment]]  # a table, and the segments that are not in it
+_TableSearch = tuple[PdfTable | None, list[Segment]]  # a table, and the segments outside it
 
 
 def find_ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tuple[list[PdfTable], list[Segment]]:
-    """The tables that lines are drawn around or between, and the segments that are in none of them."""
+    """Return the tables with rules around or between their rows, and the segments outside all of them."""
     rest = list(segments)
     if len(rules) > MAX_RULES:
         return [], rest
@@ -45,7 +45,7 @@ def find_ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tup
 
 
 def _merged(rules: Iterable[Rule]) -> list[Rule]:
-    """Lines across; pieces that touch are one."""
+    """Join the pieces of horizontal rules that touch."""
     merged: list[Rule] = []
     for rule in sorted(rules, key=lambda rule: (round(rule.y0), rule.x0)):
         last = merged[-1] if merged else None
@@ -64,7 +64,7 @@ def _merged_down(rules: Iterable[Rule]) -> list[Rule]:
 def _split_by_box(
     segments: Sequence[Segment], x0: float, x1: float, y0: float, y1: float
 ) -> tuple[list[Segment], list[Segment]]:
-    """The segments inside a box, and the others."""
+    """Return the segments inside a box, and the others."""
     inside: list[Segment] = []
     outside: list[Segment] = []
     for segment in segments:
@@ -75,7 +75,7 @@ def _split_by_box(
 
 
 def _height(segment: Segment) -> float:
-    """The height of the middle of its letters."""
+    """Return the height of the middle of the letters."""
     return segment.base + 0.3 * segment.size
 
 
@@ -83,7 +83,7 @@ def _height(segment: Segment) -> float:
 
 
 def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[_Grid]:
-    """Groups of lines that meet."""
+    """Return the groups of rules that meet."""
     if not down or len(across) * len(down) > _MAX_PAIRS:
         return []
     parent = list(range(len(across) + len(down)))
@@ -106,9 +106,9 @@ def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[_Grid]:
 
 
 def _grid_table(grid: _Grid, segments: list[Segment]) -> _TableSearch:
-    """The table whose cells a group of lines draws; none where they frame a text or draw a picture."""
+    """Return the table whose cells a group of rules draws; None if they frame text or are part of a picture."""
     across, down = grid
-    ends = [end for rule in down for end in (rule.y0, rule.y1)]  # no line may be drawn above the first row
+    ends = [end for rule in down for end in (rule.y0, rule.y1)]  # there may be no rule above the first row
     heights = _distinct([*(rule.y0 for rule in across), min(ends), max(ends)])
     edges = _distinct([*(r.x0 for r in down), min(r.x0 for r in across), max(r.x1 for r in across)])
     count = (len(heights) - 1) * (len(edges) - 1)
@@ -122,13 +122,13 @@ def _grid_table(grid: _Grid, segments: list[Segment]) -> _TableSearch:
     texts = _split_rows(rows) if len(rows) <= 3 else None
     figures = [cell for cell in rows[-1] if _is_of_figures(cell)]
     if texts and figures and (len(texts) == len(rows) or any(map(_has_columns, figures))):
-        texts = _table_of_words(inside, heights[1]) or texts  # the lines part neither rows nor columns
+        texts = _table_of_words(inside, heights[1]) or texts  # the rules separate neither rows nor columns
     table = table_of(texts or [[joined_lines(_lines(cell)) for cell in row] for row in rows], *box)
     return (table, outside) if table else (None, segments)
 
 
 def _distinct(values: Iterable[float]) -> list[float]:
-    """Values in ascending order, those nearer than a line is thick once."""
+    """Return the values in ascending order, merging those that are closer than the width of a rule."""
     distinct: list[float] = []
     for value in sorted(values):
         if not distinct or value - distinct[-1] > _MAX_MEETING_GAP:
@@ -139,7 +139,7 @@ def _distinct(values: Iterable[float]) -> list[float]:
 def _in_cells(
     segments: Sequence[Segment], heights: Sequence[float], edges: Sequence[float]
 ) -> list[list[_CellSegments]]:
-    """The pieces of text in each cell, row by row from the top; heights and edges ascend."""
+    """Return the pieces of text in each cell, row by row from the top; heights and edges ascend."""
     rows, columns = len(heights) - 1, len(edges) - 1
     cells: list[list[_CellSegments]] = [[[] for _ in range(columns)] for _ in range(rows)]
     for segment in segments:
@@ -151,10 +151,10 @@ def _in_cells(
 
 
 def _split_rows(rows: Sequence[Sequence[_CellSegments]]) -> list[list[str]] | None:
-    """A grid without lines between its rows: a line of text is a row where all cells of a row have as many lines.
+    """Split the rows of a grid into lines of text, wherever all cells of a row have equally many lines.
 
     Returns:
-        None: there is a row whose cells do not begin at one height.
+        None if the cells of a row do not begin at the same height.
     """
     split: list[list[str]] = []
     for row in rows:
@@ -172,7 +172,7 @@ def _split_rows(rows: Sequence[Sequence[_CellSegments]]) -> list[list[str]] | No
 
 
 def _table_of_words(segments: Sequence[Segment], edge: float) -> list[list[str]] | None:
-    """The rows and columns that words form below a line; what is above it names the columns."""
+    """Return the rows and columns that words form below a rule; the words above it name the columns."""
     lines = _rows_of(segments)
     above = sum(line.base > edge for line in lines)
     rows, body = align_cells(lines), align_cells(lines[above:])
@@ -182,19 +182,19 @@ def _table_of_words(segments: Sequence[Segment], edge: float) -> list[list[str]]
 
 
 def _has_columns(cell: _CellSegments) -> bool:
-    """Return whether most lines of a cell are parted by wide gaps."""
+    """Return whether wide gaps divide most lines of a cell."""
     return len(cell) >= 1.6 * len(_lines(cell))
 
 
 def _is_of_figures(cell: _CellSegments) -> bool:
-    """Return whether a cell holds many lines, and most begin with a figure or a mark of none."""
+    """Return whether a cell has many lines, most of which begin with a figure or a mark for a missing one."""
     lines = _lines(cell)
     figures = sum(bool(_FIGURE.match(line)) for line in lines)
     return len(lines) >= _MIN_COLUMN_LINES and figures > 0.8 * len(lines)
 
 
 def _lines(cell: _CellSegments) -> list[str]:
-    """The lines of text in a cell."""
+    """Return the lines of text in a cell."""
     lines: list[tuple[float, list[str]]] = []
     for segment in sorted(cell, key=lambda segment: (-round(segment.base), segment.x0)):
         if lines and abs(lines[-1][0] - segment.base) < 0.4 * segment.size:
@@ -208,7 +208,7 @@ def _lines(cell: _CellSegments) -> list[str]:
 
 
 def _rule_groups(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterator[list[Rule]]:
-    """The lines, from the top, of each thing that may be a table: as long as each other, cells between."""
+    """Yield groups of rules, from the top, that may form a table: equally long, with cells between them."""
     groups: list[list[Rule]] = []
     for rule in sorted(across, key=lambda rule: -rule.y0):
         if rule.x1 - rule.x0 >= _MIN_ROW_RULE_LENGTH:
@@ -232,12 +232,12 @@ def _rule_groups(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterato
 
 
 def _is_as_long(first: Rule, second: Rule) -> bool:
-    """Whether two lines begin and end at the same places."""
+    """Return whether two rules have the same ends."""
     return abs(first.x0 - second.x0) <= _MAX_END_DIFFERENCE and abs(first.x1 - second.x1) <= _MAX_END_DIFFERENCE
 
 
 def _is_tabular(segments: Sequence[Segment], width: float) -> bool:
-    """Whether most rows between two lines have several cells, and are no code."""
+    """Return whether most rows between two rules have several cells and are not code."""
     rows: dict[int, list[Segment]] = {}
     for segment in segments:
         rows.setdefault(round(segment.base / 3), []).append(segment)
@@ -250,11 +250,11 @@ def _is_tabular(segments: Sequence[Segment], width: float) -> bool:
 
 
 def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _TableSearch:
-    """The table whose rows are between lines, the first above and the last below it."""
+    """Return the table between rules: the first is above it, the last below."""
     top, *inner, bottom = rules
     box = top.x0, top.x1, bottom.y0, top.y0
     inside, outside = _split_by_box(segments, *box)
-    # A table whose lines are longer or shorter may have taken all of the text.
+    # A table with longer or shorter rules may already contain all of the text.
     cells = align_cells(_rows_of(inside), breaks=[rule.y0 for rule in inner]) if inside else None
     table = table_of(cells, *box) if cells else None
     return (table, outside) if table else (None, segments)

@@ -1,4 +1,4 @@
-"""Running headers, footers and page numbers: what the outermost lines of several pages have in common."""
+"""Removes running headers, footers and page numbers: outermost lines that several pages have in common."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from dataclasses import dataclass
 from turnmark.corpora.readers.pdf.boxes import joined_words
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
 
-_MAX_ROWS = 3  # lines from the top and from the bottom that may be running headers and footers
-_HEIGHT_STEP = 3.0  # points: how exactly a running header keeps its height
-_MAX_BASELINE_SHIFT = (
-    0.35  # of the size: how far the raised and lowered letters of a logo are from the line they are on
-)
-_MIN_LARGE_RATIO = 1.15  # times the usual size
-_MIN_REPEATED_PAGES = 3  # pages: what is on so many at the same place is no text
-_MIN_PAGE_SHARE = 0.4  # of the pages: what is at a height where so many have running lines is one, too
-_MAX_LINE_LENGTH = 120  # characters: no running line
-_MAX_TITLE_SHARE = 0.4  # of all pages: a line at the top of more is no title of a slide
+_MAX_ROWS = 3  # at the top and at the bottom that may be running headers or footers
+_HEIGHT_STEP = 3.0  # points; running headers differ less in height
+_MAX_BASELINE_SHIFT = 0.35  # of the size; of raised and lowered letters in a logo
+_MIN_LARGE_RATIO = 1.15  # of the usual size
+_MIN_REPEATED_PAGES = 3  # with the same line in the same place
+_MIN_PAGE_SHARE = 0.4  # of the pages with running lines at a height, so that any line there is one
+_MAX_LINE_LENGTH = 120  # characters of a running line
+_MAX_TITLE_SHARE = 0.4  # of all pages; a line at the top of more pages is not a slide title
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
 
 def drop_running_headers(pages: Sequence[PdfPage]) -> None:
-    """Take running headers, footers and page numbers out of the pages.
+    """Remove running headers, footers and page numbers from the pages.
 
-    They are the outermost lines whose words, numbers aside, are at the same height of several pages, and what is at the
-    height that most pages have such lines at.
+    They are outermost lines with the same words, except for numbers, at the same height on several pages, and other
+    lines at a height where many pages have such lines.
     """
     sizes = Counter(round(word.size) for page in pages for word in page.words)
     large = _MIN_LARGE_RATIO * (sizes.most_common(1)[0][0] if sizes else 10)
@@ -40,7 +38,7 @@ def drop_running_headers(pages: Sequence[PdfPage]) -> None:
 
 
 def _rows_of(page: PdfPage) -> list[list[Word]]:
-    """The words of a page by their height, from the top."""
+    """Group the words of a page by height, from the top."""
     rows: list[list[Word]] = []
     for word in sorted(page.words, key=lambda word: -word.base):
         if rows and rows[-1][-1].base - word.base < max(2, _MAX_BASELINE_SHIFT * word.size):
@@ -55,9 +53,9 @@ class _MarginRow:
     """All words of a page at one height.
 
     Attributes:
-        key: what rows on several pages have in common.
+        key: text that identifies the same row on several pages.
         pattern: the text without its numbers.
-        number: what it begins or ends with, which may be the page's number.
+        number: number at its start or end, which may be the page number.
     """
 
     base: float
@@ -70,7 +68,7 @@ class _MarginRow:
 
     @property
     def levels(self) -> tuple[int, int]:
-        """The two steps of height that it is nearest to: one of them is that of a row at about the same height."""
+        """The two nearest height steps. A row at about the same height shares one of them."""
         level = int(self.base // _HEIGHT_STEP)
         return level, level + (1 if self.base % _HEIGHT_STEP > _HEIGHT_STEP / 2 else -1)
 
@@ -86,26 +84,26 @@ def _margin_row(words: list[Word], large: float) -> _MarginRow:
 
 
 class _PageEdge:
-    """The outermost rows at the top, or at the bottom, of all pages; the outermost one of each page is the first."""
+    """The outermost rows at the top, or at the bottom, of all pages; the outermost row of each page comes first."""
 
     def __init__(self, pages: Sequence[PdfPage], rows: Sequence[Sequence[_MarginRow]]) -> None:
         self._pages = pages
         self._rows = rows
         self._needed = _MIN_REPEATED_PAGES if len(pages) > 4 else 2
         self._share_page_numbers()
-        self._seen = Counter[tuple[str, int]]()  # pages on which rows with a key are at a level
-        self._variants = defaultdict[str, set[str]](set)  # what rows with a key say, their numbers told apart
+        self._seen = Counter[tuple[str, int]]()  # number of pages on which a key is at a level
+        self._variants = defaultdict[str, set[str]](set)  # texts of the rows with a key, including their numbers
         for page in rows:
             self._seen.update({(row.key, level) for row in page for level in row.levels})
             for row in page:
                 self._variants[row.key].add(row.text)
         self._usual = self._levels_of_repeated()
-        self._titled: set[int] = set()  # indexes of slides whose title is their first row
+        self._titled: set[int] = set()  # indexes of slides whose first row is their title
 
     def keep_titles(self, large: float) -> None:
-        """Keep the rows that name slides: those in large letters at the top of pages wider than high.
+        """Keep the titles of slides: rows in large letters at the top of pages that are wider than tall.
 
-        They are all at one height, and slides about the same thing have the same. What is on most slides names none.
+        They are all at the same height, and slides on one topic share a title. A row on most slides is not a title.
         """
         titles = {
             index: rows[0].text
@@ -116,7 +114,7 @@ class _PageEdge:
         self._titled = {index for index, text in titles.items() if often[text] < _MAX_TITLE_SHARE * len(self._pages)}
 
     def _share_page_numbers(self) -> None:
-        """Give the outermost rows in large letters one key if their number is the page's: it grows with the pages."""
+        """Give the outermost large rows one key if their number is the page number, which grows with the pages."""
         outermost = [(index, page[0]) for index, page in enumerate(self._rows) if page]
         offsets = Counter((row.pattern, row.number - index) for index, row in outermost if row.number is not None)
         for index, row in outermost:
@@ -124,7 +122,7 @@ class _PageEdge:
                 row.key = row.pattern
 
     def _levels_of_repeated(self) -> Counter[int]:
-        """How often a row that is on several pages is at each level."""
+        """Return how often rows that are on several pages occur at each level."""
         levels = Counter[int]()
         for page in self._rows:
             for row in page:
@@ -137,7 +135,7 @@ class _PageEdge:
         return any(self._seen[row.key, level] >= self._needed for level in row.levels)
 
     def drop(self) -> None:
-        """Take the running rows out of the pages."""
+        """Remove the running rows from the pages."""
         for index, (page, rows) in enumerate(zip(self._pages, self._rows, strict=True)):
             if index in self._titled:
                 continue
@@ -150,10 +148,10 @@ class _PageEdge:
                 page.words = [word for word in page.words if word not in gone]
 
     def _is_running(self, page: PdfPage, row: _MarginRow, inner: _MarginRow | None) -> bool:
-        """Whether a row is no text of its page; `inner` is the next one towards the middle."""
+        """Return whether a row is a running header or footer; `inner` is the next row towards the middle."""
         apart = inner is None or abs(inner.base - row.base) > 1.6 * row.size
         if self._is_repeated(row):
-            # The header of a table that goes on over pages is not apart from its rows.
+            # The header of a table that spans pages is not set apart from its rows.
             framed = inner is not None and self._is_repeated(inner)
             if len(self._variants[row.key]) > 1 or ((apart or framed) and not _is_between_rules(page, row)):
                 return True
@@ -162,7 +160,7 @@ class _PageEdge:
 
 
 def _is_between_rules(page: PdfPage, row: _MarginRow) -> bool:
-    """Whether a row is between two ruled lines, as the header of a table is."""
+    """Return whether a row is between two rules, like the header of a table."""
     heights = [rule.y0 - row.base for rule in page.rules if rule.y0 == rule.y1 and rule.x0 < row.words[-1].x1]
     above = any(0.5 * row.size < height < 2.2 * row.size for height in heights)
     return above and any(-1.6 * row.size < height < 0 for height in heights)

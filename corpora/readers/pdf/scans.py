@@ -1,4 +1,4 @@
-"""Pages that are pictures, or whose fonts do not say their letters, are read by OCR if it is installed."""
+"""Reads scanned pages, and pages whose fonts map to no letters, by OCR if it is installed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.page import PdfPage
 from turnmark.corpora.readers.registry import ProgressCallback
 
-_MIN_CONFIDENCE = 0.75  # a page that is read with less confidence is reported
-_MAX_LISTED_RANGES = 8  # runs of pages that a message names
+_MIN_CONFIDENCE = 0.75  # pages read with less confidence are reported
+_MAX_LISTED_RANGES = 8  # of pages in one message
 
 
 def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: ProgressCallback) -> list[str]:
-    """Put the pages that OCR reads in the place of those that it is needed for.
+    """Replace the pages that need OCR with what it reads.
 
     Returns:
-        What a person should know of them.
+        Messages about pages that were not read, or not reliably.
     """
     unread = [index for index, page in enumerate(pages) if page.unread]
     if not unread:
@@ -46,8 +46,8 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
 
 
 def _page_ranges(indexes: Sequence[int]) -> str:
-    """Pages in words, runs of them shortened: "pages 3, 5-9"."""
-    runs: list[tuple[int, int]] = []  # the first and the last of each, from 1
+    """Return a list of pages in words, with ranges: "pages 3, 5-9"."""
+    runs: list[tuple[int, int]] = []  # first and last page of each range, from 1
     for index in indexes:
         if runs and runs[-1][1] == index:
             runs[-1] = (runs[-1][0], index + 1)

@@ -1,4 +1,4 @@
-"""Headings by their looks: larger than the text, or bold and apart from it."""
+"""Finds headings by their style: larger than the body text, or bold and set apart from it."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from turnmark.corpora.readers.pdf.text_patterns import (
 )
 
 MAX_HEADING_LENGTH = 200  # characters
-_MIN_HEADING_RATIO = 1.1  # times the size of the text: a heading
+_MIN_HEADING_RATIO = 1.1  # of the body size
 _MIN_LARGE_RATIO = 1.3
-_MIN_BOLD_RATIO = 0.93  # times the size of the text: what is smaller is no heading
-_MIN_REPEATED_HEADINGS = 3  # headings of one style, from which on it is a style of headings
-_MAX_HEADING_LINES, _MAX_BOLD_LINES = 4, 3  # that a heading has at most, and one of the usual size
+_MIN_BOLD_RATIO = 0.93  # of the body size; smaller text is not a heading
+_MIN_REPEATED_HEADINGS = 3  # headings that make a style a heading style
+_MAX_HEADING_LINES, _MAX_BOLD_LINES = 4, 3  # of a larger heading, and of a bold one in the body size
 _MAX_BOLD_HEADING_LENGTH = 120  # characters
-_MIN_SPACE_ABOVE = 1.6875  # of the size: the least distance of bold lines from what is above them
-_MAX_SPACE_BELOW = 4  # of the size: the text that a heading is over is nearer
+_MIN_SPACE_ABOVE = 1.6875  # of the size; between a bold heading and what is above it
+_MAX_SPACE_BELOW = 4  # of the size; between a heading and its text
 _ROMAN = re.compile(r"[IVX\d]{1,5}\.?")
 _SENTENCE = re.compile(r"[.,;:]$")
 
-_Candidate = tuple[PdfLine, int]  # the first line of what may be a heading, and how many lines it has
+_Candidate = tuple[PdfLine, int]  # the first line of a possible heading, and its number of lines
 
 
 def slide_titles(pages: Sequence[PageLayout], taken: Container[LineOrTable]) -> dict[PdfLine, Heading]:
-    """The titles of slides, if the pages are slides: the first line of each, if it is larger than all other lines.
+    """Return the titles of slides if the pages are slides: the first line of each if it is larger than the others.
 
-    So may be the second line, which is a heading below the title.
+    The second line may be large too. It is then a heading below the title.
     """
     slides = [page for page in pages if page.wide and page.columns]
     if len(slides) < max(3, 0.8 * len(pages)):
@@ -62,15 +62,15 @@ def slide_titles(pages: Sequence[PageLayout], taken: Container[LineOrTable]) -> 
 def headings_by_style(
     pages: Sequence[PageLayout], body: Body, known: Mapping[PdfLine, Heading]
 ) -> dict[PdfLine, Heading]:
-    """Lines that look like headings, those that are known aside; numbered ones have their level by their number."""
+    """Return further headings by their style. A numbered heading gets its level from its number."""
     looks = _StyleTester(body, known)
     candidates = [found for page in pages for column in page.columns for found in looks.candidates(column.items)]
-    styles: dict[Style, Counter[int]] = {}  # of known headings: their levels
+    styles: dict[Style, Counter[int]] = {}  # levels of the known headings of each style
     for line, heading in known.items():
         styles.setdefault(line.style, Counter())[heading.level] += 1
     candidates = _with_bold_ones(candidates, body, styles)
     levels = levels_of([line.style for line, _ in candidates], styles)
-    least: dict[Style, int] = {}  # depth of the numbers of headings
+    least: dict[Style, int] = {}  # smallest depth of the numbers of headings
     for line, _ in candidates:
         if depth := numbering_depth(line.text):
             least[line.style] = min(depth, least.get(line.style, depth))
@@ -84,7 +84,7 @@ def headings_by_style(
 
 
 def _with_bold_ones(candidates: list[_Candidate], body: Body, known: Mapping[Style, Counter[int]]) -> list[_Candidate]:
-    """Where headings are bold, without text that is a little larger: authors, quotations in large letters."""
+    """Drop slightly larger candidates, such as authors or large quotations, if headings are bold."""
     if sum(line.bold for line, _ in candidates) + sum(style.bold for style in known) < _MIN_REPEATED_HEADINGS:
         return candidates
     often = Counter(line.style for line, _ in candidates)
@@ -100,14 +100,14 @@ def _with_bold_ones(candidates: list[_Candidate], body: Body, known: Mapping[Sty
 
 
 class _StyleTester:
-    """Tells which lines of a document look like headings; `known` are headings already."""
+    """Tests whether lines have the style of headings; `known` are the headings found before."""
 
     def __init__(self, body: Body, known: Mapping[PdfLine, Heading]) -> None:
         self._body = body
         self._known = known
 
     def candidates(self, items: Sequence[LineOrTable]) -> Iterator[_Candidate]:
-        """What may be headings among the items of a column."""
+        """Yield the possible headings among the items of a column."""
         index = 0
         while index < len(items):
             item, length = items[index], 1
@@ -119,7 +119,7 @@ class _StyleTester:
             index += length
 
     def _length(self, items: Sequence[LineOrTable], index: int, line: PdfLine) -> int:
-        """How many lines the heading that begins with a line, at an index, has; 0 if none begins there."""
+        """Return the number of lines of the heading that begins at an index; 0 if none begins there."""
         if not self._may_begin(line):
             return 0
         lines = self._of_one_style(items[index : index + _MAX_HEADING_LINES + 1], line)
@@ -136,7 +136,7 @@ class _StyleTester:
         return line.size >= _MIN_HEADING_RATIO * self._body.size
 
     def _may_begin(self, line: PdfLine) -> bool:
-        """Whether a heading may begin with a line, by its style and its first words."""
+        """Return whether a heading may begin with a line, judging by its style and first words."""
         larger = self._is_larger(line)
         text = line.text.strip()
         if not larger:
@@ -148,7 +148,7 @@ class _StyleTester:
         return not begins_as_caption(text) and not begins_with_bullet(text)
 
     def _of_one_style(self, items: Sequence[LineOrTable], first: PdfLine) -> list[PdfLine]:
-        """The first of the items, a line, and those that go on with it in its style."""
+        """Return the first line and the following lines of the same style."""
         lines = [first]
         for item in items[1:]:
             if not isinstance(item, PdfLine) or item in self._known:
@@ -162,15 +162,15 @@ class _StyleTester:
 
 
 def _stands_alone(lines: Sequence[PdfLine], whole: str, above: LineOrTable | None, below: LineOrTable | None) -> bool:
-    """Whether bold lines of the usual size are a heading: apart from what is above them, and no sentence.
+    """Return whether bold lines in the body size are a heading: set apart from what is above, and not a sentence.
 
     Args:
-        whole: what the lines say together.
-        above: what is before the lines in their column, `below` what is behind them.
+        whole: the joined text of the lines.
+        above: the item above the lines in their column; `below` is the item below.
     """
     first, last = lines[0], lines[-1]
     if len(first.segments) > 1 and not numbering_depth(first.text):
-        return False  # the header of a table
+        return False  # they are the header of a table
     if below is None or len(lines) > _MAX_BOLD_LINES or len(whole) > _MAX_BOLD_HEADING_LENGTH:
         return False
     if _SENTENCE.search(whole) and not numbering_depth(whole):
@@ -181,5 +181,5 @@ def _stands_alone(lines: Sequence[PdfLine], whole: str, above: LineOrTable | Non
         return True
     distance = last.base - below.base
     if abs(distance) < 1 or below.x0 > first.x0 + first.size:
-        return False  # a term, whose definition is indented below it
+        return False  # they are a term whose definition is indented below it
     return distance < _MAX_SPACE_BELOW * first.size

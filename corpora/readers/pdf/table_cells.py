@@ -1,4 +1,4 @@
-"""Lines of words to the rows and columns of a table's cells."""
+"""Arranges lines of words into the rows and columns of a table."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from itertools import pairwise
 from turnmark.corpora.readers.pdf.boxes import PdfLine, PdfTable, Segment
 from turnmark.corpora.readers.pdf.page import Word
 
-COLUMN_GAP = 4.0  # points between two columns
-_LEADERS = re.compile(r"\s*\.(?:\s?\.){3,}$")  # dots that lead the eye from a name to its figures
+COLUMN_GAP = 4.0  # minimum, in points
+_LEADERS = re.compile(r"\s*\.(?:\s?\.){3,}$")  # dot leaders between a name and its figures
 
 
 def align_cells(lines: Sequence[PdfLine], breaks: Sequence[float] = ()) -> list[list[str]] | None:
-    """The rows of cells of lines that are aligned.
+    """Return the rows of cells that aligned lines form.
 
     Args:
-        breaks: heights of lines that are drawn between rows.
+        breaks: heights of the rules between rows.
 
     Returns:
-        None: no gap goes down through all lines, or the columns are not aligned.
+        None if no gap runs through all lines, or the columns are not aligned.
     """
     edges = _edges(lines)
     if not edges:
@@ -44,7 +44,7 @@ def align_cells(lines: Sequence[PdfLine], breaks: Sequence[float] = ()) -> list[
 
 
 def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1: float) -> PdfTable | None:
-    """A table without its empty rows and columns; None if no two columns and two rows are left."""
+    """Return a table without empty rows and columns; None if fewer than two rows or two columns remain."""
     rows = [row for row in rows if any(row)]
     rows = [[_LEADERS.sub("", cell) for cell in row] for row in rows]
     kept = [index for index, column in enumerate(zip(*rows, strict=True)) if any(column)]
@@ -54,7 +54,7 @@ def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1:
 
 
 def cut_segment(segment: Segment, edges: Sequence[float]) -> list[Segment]:
-    """A segment, cut where an edge between columns goes between its words."""
+    """Cut a segment wherever a column edge runs between its words."""
     pieces: list[list[Word]] = []
     last = -1
     for word in segment.words:
@@ -67,7 +67,7 @@ def cut_segment(segment: Segment, edges: Sequence[float]) -> list[Segment]:
 
 
 def joined_lines(lines: Sequence[str]) -> str:
-    """Lines of a cell as one; a word divided at the end of a line is whole again."""
+    """Join the lines of a cell, and the parts of words that are hyphenated at a line end."""
     text = ""
     for line in lines:
         if re.search(r"(?<![^\s(])[^\W\d_]{2,}-$", text) and line[:1].islower():
@@ -81,7 +81,7 @@ def joined_lines(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _RowCells:
-    """A line of a table: its texts by column."""
+    """The texts of a line of a table by column."""
 
     base: float
     size: float
@@ -92,16 +92,16 @@ class _RowCells:
         return sum(bool(text) for text in self.texts)
 
     def followed_by(self, below: _RowCells) -> _RowCells:
-        """The row that this one and the line below it are together."""
+        """Return this row joined with the line below it."""
         both = zip(self.texts, below.texts, strict=True)
         return replace(self, base=below.base, texts=tuple(joined_lines(list(filter(None, texts))) for texts in both))
 
 
 def _edges(lines: Sequence[PdfLine]) -> list[float]:
-    """The middles of the gaps that go down through the lines; one line in ten may cross them."""
+    """Return the centers of the gaps that run through the lines. One line in ten may cross a gap."""
     segments = [segment for line in lines for segment in line.segments]
     low, high = min(segment.x0 for segment in segments), max(segment.x1 for segment in segments)
-    covered = [0] * (int(high - low) + 2)  # segments over each point of the width
+    covered = [0] * (int(high - low) + 2)  # number of segments at each point of the width
     for segment in segments:
         for index in range(int(segment.x0 - low), int(segment.x1 - low) + 1):
             covered[index] += 1
@@ -118,7 +118,7 @@ def _edges(lines: Sequence[PdfLine]) -> list[float]:
 
 
 def _aligned(pieces: Sequence[Segment]) -> bool:
-    """Whether most pieces of a column begin, end or are centred at one place, as cells do, and justified text not."""
+    """Return whether most pieces of a column are aligned left, right or centered, unlike justified text."""
     if len(pieces) < 3:
         return True
     for places in (
@@ -133,7 +133,7 @@ def _aligned(pieces: Sequence[Segment]) -> bool:
 
 
 def _joined_rows(rows: Sequence[_RowCells], breaks: Sequence[float]) -> list[_RowCells]:
-    """Lines to rows: what continues the cells above it is joined to them."""
+    """Join each line that continues the cells above it to their row."""
     gaps = [above.base - below.base for above, below in pairwise(rows)]
     least = sorted(gaps)[len(gaps) // 5] if gaps else 0.0
     by_space = _are_set_apart(rows, [gap > 1.2 * least for gap in gaps])
@@ -152,10 +152,10 @@ def _joined_rows(rows: Sequence[_RowCells], breaks: Sequence[float]) -> list[_Ro
 
 
 def _are_set_apart(rows: Sequence[_RowCells], wide: Sequence[bool]) -> bool:
-    """Whether rows are set apart by space: only if the lines within one do not fill all cells.
+    """Return whether space separates the rows, and the lines within a row do not fill all cells.
 
     Args:
-        wide: of each line but the first, whether there is more space above it than usual.
+        wide: for each line but the first, whether the space above it is larger than usual.
     """
     inner = [row for row, is_wide in zip(rows[1:], wide, strict=True) if not is_wide]
     partly = sum(row.filled < len(row.texts) for row in inner)

@@ -1,4 +1,4 @@
-"""Pages that are read from right to left: mirrored, so that columns, lines and tables are found as on any other."""
+"""Mirrors pages that are read from right to left, so that columns, lines and tables are found as on other pages."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import replace
 
 from turnmark.corpora.readers.pdf.page import Rule, Word
 
-_FIRST_RTL_LETTER = "\u0590"  # of the letters that are written leftwards
-_MAX_WORD_GAP = 0.9  # of the size: the widest gap between words of one run
+_FIRST_RTL_LETTER = "\u0590"  # the first code point of Hebrew and Arabic
+_MAX_WORD_GAP = 0.9  # of the size; between words of one run
 
 
 def is_right_to_left(letter: str) -> bool:
-    """Whether a letter is followed by the next one on its left."""
+    """Return whether the next letter follows on the left."""
     return letter >= _FIRST_RTL_LETTER and unicodedata.bidirectional(letter) in ("R", "AL")
 
 
 def as_left_to_right(words: Sequence[Word], rules: Sequence[Rule], width: float) -> tuple[list[Word], list[Rule]]:
-    """The words and rules of a page as if it were written from left to right.
+    """Return the words and rules of a page as if it were written from left to right.
 
-    Words of the other direction that are neighbours become one.
+    Neighboring words of the opposite direction are joined into one.
     """
     leftward = sum(map(is_right_to_left, "".join(word.text for word in words if not word.text.isascii())))
     if not leftward:
@@ -46,7 +46,7 @@ def _joined(words: Iterable[Word], leftward: bool) -> list[Word]:
 
 
 def _is_run(last: Word, word: Word, leftward: bool) -> bool:
-    """Whether two words are neighbours, and of this direction; one of them may be a number."""
+    """Return whether two words are neighbors in this direction. One of them may be a number."""
     gap = max(last.x0 - word.x1, word.x0 - last.x1)
     letters = [letter for letter in last.text + word.text if letter.isalpha()]
     if not any(map(str.isalnum, last.text)) or not any(map(str.isalnum, word.text)):

@@ -1,4 +1,4 @@
-"""What the words of a line say of it: the number of a heading, the mark of a list item, a caption, a divided word."""
+"""Recognizes patterns in the text of a line: heading numbers, list marks, captions, hyphenated words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERING = re.compile(
     re.IGNORECASE,
 )
 _INITIALS = re.compile(r"(?:[A-Z]\.[ -]?){2,}|[A-Z]\.[ -][A-Z][\w’'-]+[^\w\s,]?,")
-"""A name, "A. N. Author" or "R. Dowd, …": no appendix of this letter."""
+"""A name such as "A. N. Author" or "R. Dowd, …", which is not the heading of an appendix A or R."""
 _CHAPTER = re.compile(
     r"(?:(?:chapter|appendix|part|kapitel|anhang|chapitre|annexe)\s+)?"
     r"(?:(?P<number>\d{1,3}|[IVX]{1,5}|[A-Z])\.?"
@@ -40,7 +40,7 @@ _DIVIDED = re.compile(r"([^\W\d_]{2,})-$")
 
 
 class ListMark(NamedTuple):
-    """The mark that a list item begins with, its number if it has one, and the text behind it."""
+    """The mark at the start of a list item, its number if it has one, and the text after it."""
 
     mark: str
     number: int | None
@@ -52,7 +52,7 @@ class ListMark(NamedTuple):
 
 
 def match_list_mark(text: str) -> ListMark | None:
-    """The mark that a text begins with; None if it begins with none."""
+    """Return the list mark at the start of a text; None if there is none."""
     if match := _BULLET.match(text):
         return ListMark(match["mark"], None, text[match.end() :])
     if match := _ENUMERATED.match(text):
@@ -61,17 +61,17 @@ def match_list_mark(text: str) -> ListMark | None:
 
 
 def begins_with_bullet(text: str) -> bool:
-    """Whether a text begins with a bullet."""
+    """Return whether a text begins with a bullet."""
     return _BULLET.match(text) is not None
 
 
 def begins_with_number(text: str) -> bool:
-    """Whether a text begins as a numbered heading does."""
+    """Return whether a text begins like a numbered heading."""
     return _NUMBERING.match(text) is not None
 
 
 def numbering_depth(text: str) -> int:
-    """How deep a numbered heading is by its number: 1 of "2 Methods", 3 of "2.1.4 …"; 0 without a number."""
+    """Return the depth of a heading number: 1 for "2 Methods", 3 for "2.1.4 …", 0 without a number."""
     text = text.strip()
     match = _NUMBERING.match(text)
     if match is None or not text[match.end() :].strip() or _INITIALS.match(text):
@@ -80,10 +80,10 @@ def numbering_depth(text: str) -> int:
 
 
 def chapter_number(text: str) -> str | None:
-    """What is said of a chapter's number by a text that says nothing else: "Chapter 2"; "" of one that is spelled out.
+    """Return the chapter number that a text consists of, e.g. "Chapter 2".
 
     Returns:
-        None: the text says something else.
+        Empty if the number is spelled out; None if the text is not just a chapter number.
     """
     match = _CHAPTER.fullmatch(text)
     if match is None:
@@ -92,47 +92,47 @@ def chapter_number(text: str) -> str | None:
 
 
 def without_numbering(text: str) -> str:
-    """Letters and digits alone, without the number in front; with it where there is nothing else."""
+    """Return the letters and digits after the heading number, or of the whole text if nothing follows the number."""
     match = _NUMBERING.match(text.strip())
     return (letters_and_digits(text.strip()[match.end() :]) if match else "") or letters_and_digits(text)
 
 
 def letters_and_digits(text: str) -> str:
-    """Letters and digits alone, in lower case."""
+    """Return only the letters and digits, in lower case."""
     return "".join(letter for letter in text.casefold() if letter.isalnum())
 
 
 def has_words(text: str) -> bool:
-    """Whether a text is more than single letters, as they stand in drawings and formulas."""
+    """Return whether a text has words, not only single letters as in drawings and formulas."""
     return bool(re.search(r"[^\W\d_]{2}", text) or HAN.search(text))
 
 
 def begins_as_caption(text: str) -> bool:
-    """Whether a text begins as the caption of a figure or a table does."""
+    """Return whether a text begins like the caption of a figure or table."""
     return _CAPTION.match(text) is not None
 
 
 def is_box_title(text: str) -> bool:
-    """Whether a text is the title of a box, "Note": no heading of what follows the box."""
+    """Return whether a text is the title of a box, such as "Note", which is not a heading."""
     return _BOX.fullmatch(text) is not None
 
 
 def ends_sentence(text: str) -> bool:
-    """Whether a text ends as a sentence does."""
+    """Return whether a text ends like a sentence."""
     return _ENDS.search(text) is not None
 
 
 def begins_footnote(text: str) -> bool:
-    """Whether a text begins with the mark of a footnote."""
+    """Return whether a text begins with a footnote mark."""
     return _FOOTNOTE.match(text) is not None
 
 
 def hyphenated_start(text: str) -> str | None:
-    """The first part of the word that is divided at the end of a text."""
+    """Return the first part of a word that is hyphenated at the end of a text; None if there is none."""
     match = _DIVIDED.search(text)
     return match[1] if match else None
 
 
 def begins_with_prompt(text: str) -> bool:
-    """Whether a line is typed at the prompt of a shell, which is often bold, in a font of any name."""
+    """Return whether a line begins with a shell prompt. Such lines are often bold, in any font."""
     return bool(_PROMPT.match(text))

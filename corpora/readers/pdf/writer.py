@@ -1,4 +1,4 @@
-"""Blocks as Markdown, with the places at which each block and each page begins."""
+"""Writes blocks as Markdown and records the offset of each block and page."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from turnmark.corpora.readers.pdf.text_patterns import hyphenated_start
 from turnmark.corpora.types import Block
 
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
-_MAX_INDENT_LEVEL = 8  # list item that is indented further than those above it
+_MAX_INDENT_LEVEL = 8  # of a list item
 
 
 class PdfText(NamedTuple):
-    """A text, its blocks, and the offset at which each page begins."""
+    """A text, its blocks, and the offset of each page."""
 
     text: str
     blocks: tuple[Block, ...]
@@ -25,7 +25,7 @@ class PdfText(NamedTuple):
 
 
 def write_markdown(drafts: Iterable[BlockDraft], page_count: int, words: set[str]) -> PdfText:
-    """The blocks as one text; `words` are those by which words are told that are divided (`vocabulary`)."""
+    """Write the blocks as one text. `words` (`vocabulary`) decides which hyphens at line ends are kept."""
     writer = _Writer(words)
     for draft in drafts:
         if draft.kind == "table" or any(text.strip() for text in draft.texts):
@@ -34,7 +34,7 @@ def write_markdown(drafts: Iterable[BlockDraft], page_count: int, words: set[str
 
 
 def vocabulary(pages: Sequence[PageLayout]) -> set[str]:
-    """The words that are in the middle of lines, in lower case: what words at the ends of lines are compared with."""
+    """Return the lower-case words in the middle of lines, with which hyphenated words are compared."""
     lines = (line for page in pages for column in page.columns for line in column.lines)
     return {word.text.lower().strip(".,;:!?()[]\"'“”‘’") for line in lines for word in line.words[:-1]}
 
@@ -52,7 +52,7 @@ class _Writer:
         return PdfText("".join(self._pieces), tuple(self._blocks), tuple(self._pages))
 
     def _begin_pages(self, page: int) -> None:
-        """Pages up to this one, counted from 0, begin here, if they have not begun yet."""
+        """Record this offset as the start of all pages up to `page` (from 0) that have not begun yet."""
         while len(self._pages) <= page:
             self._pages.append(self._length)
 
@@ -104,14 +104,14 @@ class _Writer:
         self._write(f"\n{fence}")
 
     def _write_prose(self, draft: BlockDraft) -> None:
-        """Lines as one, words that are divided at the ends of lines whole again."""
+        """Write lines as one, and join words that are hyphenated at line ends."""
         text = ""
         for page, texts in draft.parts:
             for index, line in enumerate(texts):
                 line = " ".join(line.split())
                 joined = self._join_line(text, line)
                 if index == 0 and text:
-                    # What is before the first blank of this page's part may belong to a word of the page before.
+                    # The start of this page's part may belong to a word of the previous page.
                     self._write(joined[: len(joined) - len(line)])
                     self._begin_pages(page)
                     text = line
@@ -120,7 +120,7 @@ class _Writer:
         self._write(text)
 
     def _join_line(self, text: str, line: str) -> str:
-        """A text with its next line."""
+        """Join a text with its next line."""
         if not text or not line:
             return text or line
         divided, first = hyphenated_start(text), _FIRST_WORD.match(line)
