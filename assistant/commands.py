@@ -253,12 +253,11 @@ def _index_folder(folder: Path, config: AssistantConfig) -> str:
         config: names the indexes to search; the first one is the folder's.
     """
     from turnmark.retrieval.commands import build
-    from turnmark.retrieval.index import list_indexes
-    from turnmark.retrieval.joint import names_of
+    from turnmark.retrieval.stored import list_indexes, split_names
 
     source = folder.expanduser().resolve()
     default = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
-    names = names_of(config.index or default)
+    names = split_names(config.index or default)
     sources = {manifest.name: manifest.source for manifest in list_indexes()}
     if Path(sources.get(names[0], source)).resolve() != source:
         raise RequestError(f"the index {names[0]!r} is of {sources[names[0]]!r}; choose another name with --index")

@@ -13,10 +13,9 @@ from turnmark.assistant.prompts import ASSISTANT, check_prompts
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.joint import open_indexes
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.task_passages import Embed
-from turnmark.retrieval.types import Query, Retriever
+from turnmark.retrieval.types import Query, Retriever, check_retriever
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +42,7 @@ def _open_parts(
 ) -> Assistant:
     errors = ErrorCollector()
     if index is None and config.index:
-        index = errors.collect(open_indexes, config.index)
+        index = errors.collect(Index.open, config.index)
         if index is not None:  # "a, b," is written in more than one way
             config = config.model_copy(update={"index": index.manifest.name})
     reader: Reader = reader_of(generator)
@@ -53,7 +52,9 @@ def _open_parts(
     errors.collect(check_prompts, config.prompts, ASSISTANT)
     if retriever is None and index is not None:
         retriever = errors.collect(open_retriever, config.retriever or default_retriever(index), index)
-    elif retriever is None and config.retriever:
+    elif retriever is not None:
+        errors.collect(check_retriever, retriever, "the retriever of the assistant")
+    elif config.retriever:
         errors.collect(build_settings, config.retriever)
     errors.raise_all()
     embed = embed_with(index) if index is not None else None

@@ -164,12 +164,12 @@ class TracedRetriever(RetrieverWrapper):
         super().__init__(inner)
         self._tracing = tracing
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """See `Retriever.search`."""
-        metadata = {"retriever": self.name, "k": k, "queries": len(queries)}
+        metadata = {"retriever": self.name, "k": top_k, "queries": len(queries)}
         query_texts = "\n".join(query.text for query in queries)
         with self._tracing.span("search", "RETRIEVER", query_texts, {"metadata": json.dumps(metadata)}) as add:
-            results = super().search(queries, k)
+            results = super().search(queries, top_k)
             for number, hit in enumerate(chain.from_iterable(results)):
                 key = f"retrieval.documents.{number}.document"
                 attributes = {f"{key}.id": hit.passage.id, f"{key}.score": float(hit.score)}

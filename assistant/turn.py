@@ -32,7 +32,7 @@ from turnmark.assistant.types import (
 )
 from turnmark.corpora.types import Message
 from turnmark.retrieval.task_passages import Embed, nearest_among
-from turnmark.retrieval.types import Hit, Query, Retriever, nearest_of
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 NOT_JUDGED = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
 """The judgement before the decide step."""
@@ -279,7 +279,7 @@ class Turn:
         """
         if self.evidence is not None:
             return nearest_among([hit.passage for hit in self.evidence], texts, self.embed)
-        return nearest_of(self.retriever, texts) if self.retriever else ()
+        return self.retriever.nearest(texts) if self.retriever else ()
 
     # -- the reply
 

@@ -22,8 +22,8 @@ from turnmark.core.specs import Spec, load_python
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import RankedList, TopK, fuse
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import VARIANT_WEIGHT
+from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 LIST = "llama-index"
@@ -32,8 +32,8 @@ DEPTH = 100
 """Nodes requested for each text if several lists are fused: the retriever may call a paid service."""
 
 
-class LlamaIndexRetriever:
-    """A LlamaIndex retriever with Turnmark's interface (`turnmark.retrieval.types.Retriever`).
+class LlamaIndexRetriever(Retriever):
+    """A LlamaIndex retriever, used as one of Turnmark's.
 
     A node with the id of a passage is that passage; any other node becomes a new passage. Nodes are ordered by score;
     a list in which a node has no score keeps its order, with scores 1 / rank. A message and its variants are searched
@@ -41,24 +41,22 @@ class LlamaIndexRetriever:
 
     Args:
         name: the spec in normal form.
-        inner: a LlamaIndex `BaseRetriever`. Its `similarity_top_k` is raised to the `k` of a search, never lowered.
+        inner: a LlamaIndex `BaseRetriever`. Its `similarity_top_k` is raised to the `top_k` of a search, never lowered.
         index: the index whose passages the nodes may be.
     """
 
-    def __init__(self, name: str, inner: Any, index: Index) -> None:
+    def __init__(self, name: str, inner: Any, index: SearchableIndex) -> None:
         self.name, self._inner, self.index = name, inner, index
         # One search at a time: `similarity_top_k` is set on the retriever, which may not be safe for threads.
         self._lock = threading.Lock()
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`."""
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         if any(query.where for query in queries):
             raise RequestError(f"--where: {self.name} takes no filter; leave --where out, or use another retriever")
-        return [self._hits(query, k) for query in queries]
+        return [self._hits(query, top_k) for query in queries]
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """Return the index's passages of the same document, in reading order; none if the index lacks the document."""
-        return self.index.neighbours(passage)
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        return self.index.neighbors(passage)
 
     def _hits(self, query: Query, k: int) -> list[Hit]:
         texts = query.texts()
@@ -156,7 +154,7 @@ def _metadata(node: Any, *keys: str) -> str:
     return ""
 
 
-def open_llama_index_retriever(spec: Spec, index: Index) -> Retriever:
+def open_llama_index_retriever(spec: Spec, index: SearchableIndex) -> Retriever:
     """Open `llama-index:pkg.mod:factory`: `factory(index)` returns a LlamaIndex retriever, or an object with
     `as_retriever()`.
     """
@@ -177,9 +175,9 @@ def open_llama_index_retriever(spec: Spec, index: Index) -> Retriever:
     return LlamaIndexRetriever(str(spec), retriever, index)
 
 
-def as_llama_index(retriever: Retriever, k: int = 10) -> TurnmarkRetriever:
-    """Wrap a Turnmark retriever as a LlamaIndex `BaseRetriever` that returns `k` nodes; see `node_of`."""
-    return TurnmarkRetriever(retriever, k)
+def as_llama_index(retriever: Retriever, top_k: int = 10) -> TurnmarkRetriever:
+    """Wrap a Turnmark retriever as a LlamaIndex `BaseRetriever` that returns `top_k` nodes; see `node_of`."""
+    return TurnmarkRetriever(retriever, top_k)
 
 
 class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]

@@ -9,15 +9,17 @@ from turnmark.core.console import NoProgress, Progress
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import Build, copy_embeddings
 from turnmark.retrieval.components import Encoder, Window
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import Manifest, as_built
 from turnmark.retrieval.reading import KnownFile
 from turnmark.retrieval.registry import build_settings
 from turnmark.retrieval.store import Checkpoint, PassageStore
+from turnmark.retrieval.stored import StoredIndex
 from turnmark.retrieval.workers import LOCAL
 
 
-def altered_index(index: Index, texts: Mapping[str, str], folder: Path, progress: Progress | None = None) -> Index:
+def altered_index(
+    index: StoredIndex, texts: Mapping[str, str], folder: Path, progress: Progress | None = None
+) -> StoredIndex:
     """Copy an index into an empty folder, with other texts for some of its passages.
 
     Its vectors are kept in files, wherever those of the index are.
@@ -34,13 +36,13 @@ def altered_index(index: Index, texts: Mapping[str, str], folder: Path, progress
     copy.index, copy.texts = index, texts
     copy.run()
     assert copy.made is not None, "a build that ends has a manifest"
-    return Index(folder, copy.made)
+    return StoredIndex(folder, copy.made)
 
 
 class _Copy(Build):
     """A build that takes passages and embeddings from an index instead of its source."""
 
-    index: Index
+    index: StoredIndex
     texts: Mapping[str, str]
     made: Manifest | None = None
 

@@ -6,6 +6,7 @@ sums columns. The files hold arrays and JSON only, never pickles.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.text import words
 from turnmark.retrieval.fusion import TopK, top_k
 
-Analyser = Callable[[str], list[str]]
+Analyzer = Callable[[str], list[str]]
 
 # For English the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241/.114,
 # with Lucene's short list .221/.093).
@@ -42,7 +43,7 @@ def languages() -> list[str]:
     return [*sorted(Stemmer.algorithms()), "none"]
 
 
-def analyser(language: str) -> Analyser:
+def open_analyzer(language: str) -> Analyzer:
     """Return the function from a text to its index terms: lower-cased, stemmed words without bm25s's stop words.
 
     Stems are cached.
@@ -56,7 +57,7 @@ def analyser(language: str) -> Analyser:
     stop = frozenset(getattr(stopwords, f"STOPWORDS_{_STOP_LISTS.get(language, language.upper())}", ()))
     stems: dict[str, str] = {}
 
-    def analyse(text: str) -> list[str]:
+    def analyze(text: str) -> list[str]:
         terms = []
         for word in words(text):
             if word in stop:
@@ -66,34 +67,42 @@ def analyser(language: str) -> Analyser:
             terms.append(stems[word])
         return terms
 
-    return analyse
+    return analyze
 
 
 def build_bm25(texts: Iterable[str], folder: Path, settings: BM25Settings) -> None:
     """Write the BM25 index of texts, numbered in their order, into `folder`. Holds term ids in memory, not texts."""
     import bm25s
 
-    analyse = analyser(settings.language)
+    analyze = open_analyzer(settings.language)
     vocabulary: dict[str, int] = {}
     rows: list[NDArray[np.int32]] = []
     for text in texts:
-        ids = [vocabulary.setdefault(term, len(vocabulary)) for term in analyse(text)]
+        ids = [vocabulary.setdefault(term, len(vocabulary)) for term in analyze(text)]
         rows.append(np.asarray(ids, dtype=np.int32))
     model = bm25s.BM25(method="lucene", k1=settings.k1, b=settings.b, backend="numpy")
     model.index((rows, vocabulary), show_progress=False)
     model.save(str(folder), show_progress=False)
 
 
-class BM25:
-    """A BM25 index, opened for searching."""
+class TermScores(ABC):
+    """BM25 scores of the passages of an index.
 
-    def __init__(self, folder: Path, settings: BM25Settings) -> None:
-        import bm25s
+    Attributes:
+        analyze: turns a text into its index terms.
+        rows: the number of passages.
+    """
 
-        self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
-        self._vocabulary: dict[str, int] = self._model.vocab_dict
-        self.analyse = analyser(settings.language)
-        self.rows = int(self._model.scores["num_docs"])
+    def __init__(self, analyze: Analyzer, rows: int) -> None:
+        self.analyze, self.rows = analyze, rows
+
+    @abstractmethod
+    def scores(self, text: str) -> NDArray[np.float32]:
+        """Return the score of every row for a query text."""
+
+    @abstractmethod
+    def rows_with(self, text: str) -> list[int]:
+        """Return the rows that contain every term of a text; none for a text without terms."""
 
     def top(self, text: str, k: int, rows: NDArray[np.bool_] | None = None) -> TopK:
         """Return the `k` best rows with a score above 0.
@@ -103,8 +112,19 @@ class BM25:
         """
         return top_k(self.scores(text), k, rows, positive=True)
 
+
+class BM25(TermScores):
+    """A BM25 index in its folder, opened for searching."""
+
+    def __init__(self, folder: Path, settings: BM25Settings) -> None:
+        import bm25s
+
+        self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
+        self._vocabulary: dict[str, int] = self._model.vocab_dict
+        super().__init__(open_analyzer(settings.language), int(self._model.scores["num_docs"]))
+
     def frequency(self, term: str) -> int:
-        """Return the number of rows that hold a term."""
+        """Return the number of rows that contain a term."""
         if term not in self._vocabulary:
             return 0
         starts = self._model.scores["indptr"]
@@ -120,22 +140,18 @@ class BM25:
             total[scores["indices"][part]] += scores["data"][part] * np.float32(weight)  # each row occurs once
 
     def scores(self, text: str) -> NDArray[np.float32]:
-        """Return the score of every row for a query text."""
-        ids = [self._vocabulary[term] for term in self.analyse(text) if term in self._vocabulary]
+        ids = [self._vocabulary[term] for term in self.analyze(text) if term in self._vocabulary]
         if not ids:
             return np.zeros(self.rows, dtype=np.float32)
         total: NDArray[np.float32] = self._model.get_scores_from_ids(ids)
         return total
 
     def rows_with(self, text: str) -> list[int]:
-        """Return the rows that hold every term of a text, stemmed and without stop words; none for a text without
-        terms.
-        """
-        terms = set(self.analyse(text))
+        terms = set(self.analyze(text))
         if not terms or not terms <= self._vocabulary.keys():
             return []
         holds = np.ones(self.rows, dtype=np.bool_)
         for term in terms:
-            # In the Lucene variant every term scores above 0 in each row that holds it.
+            # In the Lucene variant every term scores above 0 in each row that contains it.
             holds &= self._model.get_scores_from_ids([self._vocabulary[term]]) > 0
         return [int(row) for row in np.flatnonzero(holds)]

@@ -39,12 +39,12 @@ from turnmark.retrieval.components import (
     open_encoders,
     write_checksums,
 )
-from turnmark.retrieval.index import Index, indexes_folder, list_indexes, lock_index, open_index
 from turnmark.retrieval.levels import sure_from
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, as_built, read_manifest, with_bm25
 from turnmark.retrieval.reading import KnownFile, Piece, SourceReader, known_of, read_known, readers_mark, write_known
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
+from turnmark.retrieval.stored import StoredIndex, indexes_folder, list_indexes, lock_index, open_index
 from turnmark.retrieval.vectors import FLAT_LIMIT
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
@@ -257,7 +257,7 @@ class Build:
         if self.old is None or self.old.format != FORMAT:
             return None, {}
         try:
-            return Index(self.folder, self.old).store, read_known(self.folder, self.old.generation, made_by)
+            return StoredIndex(self.folder, self.old).store, read_known(self.folder, self.old.generation, made_by)
         except TurnmarkError:  # damaged: everything is read again
             return None, {}
 
@@ -303,7 +303,7 @@ class Build:
             "sure_from",
         }
         equal = existing.model_dump(exclude=ignored) == planned.model_dump(exclude=ignored)
-        return equal and has_all_components(Index(self.folder, existing))
+        return equal and has_all_components(StoredIndex(self.folder, existing))
 
     def _reuse(
         self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
@@ -312,7 +312,7 @@ class Build:
         if self.old is None or self.old.format != FORMAT:
             return
         try:
-            current = Index(self.folder, self.old)
+            current = StoredIndex(self.folder, self.old)
             for page in current.store.pages():
                 contents = [content for _, content, _ in page]
                 present = store.holds(contents)
@@ -350,7 +350,7 @@ class Build:
         files.store.finish()
         manifest = files.manifest
         if manifest.embedder is not None:
-            manifest = manifest.model_copy(update={"sure_from": sure_from(Index(self.folder, manifest))})
+            manifest = manifest.model_copy(update={"sure_from": sure_from(StoredIndex(self.folder, manifest))})
         write_checksums(files.folder, manifest)
         return manifest
 
@@ -379,7 +379,7 @@ def _encoded(
 
 
 def copy_embeddings(
-    store: PassageStore, checkpoint: Checkpoint, current: Index, planned: Manifest, encoder: Encoder
+    store: PassageStore, checkpoint: Checkpoint, current: StoredIndex, planned: Manifest, encoder: Encoder
 ) -> None:
     """Copy from a finished index the embeddings by the same model that the checkpoint lacks.
 
@@ -411,7 +411,7 @@ def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield block
 
 
-def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:
+def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> StoredIndex:
     """Open the cached index of a benchmark's passage file, named after the hash of its content; build it if missing.
 
     An index with more components than the retriever needs is used, too. Of several, the oldest is used, so that a

@@ -128,10 +128,10 @@ class ChromaVectors:
             )
         lists = []
         for ids, distances in zip(response["ids"], response["distances"], strict=True):
-            neighbours: list[tuple[str, float]] = []
+            neighbors: list[tuple[str, float]] = []
             for identifier, distance in zip(ids, distances, strict=True):
-                neighbours.append((identifier, 1.0 - float(distance)))
-            lists.append(sorted(neighbours, key=lambda neighbour: (-neighbour[1], neighbour[0])))
+                neighbors.append((identifier, 1.0 - float(distance)))
+            lists.append(sorted(neighbors, key=lambda neighbor: (-neighbor[1], neighbor[0])))
         return lists
 
     def get(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text import CJK, combining_marks
 from turnmark.corpora.types import without_continued
-from turnmark.retrieval.store import DocumentEntry, PassageStore, StoredText
+from turnmark.retrieval.store import DocumentEntry, Passages, StoredText
 
 PATTERN_SECONDS = 5.0
 """Most seconds that a regular expression may take over all passages."""
@@ -68,7 +68,7 @@ class Occurrences:
 class Collection:
     """The passages of a store, without those that are hidden."""
 
-    store: PassageStore
+    store: Passages
     hidden: frozenset[str] = frozenset()
 
     def without(self, hidden: Iterable[str]) -> Collection:

@@ -89,7 +89,7 @@ def build(
         err.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
     _report(report, as_json)
     if watch:
-        from turnmark.retrieval.index import open_index
+        from turnmark.retrieval.stored import open_index
         from turnmark.retrieval.watch import watch_folder
 
         notify(f"watching {one_line(source)}; Ctrl-C ends it")
@@ -150,7 +150,7 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List the indexes."""
-    from turnmark.retrieval.index import list_indexes
+    from turnmark.retrieval.stored import list_indexes
 
     manifests = list_indexes(internal=include_internal)
     if as_json:
@@ -176,8 +176,8 @@ def _made_by(manifest: Manifest) -> str:
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
 def info(name: Name, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was built."""
-    from turnmark.retrieval.index import open_index
     from turnmark.retrieval.registry import default_retriever
+    from turnmark.retrieval.stored import open_index
 
     index = open_index(name)
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
@@ -202,8 +202,8 @@ def remove(name: Name) -> None:
 def verify(name: Name) -> None:
     """Check the files of an index against their checksums, and the contents of Chroma against the passages."""
     from turnmark.retrieval.components import verify_index
-    from turnmark.retrieval.index import open_index
     from turnmark.retrieval.manifest import rebuild_command
+    from turnmark.retrieval.stored import open_index
 
     index = open_index(name)
     problems = verify_index(index)
@@ -220,7 +220,7 @@ def search(
     retriever: Annotated[
         str | None, typer.Option(metavar="SPEC", help="default: conversational, with what the index was built for")
     ] = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=1000, help="how many passages")] = 10,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", metavar="N", min=1, max=1000, help="Number of passages")] = 10,
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=GLOB", help="filter by document, title, path, section, page or index"),
@@ -231,7 +231,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search one or several indexes for passages."""
-    from turnmark.retrieval.joint import open_indexes
+    from turnmark.retrieval.index import Index
     from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
     from turnmark.retrieval.types import Query
 
@@ -239,7 +239,7 @@ def search(
     if not query.strip():
         errors.add("the query is empty")
     filters = errors.collect(parse_where, where or [])
-    index = errors.collect(open_indexes, ",".join(index_names))
+    index = errors.collect(Index.open, *index_names)
     opened = None
     if index is not None:
         opened = errors.collect(open_retriever, retriever or default_retriever(index), index)
@@ -247,7 +247,7 @@ def search(
         errors.collect(build_settings, retriever)
     errors.raise_all()
     assert opened is not None, "raise_all reports a retriever that cannot be opened"
-    hits = opened.search([Query(text=valid_text(query), where=filters or {})], k)[0]
+    hits = opened.search([Query(text=valid_text(query), where=filters or {})], top_k)[0]
     hits = [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
     if as_json:
         print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})

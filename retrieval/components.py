@@ -24,11 +24,11 @@ from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import build_bm25
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.index import Index, indexes_folder, lock_index, open_index
 from turnmark.retrieval.manifest import BuildSettings, Manifest, ModelInfo
 from turnmark.retrieval.servers import NOTE, assign_name, read_note
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack_terms, postings_of, write_sparse
 from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
+from turnmark.retrieval.stored import StoredIndex, indexes_folder, lock_index, open_index
 from turnmark.retrieval.vectors import pack_tokens_of, write_tokens, write_vectors
 
 VECTORS = "vectors"
@@ -72,11 +72,11 @@ class Component:
         """Write the component's new folder from the checkpoint."""
         raise NotImplementedError
 
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
+    def stored(self, index: StoredIndex, page: Page) -> Mapping[str, bytes]:
         """Return content hash -> checkpoint value, read from a finished index, for the passages that have one."""
         raise NotImplementedError
 
-    def verify(self, index: Index) -> Iterator[str]:  # noqa: ARG002
+    def verify(self, index: StoredIndex) -> Iterator[str]:  # noqa: ARG002
         """Yield what is wrong with the component beyond its files' checksums."""
         return iter(())
 
@@ -116,12 +116,12 @@ class ChromaComponent(Component):
             files.progress.advance(len(page))
         vectors.close()
 
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
+    def stored(self, index: StoredIndex, page: Page) -> Mapping[str, bytes]:
         contents = {passage.id: content for _, content, passage in page}
         vectors = index.chroma.get(list(contents))
         return {contents[identifier]: vector.tobytes() for identifier, vector in vectors.items()}
 
-    def verify(self, index: Index) -> Iterator[str]:
+    def verify(self, index: StoredIndex) -> Iterator[str]:
         """Compare all ids and content hashes with the passages: Chroma's files change, so they have no checksums."""
         expected: dict[str, str] = {}
         for page in index.store.pages():
@@ -149,7 +149,7 @@ class FlatComponent(Component):
         shape = files.manifest.passages, files.manifest.embedder.dimension
         write_vectors(files.folder / self.name, files.values(self.key), *shape)
 
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
+    def stored(self, index: StoredIndex, page: Page) -> Mapping[str, bytes]:
         vectors = index.flat.of([row for row, _, _ in page])
         return {content: vector.tobytes() for (_, content, _), vector in zip(page, vectors, strict=True)}
 
@@ -166,7 +166,7 @@ class TokensComponent(Component):
         files.progress.start(self.name, None)
         write_tokens(files.folder / self.name, lambda: files.values(self.key))
 
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
+    def stored(self, index: StoredIndex, page: Page) -> Mapping[str, bytes]:
         return {content: index.tokens.packed(row) for row, content, _ in page}
 
 
@@ -183,7 +183,7 @@ class SpladeComponent(Component):
         files.progress.start(self.name, None)
         write_sparse(files.folder / self.name, lambda: files.values(self.key), files.manifest.splade.dimension)
 
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
+    def stored(self, index: StoredIndex, page: Page) -> Mapping[str, bytes]:
         vectors = postings_of(index).vectors([row for row, _, _ in page])
         return {content: pack_terms(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
 
@@ -196,7 +196,7 @@ def components_of(manifest: Manifest) -> list[Component]:
     return [component for component in COMPONENTS if component.made_by(manifest) is not None]
 
 
-def has_all_components(index: Index) -> bool:
+def has_all_components(index: StoredIndex) -> bool:
     """Return whether the files of all components exist; they are not checked."""
     names = ["passages.db", *(component.name for component in components_of(index.manifest))]
     return all((index.files / name).exists() for name in names)
@@ -326,7 +326,7 @@ def _manifest_digest(manifest: Manifest) -> str:
     return hashlib.sha256(manifest.model_dump_json(exclude=_MAY_CHANGE, exclude_defaults=True).encode()).hexdigest()
 
 
-def verify_index(index: Index) -> list[str]:
+def verify_index(index: StoredIndex) -> list[str]:
     """Check an index's checksums and, if they match, what Chroma holds; return the problems."""
     try:
         problems = list(_changed_files(index))
@@ -338,7 +338,7 @@ def verify_index(index: Index) -> list[str]:
         return [str(error)]
 
 
-def _changed_files(index: Index) -> Iterator[str]:
+def _changed_files(index: StoredIndex) -> Iterator[str]:
     """Yield a message for every file that differs from the one that the build wrote."""
     try:
         content: Any = json.loads((index.files / FILE).read_text(encoding="utf-8"))

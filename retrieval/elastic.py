@@ -19,8 +19,8 @@ from turnmark.core.specs import Spec
 from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.fusion import TopK
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.servers import address
+from turnmark.retrieval.stored import StoredIndex
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SECONDS, RETRIES = 30, 3
 SEARCHES = 64
 """Number of searches in one request."""
 LEAST_CANDIDATES, MOST_CANDIDATES = 256, 10_000
-"""Limits of `num_candidates`, the neighbours that a shard examines: twice the number requested."""
+"""Limits of `num_candidates`, the neighbors that a shard examines: twice the number requested."""
 
 
 def index_address(spec: Spec) -> tuple[str, str]:
@@ -85,7 +85,7 @@ def _named_errors(server: str) -> Iterator[None]:
 class ElasticRanker:
     """Searches one index (or alias) with `match` (the list `bm25`), `sparse_vector` (`elser`) or `knn` (`dense`)."""
 
-    def __init__(self, spec: Spec, index: Index, options: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Spec, index: StoredIndex, options: Mapping[str, Any]) -> None:
         server, self._name = index_address(spec)
         self._query, self._options, self._index = options.get("query", "bm25"), options, index
         self.name = "dense" if self._query == "knn" else self._query
@@ -127,7 +127,7 @@ class ElasticRanker:
                 "num_candidates": min(MOST_CANDIDATES, max(LEAST_CANDIDATES, 2 * k)),
             }
             if filters:
-                # Inside `knn` the filter applies during the search, so that `k` neighbours are found.
+                # Inside `knn` the filter applies during the search, so that `k` neighbors are found.
                 knn["filter"] = filters
             return {"knn": knn}
         if self._query == "elser":

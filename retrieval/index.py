@@ -1,329 +1,243 @@
-"""An index is a folder: a manifest that names the current generation, and that generation's files.
-
-    indexes/NAME/manifest.json      written last and atomically; a folder without it is not an index
-    indexes/NAME/g0003/passages.db  the passages, in SQLite
-    indexes/NAME/g0003/bm25/ …      the components in the manifest (`turnmark.retrieval.components`)
-
-A build makes a new generation and never changes the files of an existing one, which may be open.
-"""
+"""The index of the Python API and the commands: one finished index, or several that are searched together."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.home import check_name, home
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Spec
-from turnmark.corpora.types import Passage
-from turnmark.retrieval.bm25 import BM25
-from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.fusion import TopK
-from turnmark.retrieval.manifest import (
-    FORMAT,
-    Manifest,
-    ModelInfo,
-    as_built,
-    build_command,
-    read_manifest,
-    rebuild_command,
-    without_late,
+from turnmark.corpora.types import Passage, Problem
+from turnmark.retrieval.bm25 import TermScores
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.embed import Embedder
+from turnmark.retrieval.fusion import TopK, top_k_of
+from turnmark.retrieval.joint import (
+    JointBM25,
+    JointStore,
+    JointTokens,
+    check_comparable,
+    first_rows,
+    joint_manifest,
+    joint_where_in,
 )
-from turnmark.retrieval.store import PassageStore
-from turnmark.retrieval.vectors import FlatVectors, TokenIndex
-from turnmark.retrieval.views import Views
-
-MOST_TITLED = 600
-"""Most documents for which titles are returned: a prompt could hold only a tenth of more."""
+from turnmark.retrieval.manifest import ModelInfo
+from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.store import Passages
+from turnmark.retrieval.stored import SearchableIndex, StoredIndex, open_index, split_names
+from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.vectors import TokenVectors
 
 T = TypeVar("T")
 
 
-class Index:
-    """A finished index, opened read-only. Each component is loaded when it is first used."""
+class Index(SearchableIndex):
+    """A finished index, or several that are searched together; made by `Index.build`, `Index.open` or `Index.join`.
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder = folder
-        self.manifest = manifest
-        self.files = folder / f"g{manifest.generation:04d}"
+    Attributes:
+        parts: the stored indexes, in the order of their rows.
+        problems: what `build` skipped in the source, and where; empty after `open`.
+        unread: the number of files of types that are not read, by suffix.
+    """
 
-    @property
-    def fingerprint(self) -> str:
-        """Text that changes whenever a passage, the BM25 settings or a model change."""
-        made_by = self.manifest.embedder.fingerprint if self.manifest.embedder else "no vectors"
-        others = "".join(f"|{info.fingerprint}" for name, info in self.manifest.models().items() if name != "embedder")
-        return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}{others}"
+    def __init__(self, parts: Sequence[StoredIndex], problems: Sequence[Problem] = ()) -> None:
+        manifests = [part.manifest for part in parts]
+        check_comparable(manifests)
+        super().__init__(manifests[0] if len(manifests) == 1 else joint_manifest(manifests))
+        self.problems = tuple(problems)
+        self.unread = dict(self.manifest.unread)
+        self._parts = tuple(parts)
+        self._only = parts[0] if len(parts) == 1 else None
+        self._starts = first_rows(manifest.passages for manifest in manifests)
+        self._retrievers: dict[str, Retriever] = {}
 
-    def open_part(self, name: str, opener: Callable[[Path], T]) -> T:
-        """Open one of the index's files or folders; TurnmarkError if it is missing or damaged."""
-        path = self.files / name
-        try:
-            if not path.exists():
-                raise FileNotFoundError(f"{path} is missing")
-            return opener(path)
-        except TurnmarkError:
-            raise
-        except Exception as error:  # for damaged files each library raises its own errors
-            raise TurnmarkError(
-                f"index {self.manifest.name!r} is damaged: {name}: {error}; build it again: "
-                f"{rebuild_command(self.manifest)}"
-            ) from error
-
-    @cached_property
-    def store(self) -> PassageStore:
-        """The passages."""
-        return self.open_part("passages.db", PassageStore)
-
-    @cached_property
-    def bm25(self) -> BM25:
-        """The BM25 index."""
-        return self.open_part("bm25", lambda path: BM25(path, self.manifest.bm25))
-
-    @cached_property
-    def chroma(self) -> ChromaVectors:
-        """The passages' vectors in Chroma, if `manifest.exact` is False."""
-        self.embedder_info()
-        return self.open_part("chroma", ChromaVectors)
-
-    @cached_property
-    def flat(self) -> FlatVectors:
-        """The passages' vectors by row, if `manifest.exact` says that they are in one file."""
-        return self.open_part("exact", FlatVectors)
-
-    @cached_property
-    def embedder(self) -> Embedder:
-        """The embedder that the index was built with."""
-        info = self.embedder_info()
-        embedder = open_embedder(info.spec)
-        self.check_unchanged(embedder.fingerprint, info)
-        return embedder
-
-    def embedder_info(self) -> ModelInfo:
-        """Return the manifest's entry of the embedder."""
-        return self.model_info("embedder", "vectors", "hybrid")
-
-    @cached_property
-    def views(self) -> Views:
-        """The vectors of messages in a conversation."""
-        return Views(self.embedder)
-
-    @cached_property
-    def tokens(self) -> TokenIndex:
-        """The token vectors of the passages."""
-        self.need_tokens()
-        return self.open_part("tokens", TokenIndex)
-
-    def need_tokens(self, retriever: str = "conversational") -> None:
-        """Raise RequestError if the index has no token vectors for late interaction."""
-        if not self.manifest.tokens:
-            alternative = without_late(retriever) if self.manifest.embedder else as_built(self.manifest)
-            raise RequestError(
-                f"index {self.manifest.name!r} has no token vectors for rerank=late; search it with --retriever "
-                f"{shlex.quote(alternative)}, or build it again: {self.build_command(retriever)}"
-            )
-
-    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
-        """Return the manifest's entry of a model; RequestError if the index was built without it.
+    @classmethod
+    def build(
+        cls,
+        source: str | Path,
+        name: str,
+        *,
+        retriever: str | None = None,
+        embedder: str = "minilm",
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+    ) -> Index:
+        """Build an index, continue an interrupted build, or bring an index up to date with its source.
 
         Args:
-            name: the model's field in the manifest.
-            lacks: what an index without the model lacks, for the message.
-            needs: a retriever whose index has the model, for the message.
+            source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
+            name: the index's name.
+            retriever: spec of the retriever to build for; `bm25` needs no model. None: as `turnmark index build`.
+            embedder: `minilm`, or `sentence-transformers:MODEL`.
+            include, exclude: globs for paths relative to the source.
         """
-        info = self.manifest.models().get(name)
-        if info is None:
-            only = "" if self.manifest.models() else "was built for BM25 only and "
-            raise RequestError(
-                f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
-                f"again: {self.build_command(needs)}"
-            )
-        return info
+        path = Path(source).expanduser()
+        report = build_index(path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude)
+        return cls([open_index(name)], report.problems)
 
-    def check_unchanged(self, fingerprint: str, info: ModelInfo) -> None:
-        """Raise RequestError if a model is not the one that the index was built with."""
-        if fingerprint != info.fingerprint:
-            raise RequestError(
-                f"index {self.manifest.name!r} was built with another model under the name {info.spec!r}: "
-                f"{info.fingerprint} then, {fingerprint} now; build it again: "
-                f"{self.build_command(as_built(self.manifest))}"
-            )
+    @classmethod
+    def open(cls, *names: str) -> Index:
+        """Open a finished index, or several that are searched together.
 
-    def check_model(self, retriever: Spec, kind: str, requested: str, info: ModelInfo | None) -> None:
-        """Raise RequestError if a retriever needs another model than the index was built with."""
-        if info is None or info.spec != requested:
-            problem = (
-                f"was built with the {kind} {info.spec!r}, not {requested!r}" if info else f"has no {kind}'s terms"
-            )
-            raise RequestError(
-                f"index {self.manifest.name!r} {problem}; build it again: {self.build_command(str(retriever))}"
-            )
+        Args:
+            names: names of indexes; one text may also contain several names separated by commas.
 
-    def build_command(self, retriever: str) -> str:
-        """Return the command that builds the index for another retriever."""
-        return build_command(self.manifest, retriever)
+        Raises:
+            RequestError: names every index that is missing or cannot be searched together with the first.
+        """
+        listed = [name for text in names for name in split_names(text)]
+        if not listed:
+            raise RequestError("no index is given; name one, or several")
+        errors = ErrorCollector()
+        opened = [errors.collect(open_index, name) for name in dict.fromkeys(listed)]
+        errors.raise_all()
+        return cls([index for index in opened if index is not None])
 
-    def is_current(self) -> bool:
-        """Return whether this is the newest generation of the index; True if the index was removed or is damaged."""
-        try:
-            newest = read_manifest(self.folder)
-        except TurnmarkError:
-            return True
-        return newest is None or newest == self.manifest
+    @classmethod
+    def join(cls, indexes: Sequence[Index]) -> Index:
+        """Return open indexes as one that searches them together; an index that occurs twice is searched once."""
+        parts = list({part.manifest.name: part for index in indexes for part in index.parts}.values())
+        if not parts:
+            raise RequestError("no index is given; name one, or several")
+        return cls(parts)
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        return self.manifest.passages
+
+    def __iter__(self) -> Iterator[Passage]:
+        """Yield all passages in the order of their row numbers."""
+        for page in self.store.pages():
+            yield from (passage.as_stored() for _, _, passage in page)
+
+    def __repr__(self) -> str:
+        return f"Index({self.name!r}, {self.manifest.documents} documents, {self.manifest.passages} passages)"
+
+    def search(
+        self, query: str, top_k: int = 10, *, retriever: str | None = None, where: Mapping[str, str] | None = None
+    ) -> list[Hit]:
+        """Return the `top_k` best passages for a query, best first.
+
+        Args:
+            retriever: a retriever spec; None: the default for this index.
+            where: metadata key -> glob that the passage's value must match.
+        """
+        spec = retriever or default_retriever(self)
+        if spec not in self._retrievers:
+            self._retrievers[spec] = open_retriever(spec, self)
+        (hits,) = self._retrievers[spec].search([Query(text=query, where=where or {})], top_k)
+        return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
+
+    def part(self, name: str) -> StoredIndex | None:
+        """Return the stored index of a passage or citation by its field `index`; None if it is not searched here.
+
+        The field is empty where one index is searched alone.
+        """
+        if self._only is not None and not name:
+            return self._only
+        return next((part for part in self._parts if part.manifest.name == name), None)
+
+    # -- as retrievers see it
 
     @property
-    def parts(self) -> tuple[Index, ...]:
-        """The indexes that are searched: this one, or several together (`turnmark.retrieval.joint`)."""
-        return (self,)
+    def parts(self) -> Sequence[StoredIndex]:
+        return self._parts
 
-    def part(self, name: str) -> Index | None:
-        """Return the index of a passage or citation by its field `index`; None if it is not searched here."""
-        return self if name in ("", self.manifest.name) else None
+    @cached_property
+    def store(self) -> Passages:
+        return self._only.store if self._only is not None else JointStore(self._parts)
 
-    def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None:
-        """Return for each row whether it matches every glob of `where`; None without a filter."""
-        if not where:
-            return None
-        mask = np.zeros(self.manifest.passages, dtype=np.bool_)
-        passage_where = where_in(self.manifest.name, where)
-        if passage_where is not None:
-            mask[self.store.rows_where(passage_where)] = True
-        return mask
+    @cached_property
+    def bm25(self) -> TermScores:
+        return self._only.bm25 if self._only is not None else JointBM25([part.bm25 for part in self._parts])
+
+    @cached_property
+    def tokens(self) -> TokenVectors:
+        self.need_tokens()
+        return self._only.tokens if self._only is not None else JointTokens([part.tokens for part in self._parts])
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._parts[0].embedder
+
+    def is_current(self) -> bool:
+        return all(part.is_current() for part in self._parts)
+
+    def rows_where(self, where: Mapping[str, str]) -> list[int]:
+        return [start + row for part, start, part_where in self._under(where) for row in part.rows_where(part_where)]
 
     def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[TopK]:
-        """Return the `k` nearest rows of each vector under a filter, with their cosines."""
-        if self.manifest.exact:
-            return self.flat.nearest(vectors, k, self.mask(where))
-        passage_where = where_in(self.manifest.name, where)
-        matching = self.store.matching(passage_where) if passage_where is not None else {}
-        if passage_where is None or not all(matching.values()):
-            return [TopK.from_pairs(())] * len(vectors)
-        nearest = self.chroma.query(vectors, k, _clause(matching))
-        ids = [identifier for neighbours in nearest for identifier, _ in neighbours]
-        rows = self.store.rows_of(ids)
-        foreign = next((identifier for identifier in ids if identifier not in rows), None)
-        if foreign is not None:
-            raise TurnmarkError(
-                f"Chroma holds {foreign!r}, which is not a passage of the index {self.manifest.name!r}: they do not "
-                f"belong together; build it again: {rebuild_command(self.manifest)}"
-            )
-        return (
-            TopK.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbours) for neighbours in nearest
-        )
+        if self._only is not None:
+            return self._only.nearest(vectors, k, where)
+        return self._nearest_of_all(vectors, k, where)
 
     def vectors_of(
         self, row_lists: Sequence[NDArray[np.int64]]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Yield for each list of rows those whose vectors are stored, and these vectors."""
-        if self.manifest.exact:
-            yield from ((rows, self.flat.of(rows)) for rows in row_lists)
+        return self._only.vectors_of(row_lists) if self._only is not None else self._vectors_of_all(row_lists)
+
+    def need_tokens(self, retriever: str = "conversational") -> None:
+        self._each(lambda part: part.need_tokens(retriever))
+
+    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
+        return self._each(lambda part: part.model_info(name, lacks, needs))[0]
+
+    def check_model(self, retriever: Spec, field: str, kind: str, requested: str) -> None:
+        self._each(lambda part: part.check_model(retriever, field, kind, requested))
+
+    def build_command(self, retriever: str) -> str:
+        return "; ".join(part.build_command(retriever) for part in self._parts)
+
+    # -- several indexes
+
+    def _each(self, work: Callable[[StoredIndex], T]) -> list[T]:
+        """Return the result for each part; RequestError with the mistakes of all parts."""
+        errors = ErrorCollector()
+        results: list[T] = []
+        for part in self._parts:
+            try:
+                results.append(work(part))
+            except RequestError as error:
+                errors.problems += error.problems
+        errors.raise_all()
+        return results
+
+    def _under(self, where: Mapping[str, str]) -> Iterator[tuple[StoredIndex, int, Mapping[str, str]]]:
+        """Yield each part in which passages may match a filter, with its first row and its own filter."""
+        if self._only is not None:
+            yield self._only, 0, where
             return
-        ids = self.store.ids_of(list({row: None for rows in row_lists for row in rows.tolist()}))
-        stored = self.chroma.get(list(ids.values()))
-        for rows in row_lists:
-            known = [row for row in rows.tolist() if ids[row] in stored]
-            vectors = np.array([stored[ids[row]] for row in known], dtype=np.float32)
-            yield np.array(known, dtype=np.int64), vectors.reshape(len(known), self.embedder.dimension)
+        names = [part.manifest.name for part in self._parts]
+        for part, start in zip(self._parts, self._starts, strict=False):
+            part_where = joint_where_in(part.manifest.name, names, where)
+            if part_where is not None:
+                yield part, start, part_where
 
-    @cached_property
-    def titles(self) -> list[str]:
-        """The titles of the documents, largest first; empty if the index has too many documents to list."""
-        return self.store.titles() if self.manifest.documents <= MOST_TITLED else []
+    def _nearest_of_all(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterator[TopK]:
+        rows: list[list[NDArray[np.int64]]] = [[] for _ in vectors]
+        cosines: list[list[NDArray[np.float64]]] = [[] for _ in vectors]
+        for part, start, part_where in self._under(where):
+            for position, top in enumerate(part.nearest(vectors, k, part_where)):
+                rows[position].append(top.rows + start)
+                cosines[position].append(top.scores)
+        for position in range(len(vectors)):
+            if rows[position]:
+                yield top_k_of(np.concatenate(rows[position]), np.concatenate(cosines[position]), k)
+            else:
+                yield TopK.from_pairs(())
 
-    def source_file(self, path: str) -> Path | None:
-        """Return the file of the source at a passage's `path`; None if it is not there, or lies outside the source."""
-        source = Path(self.manifest.source)
-        folder = source.parent if source.is_file() else source
-        file = (folder / path).resolve()
-        return file if path and file.is_file() and file.is_relative_to(folder.resolve()) else None
-
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """Return all passages of the same document, in reading order."""
-        return self.store.of_document(passage.document)
-
-
-def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
-    """Return Chroma's filter for the values that each field may have."""
-    clauses = [{key: {"$in": values}} for key, values in matching.items()]
-    if len(clauses) > 1:
-        return {"$and": clauses}
-    return clauses[0] if clauses else None
-
-
-def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the filter (`Query.where`) of the index called `name`, without its key `index`; None: nothing matches."""
-    passage_where = dict(where)
-    glob = passage_where.pop("index", "*").replace("[", "[[]")  # only `*` and `?` are special, as in the other globs
-    return passage_where if fnmatchcase(name, glob) else None
-
-
-def indexes_folder() -> Path:
-    """Return the folder of all indexes, `$TURNMARK_HOME/indexes`."""
-    return home() / "indexes"
-
-
-def open_index(name: str) -> Index:
-    """Open the index called `name`."""
-    folder = indexes_folder() / check_name(name, "index")
-    manifest = read_manifest(folder)
-    if manifest is None:
-        names = ", ".join(m.name for m in list_indexes()) or "none yet"
-        half = (
-            " (a build of it was interrupted; the same `index build` command continues it)" if folder.is_dir() else ""
-        )
-        raise RequestError(
-            f"no index is called {name!r}{half}; there are: {names}. "
-            f"Build one: turnmark index build SOURCE --name {name}"
-        )
-    if manifest.format != FORMAT:
-        raise RequestError(
-            f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again: "
-            f"{build_command(manifest, as_built(manifest))}"
-        )
-    return Index(folder, manifest)
-
-
-def list_indexes(internal: bool = False) -> list[Manifest]:
-    """Return the manifests of the finished indexes, by name; with `internal` also those kept for benchmarks.
-
-    Folders without a readable manifest are not indexes.
-    """
-    manifests = []
-    for folder in sorted(indexes_folder().glob("*/manifest.json")):
-        try:
-            manifest = read_manifest(folder.parent)
-        except TurnmarkError:
-            continue
-        if manifest and (internal or not manifest.internal):
-            manifests.append(manifest)
-    return manifests
-
-
-@contextmanager
-def lock_index(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Hold an index's lock: one process at a time builds or removes it.
-
-    Args:
-        wait: wait for another process instead of failing.
-    """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(folder / ".lock", timeout=-1 if wait else 0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise TurnmarkError(
-            f"index {folder.name!r} is being built by another process; wait for it, or stop it"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+    def _vectors_of_all(
+        self, row_lists: Sequence[NDArray[np.int64]]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        by_part = []
+        for number, part in enumerate(self._parts):
+            start, end = self._starts[number], self._starts[number + 1]
+            part_rows = [rows[(rows >= start) & (rows < end)] - start for rows in row_lists]
+            by_part.append([(rows + start, vectors) for rows, vectors in part.vectors_of(part_rows)])
+        for found in zip(*by_part, strict=True):
+            yield np.concatenate([rows for rows, _ in found]), np.concatenate([vectors for _, vectors in found])

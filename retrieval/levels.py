@@ -18,15 +18,15 @@ import numpy as np
 from turnmark.corpora.text import count_words, sentences
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import TopK
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import DenseRanker
+from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.types import Query
 
 SAMPLE = 300
 """Number of sentences in the sample."""
 SHORTEST, LONGEST = 5, 40
 """Minimum and maximum words of a sentence in the sample."""
-NEIGHBOURS = 60
+NEIGHBORS = 60
 """Number of nearest passages of each sentence; many of them are from its own document."""
 LEAST = 30
 """Minimum number of sentences with a hit in another document; with fewer there is no threshold."""
@@ -45,14 +45,14 @@ handbooks and wikis of the suites."""
 @dataclass(frozen=True)
 class _Nearest:
     """The cosines of a sentence with the nearest passage of another document, and of another section; None: none was
-    among its neighbours.
+    among its neighbors.
     """
 
     document: float | None
     section: float | None
 
 
-def sure_from(index: Index) -> float | None:
+def sure_from(index: SearchableIndex) -> float | None:
     """Return the minimum confidence of a sure answer without a model; None if the collection is too small.
 
     The sample is the same for the same index.
@@ -62,8 +62,8 @@ def sure_from(index: Index) -> float | None:
         return None
     texts = [sentence for _, sentence in sample]
     vectors = index.embedder.encode(texts, "query")
-    neighbours = DenseRanker(index).nearest(vectors, [Query(text=text) for text in texts], NEIGHBOURS)
-    cosines = [_nearest(index, *drawn, rows) for drawn, rows in zip(sample, neighbours, strict=True)]
+    neighbors = DenseRanker(index).nearest(vectors, [Query(text=text) for text in texts], NEIGHBORS)
+    cosines = [_nearest(index, *drawn, rows) for drawn, rows in zip(sample, neighbors, strict=True)]
     of_documents = [nearest.document for nearest in cosines if nearest.document is not None]
     of_sections = [nearest.section for nearest in cosines if nearest.section is not None]
     if len(of_documents) < LEAST:
@@ -81,20 +81,20 @@ def _level(cosines: Sequence[float], rule: tuple[int, float]) -> float:
     return round(float(np.percentile(cosines, percentile)) + offset, 4)
 
 
-def _nearest(index: Index, passage: Passage, sentence: str, rows: TopK) -> _Nearest:
+def _nearest(index: SearchableIndex, passage: Passage, sentence: str, rows: TopK) -> _Nearest:
     document = section = None
-    for neighbour, score in zip(index.store.by_rows(rows.rows.tolist()), rows.scores.tolist(), strict=True):
-        if sentence in " ".join(neighbour.text.split()):
+    for neighbor, score in zip(index.store.by_rows(rows.rows.tolist()), rows.scores.tolist(), strict=True):
+        if sentence in " ".join(neighbor.text.split()):
             continue  # its own passage, or a copy
-        if section is None and (neighbour.document, neighbour.heading) != (passage.document, passage.heading):
+        if section is None and (neighbor.document, neighbor.heading) != (passage.document, passage.heading):
             section = score
-        if not _same_source(passage, neighbour):
+        if not _same_source(passage, neighbor):
             document = score
             break
     return _Nearest(document, section)
 
 
-def _sample(index: Index) -> list[tuple[Passage, str]]:
+def _sample(index: SearchableIndex) -> list[tuple[Passage, str]]:
     """Draw passages at random, each with one of its sentences."""
     rng = random.Random(0)
     count = index.manifest.passages

@@ -58,6 +58,12 @@ class Manifest(Record):
         named = {"embedder": self.embedder, "splade": self.splade}
         return {name: info for name, info in named.items() if info}
 
+    def fingerprint(self) -> str:
+        """Return a text that changes whenever a passage, the BM25 settings or a model change."""
+        made_by = self.embedder.fingerprint if self.embedder else "no vectors"
+        others = "".join(f"|{info.fingerprint}" for name, info in self.models().items() if name != "embedder")
+        return f"{self.digest}|{self.bm25.model_dump_json()}|{made_by}{others}"
+
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Read the manifest of a finished index; None without one.

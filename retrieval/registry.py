@@ -14,7 +14,6 @@ from turnmark.corpora.models import MODELS, SPLADE, is_complete
 from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import BM25Settings, languages
 from turnmark.retrieval.embed import EMBEDDERS
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import BuildSettings, as_built, splade_option
 from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, LateReranked, Reranked, check_reranker, open_reranker
 from turnmark.retrieval.search import (
@@ -28,7 +27,8 @@ from turnmark.retrieval.search import (
 )
 from turnmark.retrieval.servers import Served, address, no_credentials
 from turnmark.retrieval.sparse import SpladeRanker
-from turnmark.retrieval.types import Retriever
+from turnmark.retrieval.stored import SearchableIndex, StoredIndex
+from turnmark.retrieval.types import Retriever, check_retriever
 
 _HERE = "turnmark.retrieval.registry:"
 _CHROMA = Entry(_HERE + "CHROMA", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
@@ -83,7 +83,7 @@ class Kind:
         argument: whether the spec takes an argument.
     """
 
-    open: Callable[[Spec, Index, Options], Retriever]
+    open: Callable[[Spec, SearchableIndex, Options], Retriever]
     settings: Callable[[Spec, Options, str], BuildSettings] = lambda _, options, embedder: build_for(options, embedder)
     options: Converters = field(default_factory=dict)
     argument: bool = False
@@ -122,9 +122,9 @@ def _dense_model(spec: Spec) -> str:
     return spec.argument if known or not spec.argument else str(Spec("sentence-transformers", spec.argument))
 
 
-def _open_dense(spec: Spec, index: Index, _: Options) -> FusedRetriever:
-    if (info := index.manifest.embedder) and (model := _dense_model(spec)):
-        index.check_model(spec, "embedder", model, info)
+def _open_dense(spec: Spec, index: SearchableIndex, _: Options) -> FusedRetriever:
+    if index.manifest.embedder and (model := _dense_model(spec)):
+        index.check_model(spec, "embedder", "embedder", model)
     return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0)])
 
 
@@ -139,21 +139,21 @@ DENSE = Kind(open=_open_dense, settings=_build_dense, argument=True)
 """`dense[:MODEL]`; the index must have been built with that model."""
 
 
-def _splade_rankers(spec: Spec, index: Index, options: Options) -> Sequence[tuple[Ranker, float]]:
+def _splade_rankers(spec: Spec, index: SearchableIndex, options: Options) -> Sequence[tuple[Ranker, float]]:
     """Return a SPLADE ranker with its weight, if the options name an encoder."""
     if "splade" not in options:
         return ()
-    index.check_model(spec, "sparse encoder", options["splade"], index.manifest.splade)
+    index.check_model(spec, "splade", "sparse encoder", options["splade"])
     return ((SpladeRanker(index), SPLADE_WEIGHT),)
 
 
-def _open_hybrid(spec: Spec, index: Index, options: Options) -> FusedRetriever:
+def _open_hybrid(spec: Spec, index: SearchableIndex, options: Options) -> FusedRetriever:
     bm25 = (BM25Ranker(index), options.get("weight", BM25_WEIGHT))
     splade = _splade_rankers(spec, index, options)
     return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0), bm25, *splade])
 
 
-def _open_conversational(spec: Spec, index: Index, options: Options) -> ConversationalRetriever:
+def _open_conversational(spec: Spec, index: SearchableIndex, options: Options) -> ConversationalRetriever:
     weight = options.get("weight", BM25_WEIGHT)
     return ConversationalRetriever(str(spec), index, weight, _splade_rankers(spec, index, options))
 
@@ -168,8 +168,8 @@ CONVERSATIONAL = Kind(open=_open_conversational, settings=_build_hybrid, options
 """`conversational[?weight=…&splade=MODEL&rerank=late|none|cross:MODEL]`."""
 
 
-def _open_splade(spec: Spec, index: Index, _: Options) -> FusedRetriever:
-    index.check_model(spec, "sparse encoder", str(Spec("splade", spec.argument)), index.manifest.splade)
+def _open_splade(spec: Spec, index: SearchableIndex, _: Options) -> FusedRetriever:
+    index.check_model(spec, "splade", "sparse encoder", str(Spec("splade", spec.argument)))
     return FusedRetriever(str(spec), index, [(SpladeRanker(index), 1.0)])
 
 
@@ -191,7 +191,7 @@ def _server(spec: Spec) -> Served:
     return Served(kind="chroma", url=base)
 
 
-def _open_chroma(spec: Spec, index: Index, options: Options) -> FusedRetriever:
+def _open_chroma(spec: Spec, index: SearchableIndex, options: Options) -> FusedRetriever:
     server = _server(spec)
     if index.manifest.server != server:
         location = index.manifest.server.url if index.manifest.server else "in its own folder"
@@ -209,17 +209,21 @@ def _build_chroma(spec: Spec, options: Options, embedder: str) -> BuildSettings:
 CHROMA = Kind(open=_open_chroma, settings=_build_chroma, options=HYBRID_OPTIONS)
 
 
-def _need_one(spec: Spec, index: Index) -> None:
-    """Raise RequestError if several indexes are to be searched with a retriever that keeps passages elsewhere."""
+def _only_part(spec: Spec, index: SearchableIndex) -> StoredIndex:
+    """Return the one stored index that a retriever searches whose passages are also kept elsewhere.
+
+    Raises:
+        RequestError: several indexes are to be searched together.
+    """
     if len(index.parts) > 1:
         raise RequestError(f"retriever {str(spec)!r} searches one index at a time; give one of {index.manifest.name}")
+    return index.parts[0]
 
 
-def _open_elastic(spec: Spec, index: Index, options: Options) -> FusedRetriever:
+def _open_elastic(spec: Spec, index: SearchableIndex, options: Options) -> FusedRetriever:
     from turnmark.retrieval.elastic import ElasticRanker
 
-    _need_one(spec, index)
-    return FusedRetriever(str(spec), index, [(ElasticRanker(spec, index, options), 1.0)])
+    return FusedRetriever(str(spec), index, [(ElasticRanker(spec, _only_part(spec, index), options), 1.0)])
 
 
 def _build_elastic(spec: Spec, options: Options, _: str) -> BuildSettings:
@@ -246,27 +250,23 @@ ELASTIC = Kind(
 )
 
 
-def _open_python(spec: Spec, index: Index, _: Options) -> Retriever:
+def _open_python(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
     factory = load_python(spec.argument, "retriever")
     try:
         result: Any = factory(index)
     except Exception as error:
         raise RequestError(f"retriever {str(spec)!r}: its factory failed: {describe_error(error)}") from error
-    lacking = [name for name in ("name", "search") if not hasattr(result, name)]
-    if lacking:
-        raise RequestError(f"retriever {str(spec)!r} gave a {type(result).__name__}, which lacks: {', '.join(lacking)}")
-    retriever: Retriever = result
-    return retriever
+    return check_retriever(result, f"what the factory of {str(spec)!r} returns")
 
 
 PYTHON = Kind(open=_open_python, argument=True)
-"""`python:pkg.mod:factory`: whatever the factory returns for the index; it must have `search` and `name`."""
+"""`python:pkg.mod:factory`: the `Retriever` that the factory returns for the index."""
 
 
-def _open_llama_index(spec: Spec, index: Index, _: Options) -> Retriever:
+def _open_llama_index(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
     from turnmark.retrieval.adapters import open_llama_index_retriever
 
-    _need_one(spec, index)
+    _only_part(spec, index)
     return open_llama_index_retriever(spec, index)
 
 
@@ -334,14 +334,15 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
     return settings.model_copy(update={"tokens": True})
 
 
-def open_retriever(text: str, index: Index) -> Retriever:
+def open_retriever(text: str, index: SearchableIndex) -> Retriever:
     """Open the retriever of a spec over an index."""
     spec = RETRIEVERS.check(text)
     kind, options = _declared(spec)
     if kind is None:
         factory_options = {key: value for key, value in spec.options.items() if key not in RERANK}
         factory_spec = replace(spec, options=factory_options)
-        retriever: Retriever = RETRIEVERS.factory(spec)(factory_spec, index=index)
+        opened = RETRIEVERS.factory(spec)(factory_spec, index=index)
+        retriever = check_retriever(opened, f"what the factory of {str(spec)!r} returns")
     else:
         retriever = kind.open(spec, index, options)
     for key in BM25_OPTIONS.keys() & options.keys():
@@ -371,7 +372,7 @@ def retriever_to_build() -> str:
     return SPLADE.use if is_complete(MODELS[SPLADE.name]) else "conversational"
 
 
-def default_retriever(index: Index) -> str:
+def default_retriever(index: SearchableIndex) -> str:
     """Return the default spec to search an index with: `conversational` with what the index has; without vectors, the
     spec it was built for.
     """

@@ -21,7 +21,7 @@ from turnmark.core.specs import Entry, Registry, Spec, check_options, parse_spec
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, deviation, top_k, top_k_of
 from turnmark.retrieval.models import load_model, weights_digest
 from turnmark.retrieval.search import IndexRetriever
-from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper, note_answer
+from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
 from turnmark.retrieval.views import Spoken
 
 RERANKERS = Registry(
@@ -88,11 +88,10 @@ class Reranked(RetrieverWrapper):
         super().__init__(retriever, name)
         self._reranker, self._depth = reranker, depth
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`."""
-        candidates = super().search(queries, max(k, self._depth))
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        candidates = super().search(queries, max(top_k, self._depth))
         answers = self._reranker.scores(queries, [hits[: self._depth] for hits in candidates])
-        return [self._fused(hits, scores)[:k] for hits, scores in zip(candidates, answers, strict=True)]
+        return [self._fused(hits, scores)[:top_k] for hits, scores in zip(candidates, answers, strict=True)]
 
     def _fused(self, hits: Sequence[Hit], answer: Sequence[float]) -> list[Hit]:
         """Return a query's hits in their new order."""
@@ -216,8 +215,7 @@ class LateReranked(IndexRetriever):
         return answers
 
     def note_answer(self, answer: str) -> None:
-        """Pass an answer on to the inner retriever."""
-        note_answer(self._retriever, answer)
+        self._retriever.note_answer(answer)
 
     def _scores(self, spoken: Sequence[Spoken], rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the score of each row for a message and its variants."""

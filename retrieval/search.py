@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, fuse, top_k_of
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.task_passages import Cache
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.types import Hit, Query, Retriever
 from turnmark.retrieval.views import REMEMBERED
 
 # How deep each list goes into a fusion.
@@ -40,13 +40,10 @@ class Ranker(Protocol):
         ...
 
 
-class IndexRetriever:
-    """A retriever over an index that ranks rows before it fetches their passages.
+class IndexRetriever(Retriever):
+    """A retriever over an index that ranks rows before it fetches their passages."""
 
-    See `turnmark.retrieval.types.Retriever`.
-    """
-
-    def __init__(self, name: str, index: Index) -> None:
+    def __init__(self, name: str, index: SearchableIndex) -> None:
         self.name, self.index = name, index
         self._nearest: Cache[str, float] = Cache(self._cosines, REMEMBERED)
 
@@ -54,8 +51,8 @@ class IndexRetriever:
         """Return the `k` best rows for each query, in the order of the queries."""
         raise NotImplementedError
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return self.hits(self.ranked(queries, k))
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return self.hits(self.ranked(queries, top_k))
 
     def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
         """Fetch the passages of ranked rows and return them as hits."""
@@ -66,24 +63,19 @@ class IndexRetriever:
             hit_lists.append([Hit(passage=passage, score=score, found=found) for passage, score, found in scored])
         return hit_lists
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """Return all passages of the same document, in reading order."""
-        return self.index.neighbours(passage)
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        return self.index.neighbors(passage)
 
     def titles(self) -> list[str]:
-        """Return the titles of the index's documents."""
         return self.index.titles
 
     def collection(self) -> Collection:
-        """Return all passages of the index, to be counted and listed."""
         return Collection(self.index.store)
 
     def sure_from(self) -> float | None:
-        """The confidence from which an answer without a model is sure, as its index was measured."""
         return self.index.manifest.sure_from
 
     def nearest(self, texts: Sequence[str]) -> list[float]:
-        """The cosine of each text with the passage nearest to it; none if the index has no vectors."""
         return self._nearest.get(texts) if self.index.manifest.embedder else []
 
     def _cosines(self, texts: Sequence[str]) -> list[float]:
@@ -97,7 +89,7 @@ class BM25Ranker:
 
     name = "bm25"
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: SearchableIndex) -> None:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
@@ -110,7 +102,7 @@ class DenseRanker:
 
     name = "dense"
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: SearchableIndex) -> None:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
@@ -136,7 +128,7 @@ class DenseRanker:
 class FusedRetriever(IndexRetriever):
     """A retriever that fuses weighted rankers; a single list of a single text is not fused."""
 
-    def __init__(self, name: str, index: Index, rankers: Sequence[tuple[Ranker, float]]) -> None:
+    def __init__(self, name: str, index: SearchableIndex, rankers: Sequence[tuple[Ranker, float]]) -> None:
         super().__init__(name, index)
         self._rankers = list(rankers)
 
@@ -193,7 +185,7 @@ class ConversationalRetriever(IndexRetriever):
     """
 
     def __init__(
-        self, name: str, index: Index, weight: float, more_rankers: Sequence[tuple[Ranker, float]] = ()
+        self, name: str, index: SearchableIndex, weight: float, more_rankers: Sequence[tuple[Ranker, float]] = ()
     ) -> None:
         super().__init__(name, index)
         self._dense = DenseRanker(index)
@@ -206,7 +198,7 @@ class ConversationalRetriever(IndexRetriever):
         return self._with_cosines(texts, [fuse(query_lists, k) for query_lists in lists])
 
     def note_answer(self, answer: str) -> None:
-        """Embed an answer as soon as it is given, so that the next turn is faster."""
+        """Embed the answer ahead of the next turn, which is then faster."""
         self.index.views.note_answer(answer)
 
     def _with_cosines(

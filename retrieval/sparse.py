@@ -21,8 +21,8 @@ from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.models import named_or_other
 from turnmark.retrieval.embed import Role, offsets_of, prompts_of
 from turnmark.retrieval.fusion import TopK, top_k
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.models import check_finite, load_model, weights_digest
+from turnmark.retrieval.stored import SearchableIndex, StoredIndex
 from turnmark.retrieval.types import Query
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
@@ -223,7 +223,7 @@ def _place(
 # --- the retriever ---------------------------------------------------------------------------------------------------
 
 
-def postings_of(index: Index) -> SparseIndex:
+def postings_of(index: StoredIndex) -> SparseIndex:
     """Open the postings of an index."""
     index.model_info("splade", "SPLADE terms", "splade:MODEL")
     return index.open_part("splade", SparseIndex)
@@ -234,7 +234,7 @@ class SpladeRanker:
 
     name = "splade"
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: SearchableIndex) -> None:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:

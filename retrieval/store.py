@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -58,8 +59,57 @@ class StoredText(NamedTuple):
     text: str
 
 
-class PassageStore:
-    """The passages of an index, by row (from 0, in the order of the source), id or document.
+class Passages(ABC):
+    """The passages of an index by row, id or document, to be read. Rows count from 0 in the order of the source."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Return the number of passages."""
+
+    @abstractmethod
+    def by_rows(self, rows: Sequence[int]) -> list[Passage]:
+        """Return the passages of some rows, in the order given."""
+
+    @abstractmethod
+    def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
+        """Return row -> passage id, for the rows that exist."""
+
+    @abstractmethod
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return passage id -> row, for the ids that exist."""
+
+    @abstractmethod
+    def of_document(self, document: str) -> list[Passage]:
+        """Return all passages of a document, in reading order."""
+
+    @abstractmethod
+    def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
+        """Return an entry for each document that has passages matching every glob of `where`, by id."""
+
+    @abstractmethod
+    def documents_of(self, rows: Sequence[int]) -> list[str]:
+        """Return the documents of some rows, one for each row."""
+
+    @property
+    @abstractmethod
+    def document_count(self) -> int:
+        """The number of documents; it is counted once."""
+
+    @abstractmethod
+    def titles(self) -> list[str]:
+        """Return the titles of the documents, those with most passages first."""
+
+    @abstractmethod
+    def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
+        """Yield the passages that match every glob of `where`, in row order: only what a scan needs of them."""
+
+    @abstractmethod
+    def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
+        """Yield every (row, content hash, passage) in row order, a page at a time."""
+
+
+class PassageStore(Passages):
+    """The passages of one index in an SQLite file, which a build writes.
 
     Args:
         path: the SQLite file.
@@ -99,29 +149,23 @@ class PassageStore:
     # -- reading
 
     def count(self) -> int:
-        """Return the number of passages."""
         return int(self._all("SELECT count(*) FROM passages")[0][0])
 
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
-        """Return the passages of some rows, in the order given."""
         passages = {row[0]: self._passage(row[1:]) for row in self._where("row", rows, f'"row", {_COLUMNS}')}
         return [passages[row] for row in rows]
 
     def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
-        """Return row -> passage id, for the rows that exist."""
         return dict(self._where("row", rows, '"row", "id"'))
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return passage id -> row, for the ids that exist."""
         return dict(self._where("id", ids, '"id", "row"'))
 
     def of_document(self, document: str) -> list[Passage]:
-        """Return all passages of a document, in reading order."""
         rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
         return [self._passage(row) for row in rows]
 
     def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
-        """Return an entry for each document that has passages matching every glob of `where`, by id."""
         tests, values = self._tests(where or {})
         rows = self._all(
             'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end") FROM passages '
@@ -135,11 +179,9 @@ class PassageStore:
         return {row[0] for row in self._all('SELECT DISTINCT "document" FROM passages')}
 
     def documents_of(self, rows: Sequence[int]) -> list[str]:
-        """Return the documents of some rows, one for each row."""
         return [row[0] for row in self._where("row", rows, '"document"')]
 
     def titles(self) -> list[str]:
-        """Return the titles of the documents, those with most passages first."""
         rows = self._all(
             'SELECT "title" FROM passages WHERE "title" != \'\' GROUP BY "document" ORDER BY count(*) DESC, "document"'
         )
@@ -147,11 +189,9 @@ class PassageStore:
 
     @cached_property
     def document_count(self) -> int:
-        """The number of documents, of a store that is not being written."""
         return int(self._all('SELECT count(DISTINCT "document") FROM passages')[0][0])
 
     def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
-        """Yield the passages that match every glob of `where`, in row order: only what a scan needs of them."""
         tests, values = self._tests(where or {})
         last = -1
         while True:
@@ -166,7 +206,6 @@ class PassageStore:
             last = rows[-1][0]
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
-        """Yield every (row, content hash, passage) in row order, a page at a time."""
         last = -1
         while True:
             page = self._all(

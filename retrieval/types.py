@@ -1,12 +1,14 @@
-"""Queries, hits and the protocol of retrievers."""
+"""Queries, hits and the base class of retrievers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.types import CONTINUED, Message, Passage
 
@@ -56,97 +58,96 @@ class Hit(Record):
         return max(cosines) if cosines else None
 
 
-class Retriever(Protocol):
-    """Searches passages for a batch of queries."""
+class Retriever(ABC):
+    """A search over passages: the base class of every retriever, also of your own.
+
+    A subclass sets `name` and defines `search`. The other methods are optional, and the defaults mean that the
+    retriever does not know.
+    """
 
     name: str
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """Return for each query a list of at most `k` hits, best first."""
-        ...
+    @abstractmethod
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Return for each query a list of at most `top_k` hits, best first."""
+
+    def titles(self) -> list[str]:
+        """Return the titles of the documents, most informative first. A model writes search phrases with them."""
+        return []
+
+    def neighbors(self, passage: Passage) -> list[Passage]:  # noqa: ARG002
+        """Return all passages of the passage's document, in reading order. Long sections are completed from them."""
+        return []
+
+    def collection(self) -> Collection | None:
+        """Return all passages, to count and list them; None if they are not known."""
+        return None
+
+    def nearest(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
+        """Return the cosine of each text with its nearest passage; empty without vectors."""
+        return ()
+
+    def sure_from(self) -> float | None:
+        """Return the minimum confidence of a sure answer without a model; None if it is not known."""
+        return None
+
+    def note_answer(self, answer: str) -> None:  # noqa: B027
+        """Prepare for the next question of a conversation, given the answer before it."""
 
 
-# Optional methods of a retriever, called through these functions. `RetrieverWrapper` forwards all of them.
+def check_retriever(value: object, source: str) -> Retriever:
+    """Return an object of somebody else's code as a retriever.
+
+    Args:
+        source: where the object comes from, for the message.
+
+    Raises:
+        RequestError: it is not a retriever, or has no name.
+    """
+    if not isinstance(value, Retriever):
+        raise RequestError(
+            f"{source} is a {type(value).__name__}, not a retriever; make it a subclass of turnmark.Retriever with "
+            "a name and a method search(queries, top_k)"
+        )
+    if not isinstance(getattr(value, "name", None), str):
+        raise RequestError(f"{source} is a {type(value).__name__} without a name; set its attribute name to a string")
+    return value
 
 
-def note_answer(retriever: Retriever, answer: str) -> None:
-    """Pass an answer to the retriever's `note_answer`, if it has one, so that it can prepare for the next question."""
-    note = getattr(retriever, "note_answer", None)
-    if note is not None:
-        note(answer)
-
-
-def nearest_of(retriever: Retriever, texts: Sequence[str]) -> Sequence[float]:
-    """Return the cosine of each text with its nearest passage; empty without `nearest` or without vectors."""
-    nearest: Callable[[Sequence[str]], Sequence[float]] | None = getattr(retriever, "nearest", None)
-    return nearest(texts) if nearest else ()
-
-
-def titles_of(retriever: Retriever | None) -> list[str]:
-    """Return the titles of the documents, most informative first; empty if the retriever has no `titles`."""
-    titles: Callable[[], list[str]] | None = getattr(retriever, "titles", None)
-    return titles() if titles else []
-
-
-def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
-    """Return all passages of the same document; empty if the retriever has no `neighbours`."""
-    neighbours: Callable[[Passage], list[Passage]] | None = getattr(retriever, "neighbours", None)
-    return neighbours(passage) if neighbours else []
-
-
-def collection_of(retriever: Retriever | None) -> Collection | None:
-    """Return all passages that a retriever searches, to count and list them; None if it has no `collection`."""
-    collection: Callable[[], Collection | None] | None = getattr(retriever, "collection", None)
-    return collection() if collection else None
-
-
-def sure_from(retriever: Retriever | None) -> float | None:
-    """Return the minimum confidence of a sure answer without a model; None if the retriever has no `sure_from`."""
-    level: Callable[[], float | None] | None = getattr(retriever, "sure_from", None)
-    return level() if level else None
-
-
-class RetrieverWrapper:
+class RetrieverWrapper(Retriever):
     """A retriever that forwards all methods to another one; subclasses override some of them."""
 
     def __init__(self, inner: Retriever, name: str = "") -> None:
         self.inner = inner
         self.name = name or inner.name
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `Retriever.search`."""
-        return self.inner.search(queries, k)
-
-    def note_answer(self, answer: str) -> None:
-        """See the function `note_answer`."""
-        note_answer(self.inner, answer)
-
-    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
-        """See `nearest_of`."""
-        return nearest_of(self.inner, texts)
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return self.inner.search(queries, top_k)
 
     def titles(self) -> list[str]:
-        """See `titles_of`."""
-        return titles_of(self.inner)
+        return self.inner.titles()
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """See `neighbours_of`."""
-        return neighbours_of(self.inner, passage)
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        return self.inner.neighbors(passage)
 
     def collection(self) -> Collection | None:
-        """See `collection_of`."""
-        return collection_of(self.inner)
+        return self.inner.collection()
+
+    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
+        return self.inner.nearest(texts)
 
     def sure_from(self) -> float | None:
-        """See the function `sure_from`."""
-        return sure_from(self.inner)
+        return self.inner.sure_from()
+
+    def note_answer(self, answer: str) -> None:
+        self.inner.note_answer(answer)
 
 
-def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:
+def section_of(passage: Passage, neighbors: Sequence[Passage]) -> list[Passage]:
     """Return the passages of a passage's section, in reading order; only itself if the section was not cut."""
-    ordered = [neighbour for neighbour in neighbours if neighbour.document == passage.document]
-    ordered.sort(key=lambda neighbour: neighbour.start)
-    ids = [neighbour.id for neighbour in ordered]
+    ordered = [neighbor for neighbor in neighbors if neighbor.document == passage.document]
+    ordered.sort(key=lambda neighbor: neighbor.start)
+    ids = [neighbor.id for neighbor in ordered]
     if passage.id not in ids:
         return [passage]
     first = ids.index(passage.id)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
@@ -213,8 +214,38 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     write_json(folder / _ABOUT, {"dimension": dimension})
 
 
-class TokenIndex:
-    """The token vectors of an index's passages, opened for searching; the files are memory-mapped."""
+class TokenVectors(ABC):
+    """The token vectors of the passages of an index, for late interaction."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """The number of passages."""
+
+    @abstractmethod
+    def document_frequencies(self, ids: Ids) -> NDArray[np.int64]:
+        """Return the number of passages that contain each token."""
+
+    @abstractmethod
+    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: Floats) -> Floats:
+        """Return, for each passage and query token, the best cosine among the passage's tokens, estimated from signs.
+
+        Args:
+            tokens: query token vectors, of shape (query tokens, dimension).
+
+        Returns:
+            Shape (rows, query tokens). The dot product with signs, over the root of the dimension; a passage without
+            tokens has the minimum value, -1.
+        """
+
+    def idf(self, ids: Ids) -> Floats:
+        """Return the idf of tokens: ln(1 + (N + .5) / (n + .5)), where n of the N passages contain the token."""
+        rare: Floats = np.log1p((self.rows + 0.5) / (self.document_frequencies(ids) + 0.5)).astype(np.float32)
+        return rare
+
+
+class TokenIndex(TokenVectors):
+    """The token vectors of one index in its folder; the files are memory-mapped."""
 
     def __init__(self, folder: Path) -> None:
         self.dimension = int(json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["dimension"])
@@ -228,7 +259,6 @@ class TokenIndex:
 
     @property
     def rows(self) -> int:
-        """Number of passages."""
         return len(self._starts) - 1
 
     def packed(self, row: int) -> bytes:
@@ -243,13 +273,7 @@ class TokenIndex:
         signs: NDArray[np.uint8] = self._bits[self._starts[row] : self._starts[row + 1]]
         return signs
 
-    def idf(self, ids: Ids) -> Floats:
-        """Return the idf of tokens: ln(1 + (N + .5) / (n + .5)), where n of the N passages hold the token."""
-        rare: Floats = np.log1p((self.rows + 0.5) / (self.holding(ids) + 0.5)).astype(np.float32)
-        return rare
-
-    def holding(self, ids: Ids) -> NDArray[np.int64]:
-        """Return the number of passages that hold each token."""
+    def document_frequencies(self, ids: Ids) -> NDArray[np.int64]:
         if self._frequencies is None:
             self._frequencies = self._count()
         capped = np.minimum(ids, len(self._frequencies) - 1)
@@ -272,15 +296,6 @@ class TokenIndex:
         return counts
 
     def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: Floats) -> Floats:
-        """Return, for each passage and query token, the best cosine among the passage's tokens, estimated from signs.
-
-        Args:
-            tokens: query token vectors, of shape (query tokens, dimension).
-
-        Returns:
-            Shape (rows, query tokens). The dot product with signs, over the root of the dimension; a passage without
-            tokens has the lowest value that can be, -1.
-        """
         if not len(rows) or not len(tokens):
             return np.zeros((len(rows), len(tokens)), dtype=np.float32)
         rows = np.asarray(rows, dtype=np.int64)

@@ -20,8 +20,8 @@ from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers.folder import SKIPPED_FOLDERS
 from turnmark.corpora.readers.registry import readers
 from turnmark.retrieval.build import BuildReport, build_again
-from turnmark.retrieval.index import Index, indexes_folder
 from turnmark.retrieval.manifest import Manifest, read_manifest
+from turnmark.retrieval.stored import SearchableIndex, indexes_folder
 from turnmark.retrieval.workers import LOCAL
 
 QUIET, LONGEST = 400, 4000
@@ -235,7 +235,7 @@ class Watches:
         say: called with each line for the person, from any of these threads.
     """
 
-    def __init__(self, index: Index, say: Callable[[str], None]) -> None:
+    def __init__(self, index: SearchableIndex, say: Callable[[str], None]) -> None:
         errors = ErrorCollector()
         for part in index.parts:
             errors.collect(check_watch, Path(part.manifest.source))
@@ -258,7 +258,7 @@ class Watches:
             thread.join(max(0.0, ends - time.monotonic()))
 
 
-def watch_folder(index: Index, say: Callable[[str], None], engine: str = LOCAL) -> None:
+def watch_folder(index: SearchableIndex, say: Callable[[str], None], engine: str = LOCAL) -> None:
     """Watch the folder of an index until Ctrl-C."""
     watch = FolderWatch(index.manifest, say, engine)
     with suppress(KeyboardInterrupt):

@@ -55,7 +55,7 @@ def test_an_index_is_built_opened_and_searched(notes: Path) -> None:
     assert (index.name, len(index), index.problems) == ("notes", 2, ())
     assert len({passage.id for passage in index}) == 2
     assert repr(index) == "Index('notes', 2 documents, 2 passages)"
-    (hit,) = index.search("descale the kettle", k=1, retriever="bm25")
+    (hit,) = index.search("descale the kettle", top_k=1, retriever="bm25")
     assert hit.passage.document == "kettle.md"
     assert index.search("descale the kettle", retriever="bm25", where={"path": "stove*"}) == []
 
@@ -103,7 +103,7 @@ def test_a_streamed_turn_ends_in_the_same_reply_and_one_that_is_left_is_no_part(
     assert streamed.history == plain.history
 
 
-class Kettle:
+class Kettle(tm.Retriever):
     """A retriever and a generator of one's own."""
 
     name = "kettle"
@@ -114,8 +114,8 @@ class Kettle:
         self.hits = list(hits)
         self.prompts: list[str] = []
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return [self.hits[:k] for _ in queries]
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return [self.hits[:top_k] for _ in queries]
 
     def complete(self, messages: Sequence[PromptMessage], **_: object) -> Completion:
         self.prompts.append(messages[-1].content)
@@ -124,10 +124,21 @@ class Kettle:
 
 def test_a_retriever_of_ones_own_is_used_as_it_is(notes: Path) -> None:
     index = tm.Index.build(notes, "notes", retriever="bm25")
-    (hit,) = index.search("stove", k=1, retriever="bm25")
+    (hit,) = index.search("stove", top_k=1, retriever="bm25")
     retriever: tm.Retriever = Kettle([hit])
     reply = tm.Assistant(index, retriever=retriever).chat().ask("When is the flue of the stove swept?")
     assert [citation.document for citation in reply.citations] == ["stove.md"]
+
+
+def test_an_object_that_is_not_a_retriever_is_refused(notes: Path) -> None:
+    class Duck:
+        """Has a name and a search, but not the methods that `Retriever` adds."""
+
+        name, search = "duck", Kettle.search
+
+    index = tm.Index.build(notes, "notes", retriever="bm25")
+    with pytest.raises(tm.TurnmarkError, match=r"is a Duck, not a retriever; make it a subclass of"):
+        tm.Assistant(index, retriever=Duck())  # type: ignore[arg-type]
 
 
 def test_a_failed_turn_raises_in_the_callers_thread_and_changes_nothing(notes: Path) -> None:

@@ -34,7 +34,7 @@ from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import open_index
+from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.workers import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

@@ -113,12 +113,12 @@ def test_a_file_name_in_an_error_of_the_system_is_inert(turnmark, tmp_path, monk
     home = tmp_path / "h\x1b[31m\nturnmark: forged"
     (home / "indexes" / "x" / "manifest.json").mkdir(parents=True)
     monkeypatch.setenv("TURNMARK_HOME", str(home))
-    import turnmark.retrieval.index as retrieval_index
+    import turnmark.retrieval.stored as stored
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(home))
 
-    monkeypatch.setattr(retrieval_index, "list_indexes", refuse)
+    monkeypatch.setattr(stored, "list_indexes", refuse)
     ran = turnmark("index", "list")
     assert ran.code == 1
     assert ran.err.count("\n") == 1

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from turnmark.assistant.config import AssistantConfig
     from turnmark.assistant.generators.base import Generator
     from turnmark.core.errors import TurnmarkError
-    from turnmark.library import Assistant, Chat, Index
+    from turnmark.library import Assistant, Chat
+    from turnmark.retrieval.index import Index
     from turnmark.retrieval.types import Retriever
     from turnmark.runs import Run, compare, evaluate, score
 
@@ -33,7 +34,7 @@ _MODULES = {
     "AssistantConfig": "turnmark.assistant.config",
     "Chat": "turnmark.library",
     "Generator": "turnmark.assistant.generators.base",
-    "Index": "turnmark.library",
+    "Index": "turnmark.retrieval.index",
     "Retriever": "turnmark.retrieval.types",
     "Run": "turnmark.runs",
     "TurnmarkError": "turnmark.core.errors",
@@ -57,6 +58,9 @@ if (Path(__file__).parent / "assistant").is_file():  # Git writes a link as a te
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from turnmark.core.home import quiet_libraries
+
+    quiet_libraries()
     value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

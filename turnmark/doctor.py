@@ -139,7 +139,7 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     """
     from turnmark.assistant.generators.openai import OFFICIAL_URL
     from turnmark.core.specs import parse_spec
-    from turnmark.retrieval.index import list_indexes
+    from turnmark.retrieval.stored import list_indexes
 
     default_urls = {
         "openai": os.environ.get("OPENAI_BASE_URL", "").strip() or OFFICIAL_URL,
@@ -194,8 +194,8 @@ def _check_server(url: str, user: str, key_env: str) -> Finding:
 def state() -> Iterator[Finding]:
     """Yield the findings of the sections `state` and `indexes`; `turnmark index verify` checks an index's contents."""
     from turnmark.retrieval.components import has_all_components
-    from turnmark.retrieval.index import Index
     from turnmark.retrieval.manifest import FORMAT, read_manifest, rebuild_command
+    from turnmark.retrieval.stored import StoredIndex
 
     folder = home()
     nearest_existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
@@ -207,7 +207,9 @@ def state() -> Iterator[Finding]:
             continue
         try:
             manifest = read_manifest(path)
-            complete = manifest is not None and manifest.format == FORMAT and has_all_components(Index(path, manifest))
+            complete = (
+                manifest is not None and manifest.format == FORMAT and has_all_components(StoredIndex(path, manifest))
+            )
         except TurnmarkError as error:
             yield Finding("indexes", path.name, "broken", str(error))
             continue

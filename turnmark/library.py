@@ -1,4 +1,4 @@
-"""The objects of the Python API: an index of documents, an assistant over it, a conversation with the assistant."""
+"""The assistant of the Python API, and a conversation with it."""
 
 from __future__ import annotations
 
@@ -11,105 +11,16 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.errors import RequestError
-from turnmark.core.home import quiet_libraries
-from turnmark.corpora.types import Message, Passage, Problem
-from turnmark.retrieval import index as stored
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.joint import join_indexes, open_indexes
-from turnmark.retrieval.registry import default_retriever, open_retriever, retriever_to_build
-from turnmark.retrieval.types import Hit, Query, Retriever
-
-quiet_libraries()
-
-
-class Index:
-    """A finished index; made by `Index.build` or `Index.open`.
-
-    Attributes:
-        stored: the index on disk, with its manifest and its components.
-        problems: what `build` skipped in the source, and where; empty after `open`.
-        unread: the number of files of types that are not read, by suffix.
-    """
-
-    def __init__(self, index: stored.Index, problems: Sequence[Problem] = ()) -> None:
-        self.stored = index
-        self.problems = tuple(problems)
-        self.unread = dict(index.manifest.unread)
-        self._retrievers: dict[str, Retriever] = {}
-
-    @classmethod
-    def build(
-        cls,
-        source: str | Path,
-        name: str,
-        *,
-        retriever: str | None = None,
-        embedder: str = "minilm",
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-    ) -> Index:
-        """Build an index, continue an interrupted build, or bring an index up to date with its source.
-
-        Args:
-            source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
-            name: the index's name.
-            retriever: spec of the retriever to build for; `bm25` needs no model. None: as `turnmark index build`.
-            embedder: `minilm`, or `sentence-transformers:MODEL`.
-            include, exclude: globs for paths relative to the source.
-        """
-        path = Path(source).expanduser()
-        spec = retriever or retriever_to_build()
-        report = build_index(path, name, retriever=spec, embedder=embedder, include=include, exclude=exclude)
-        return cls(stored.open_index(name), report.problems)
-
-    @classmethod
-    def open(cls, *names: str) -> Index:
-        """Open a finished index, or several that are searched together."""
-        return cls(open_indexes(",".join(names)))
-
-    @property
-    def name(self) -> str:
-        """The name the index was built under; of several that are searched together, the names with commas."""
-        return self.stored.manifest.name
-
-    def __len__(self) -> int:
-        """Return the number of passages."""
-        return self.stored.manifest.passages
-
-    def __iter__(self) -> Iterator[Passage]:
-        """Yield all passages in the order of their row numbers."""
-        for page in self.stored.store.pages():
-            yield from (passage.as_stored() for _, _, passage in page)
-
-    def __repr__(self) -> str:
-        manifest = self.stored.manifest
-        return f"Index({manifest.name!r}, {manifest.documents} documents, {manifest.passages} passages)"
-
-    def search(
-        self, query: str, k: int = 10, *, retriever: str | None = None, where: Mapping[str, str] | None = None
-    ) -> list[Hit]:
-        """Return the `k` best passages for a query, best first.
-
-        Args:
-            retriever: a retriever spec; None: the default for this index.
-            where: metadata key -> glob that the passage's value must match.
-        """
-        spec = retriever or default_retriever(self.stored)
-        if spec not in self._retrievers:
-            self._retrievers[spec] = open_retriever(spec, self.stored)
-        (hits,) = self._retrievers[spec].search([Query(text=query, where=where or {})], k)
-        return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
+from turnmark.corpora.types import Message
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.types import Retriever
 
 
 def _joined(index: Index | str | Sequence[Index | str]) -> Index | str:
     """Return one index, or several as one."""
     if isinstance(index, (Index, str)):
         return index
-    opened = [each if isinstance(each, Index) else Index.open(each) for each in index]
-    if not opened:
-        raise RequestError("no index is given; name one, or several")
-    return Index(join_indexes([each.stored for each in opened]))
+    return Index.join([each if isinstance(each, Index) else Index.open(each) for each in index])
 
 
 class Assistant:
@@ -151,12 +62,12 @@ class Assistant:
         )
         self.opened = opening.open_assistant(
             config,
-            index=index.stored if isinstance(index, Index) else None,
+            index=index if isinstance(index, Index) else None,
             generator=None if isinstance(generator, str) else generator,
             retriever=None if isinstance(retriever, str) else retriever,
         )
         assert self.opened.index is not None, "open_assistant raises an error for an unknown name"
-        self.index = index if isinstance(index, Index) else Index(self.opened.index)
+        self.index = self.opened.index
         objects: list[str] = []
         if not isinstance(generator, str):
             objects.append("generator")

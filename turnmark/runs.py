@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.home import quiet_libraries
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
 from turnmark.evaluation.tasks.registry import measures_judges, task_names
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from turnmark.evaluation.comparison.compare import RunComparison
     from turnmark.evaluation.runs.plan import Plan
     from turnmark.library import Assistant
-
-quiet_libraries()
 
 
 class Run:
@@ -275,7 +272,7 @@ def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[s
         )
     from turnmark.retrieval.registry import default_retriever
 
-    config, manifest = assistant.config, assistant.index.stored.manifest
+    config, manifest = assistant.config, assistant.index.manifest
     fields = {
         "generator": config.generator if "generator" not in assistant.objects else "extractive",
         "top_k": config.top_k,
@@ -284,7 +281,7 @@ def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[s
         "steps": config.steps,
     }
     if "retriever" not in assistant.objects:
-        fields["retriever"] = config.retriever or default_retriever(assistant.index.stored)
+        fields["retriever"] = config.retriever or default_retriever(assistant.index)
     if manifest.embedder is not None:
         fields["embedder"] = manifest.embedder.spec
     return fields

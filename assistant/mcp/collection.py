@@ -137,7 +137,7 @@ class ServedIndexes:
         if not arguments.words.strip():
             matching = [DocumentMatch(**entry.model_dump()) for entry in entries]
         else:
-            if not index.bm25.analyse(arguments.words):
+            if not index.bm25.analyze(arguments.words):
                 raise RequestError(f"words: {_named(arguments.words)} has only words that are too common to be indexed")
             counts = Counter(index.store.documents_of(index.bm25.rows_with(arguments.words)))
             matched = [entry for entry in entries if entry.document in counts]

@@ -58,7 +58,7 @@ def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
     if find_spec("mcp") is None:
         raise MissingExtra("turnmark mcp", "mcp")
     from turnmark.assistant.mcp.transports import StandardStreams
-    from turnmark.retrieval.joint import names_of
+    from turnmark.retrieval.stored import split_names
 
     host, port = request.host or DEFAULT_HOST, DEFAULT_PORT if request.port is None else request.port
     secret = None
@@ -68,7 +68,7 @@ def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
     else:
         given = {"--host": request.host, "--port": request.port, "--token": request.token}
         errors.problems += [f"{flag}: only with --http" for flag, value in given.items() if value is not None]
-    names = errors.collect(names_of, request.assistant.index) or []
+    names = errors.collect(split_names, request.assistant.index) or []
     if request.http:
         _serve_http(_open_served(names, request.assistant, errors), host, port, secret)
         return
@@ -145,7 +145,7 @@ def _open_served(names: list[str], config: AssistantConfig, errors: ErrorCollect
     """
     from turnmark.assistant.mcp.collection import ServedIndexes
     from turnmark.assistant.open import open_assistant
-    from turnmark.retrieval.joint import join_indexes
+    from turnmark.retrieval.index import Index
 
     assistants: dict[str, Assistant] = {}
     for name in names:
@@ -161,7 +161,7 @@ def _open_served(names: list[str], config: AssistantConfig, errors: ErrorCollect
     joint: Assistant | None = None
     if len(assistants) > 1:
         try:
-            index = join_indexes([assistant.index for assistant in assistants.values() if assistant.index is not None])
+            index = Index.join([assistant.index for assistant in assistants.values() if assistant.index is not None])
             joint = open_assistant(
                 config.model_copy(update={"index": index.manifest.name}),
                 index=index,

@@ -17,7 +17,6 @@ from turnmark.assistant.types import Event, Reply, ToolUse
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import printable
 from turnmark.corpora.types import Message
-from turnmark.retrieval.types import note_answer
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -157,7 +156,7 @@ class Chat:
         retriever = self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
             if last and retriever is not None:
-                note_answer(retriever, last.answer)
+                retriever.note_answer(last.answer)
 
     # -- for the commands
 

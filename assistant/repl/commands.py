@@ -224,8 +224,8 @@ def _cost(reply: Reply) -> Iterator[str]:
 def names_for(role: str) -> list[str]:
     """Return the names for a role of the assistant: the indexes, or the names of retrievers or generators."""
     from turnmark.assistant.generators import GENERATORS
-    from turnmark.retrieval.index import list_indexes
     from turnmark.retrieval.registry import RETRIEVERS
+    from turnmark.retrieval.stored import list_indexes
 
     if role == "index":
         return [manifest.name for manifest in list_indexes()]

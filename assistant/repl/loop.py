@@ -148,7 +148,7 @@ def choose_index(console: Console) -> str:
     Raises:
         RequestError: there is no index, or several and no terminal.
     """
-    from turnmark.retrieval.index import list_indexes
+    from turnmark.retrieval.stored import list_indexes
 
     names = [manifest.name for manifest in list_indexes()]
     if not names:

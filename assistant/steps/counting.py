@@ -14,7 +14,7 @@ from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import LONGEST_PATTERN
-from turnmark.retrieval.types import Hit, collection_of, neighbours_of
+from turnmark.retrieval.types import Hit
 
 MOST_DOCUMENTS = 30
 """Most documents that the answer lists."""
@@ -60,15 +60,17 @@ def count_mentions(turn: Turn) -> Draft | None:
     The turn's decision becomes `answer`.
     """
     words = mentioned_words(turn.message)
-    collection = collection_of(turn.retriever) if words and turn.evidence is None else None
+    if turn.retriever is None or turn.evidence is not None or not words:
+        return None
+    collection = turn.retriever.collection()
     occurrences = collection.grep(words) if collection else None
-    if turn.retriever is None or occurrences is None or not occurrences.times:
+    if occurrences is None or not occurrences.times:
         return None
     cited = {line.document: line.passage for line in reversed(occurrences.lines)}
     listed = list(occurrences.times)[:MOST_DOCUMENTS]
     hits = []
     for document in listed:
-        passages = neighbours_of(turn.retriever, Passage(id="", document=document, title="", text="", start=0, end=0))
+        passages = turn.retriever.neighbors(Passage(id="", document=document, title="", text="", start=0, end=0))
         hits += [Hit(passage=passage, score=0.0) for passage in passages if passage.id == cited[document]]
     times, held = sum(occurrences.times.values()), len(occurrences.times)
     counted = f"{times:,} {'time' if times == 1 else 'times'} in {held:,} of {occurrences.documents:,} documents"

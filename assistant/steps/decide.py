@@ -16,7 +16,7 @@ from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgement
 from turnmark.corpora.text import content_words
 from turnmark.retrieval.task_passages import Embed
-from turnmark.retrieval.types import Hit, sure_from
+from turnmark.retrieval.types import Hit
 
 LOOKED_AT = 3
 """Number of hits whose lines, or words, are compared with the question."""
@@ -34,7 +34,7 @@ class GradeEvidence:
     name = "decide"
 
     def __call__(self, turn: Turn) -> None:
-        level = sure_from(turn.retriever)
+        level = turn.retriever.sure_from() if turn.retriever else None
         may_search_again = turn.rounds_left > 0 and turn.evidence is None
         for part in turn.parts:
             part.judgement = grade_evidence(asked_of(part), part.hits, turn.embed, turn.trusted, level)

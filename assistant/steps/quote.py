@@ -22,7 +22,7 @@ from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.untrusted import escape_marks, printable
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.task_passages import Embed
-from turnmark.retrieval.types import Hit, Retriever, neighbours_of, section_of
+from turnmark.retrieval.types import Hit, Retriever, section_of
 
 WORDS, PART_WORDS, STEPS_WORDS = 150, 100, 300
 """Approximate words of a stretch: for a message with one part, with several, and with one that asks for steps. A list
@@ -238,7 +238,7 @@ def _stretch(
     """
     section = [hit.passage]
     if retriever is not None and row.line.kind != "row":
-        section = section_of(hit.passage, neighbours_of(retriever, hit.passage))
+        section = section_of(hit.passage, retriever.neighbors(hit.passage))
         position = next(number for number, passage in enumerate(section) if passage.id == hit.passage.id)
         section = section[max(0, position - BESIDE) : position + BESIDE + 1]
     passage = join_passages(section)

@@ -22,7 +22,7 @@ from turnmark.corpora.tables import tables_of
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.task_passages import ranked_by
-from turnmark.retrieval.types import Hit, Query, Retriever, continues, neighbours_of, section_of
+from turnmark.retrieval.types import Hit, Query, Retriever, continues, section_of
 
 MORE_PER_PART = 800
 """Tokens of sections that each further part of a message adds to the limit."""
@@ -256,7 +256,7 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int)
     documents: dict[str, list[Passage]] = {}  # all passages of each document that was read
     if retriever is not None:
         passage_of_document = {hit.passage.document: hit.passage for hit in read}
-        documents = {name: neighbours_of(retriever, passage) for name, passage in passage_of_document.items()}
+        documents = {name: retriever.neighbors(passage) for name, passage in passage_of_document.items()}
         for hit in list(read):
             _grow(hit, documents[hit.passage.document], read, tokens - _used(read, documents))
         _read_around(documents, read, tokens - _used(read, documents))

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of, without_item_mark
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
-from turnmark.retrieval.bm25 import Analyser, analyser
+from turnmark.retrieval.bm25 import Analyzer, open_analyzer
 from turnmark.retrieval.task_passages import Embed
 
 
 @lru_cache(maxsize=1)
-def _stems() -> Analyser:
-    return analyser("english")
+def _stems() -> Analyzer:
+    return open_analyzer("english")
 
 
 @lru_cache(maxsize=2048)

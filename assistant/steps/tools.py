@@ -23,7 +23,7 @@ from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import Collection, Line
 from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
-from turnmark.retrieval.types import Hit, Query, Retriever, collection_of, neighbours_of
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 MOST_DOCUMENTS, MOST_LINES, MOST_HEADINGS = 60, 20, 100
 """Most documents, lines and headings that a result lists. There are no more lines than are kept of one document."""
@@ -83,7 +83,7 @@ class DocumentTools:
 
     def __init__(self, turn: Turn, retriever: Retriever) -> None:
         self.turn, self.retriever = turn, retriever
-        self.collection = collection_of(retriever)
+        self.collection = retriever.collection()
         self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _OVER_ALL)
 
     def asked(self, call: ToolCall) -> str:
@@ -302,7 +302,7 @@ class DocumentTools:
 
     def _passages(self, document: str) -> list[Passage]:
         anywhere = Passage(id="", document=document, title="", text="", start=0, end=0)
-        return neighbours_of(self.retriever, anywhere)
+        return self.retriever.neighbors(anywhere)
 
     def _number_of(self, passage: Passage) -> int | None:
         """Return the number of the source that contains a passage; None: it was not shown."""

@@ -29,7 +29,6 @@ from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
-from turnmark.retrieval.types import titles_of
 
 MOST_PHRASES = 4
 """Most search phrases of a part."""
@@ -87,7 +86,7 @@ class Understand:
         if turn.evidence is not None or courtesy:
             turn.understood(rules, "rules")
             return
-        titles = titles_of(turn.retriever)
+        titles = turn.retriever.titles() if turn.retriever else []
         prompt, notes = understand_prompt(turn.model, turn.history, turn.message, titles, turn.prompts)
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):

@@ -35,8 +35,8 @@ from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.run import SynthReport, plan_synthesis, synthesize
 from turnmark.evaluation.tasks.request import EvalRequest, command_line
 from turnmark.retrieval.altered import altered_index
-from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.stored import StoredIndex, open_index
 from turnmark.retrieval.types import Query, Retriever
 
 UNKNOWN_SHARE = 8 / 30
@@ -53,7 +53,7 @@ class CheckPlan:
     """A checked request."""
 
     request: CheckRequest
-    index: Index
+    index: StoredIndex
     retriever: str
     manifest: CheckManifest
     out: Path
@@ -99,7 +99,7 @@ def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
         return _check_retrieval(checked)
 
 
-def _eval_request(request: CheckRequest, index: Index | None, retriever: str | None) -> EvalRequest:
+def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: str | None) -> EvalRequest:
     """The request of the run over the questions, without its data."""
     embedder = index.manifest.embedder if index is not None else None
     judge = request.judge
@@ -125,7 +125,7 @@ def _eval_request(request: CheckRequest, index: Index | None, retriever: str | N
     )
 
 
-def _run(checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], Index], spent: Usage) -> _Ran:
+def _run(checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], StoredIndex], spent: Usage) -> _Ran:
     """Answer or search what is missing in a folder of the check, over an index instead of a passage file."""
     made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
@@ -134,7 +134,7 @@ def _run(checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[
         index = opened()
         retriever = open_retriever(checked.retriever, index)
         retriever.search([Query(text="load the models")], 1)
-        return retriever, index.fingerprint
+        return retriever, index.manifest.fingerprint()
 
     made = replace(made, folder=checked.out / f"{name}-{digest}", open_corpus=open_corpus, elsewhere=spent)
     summary, folder, gave_up = run_plan(made)
@@ -257,7 +257,7 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
     )
     with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch:
 
-        def altered() -> Index:
+        def altered() -> StoredIndex:
             with shown_progress() as progress:
                 return altered_index(index, texts, Path(scratch), progress)
 
@@ -269,7 +269,7 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
     return _result(checked, ran, asked, notes, None), ran.gave_up
 
 
-def _searched(index: Index, left: LeftOut, sample: Sample) -> Asked:
+def _searched(index: StoredIndex, left: LeftOut, sample: Sample) -> Asked:
     ids = [context.document_id for context in sample.contexts]
     rank = rank_of(sample.contexts, (left.passage.id,))
     one = Asked(
@@ -289,11 +289,11 @@ def _searched(index: Index, left: LeftOut, sample: Sample) -> Asked:
     return one.model_copy(update={"why": (where,)})
 
 
-def _place_of(index: Index, name: str) -> str:
+def _place_of(index: StoredIndex, name: str) -> str:
     return place(_passage(index, name))
 
 
-def _passage(index: Index, name: str) -> Passage:
+def _passage(index: StoredIndex, name: str) -> Passage:
     return index.store.by_rows([index.store.rows_of([name])[name]])[0]
 
 
@@ -353,7 +353,7 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
 
 
 def _answered(
-    index: Index, task: own_index.Question, sample: Sample, support: Mapping[str, float], suffix: str
+    index: StoredIndex, task: own_index.Question, sample: Sample, support: Mapping[str, float], suffix: str
 ) -> Asked:
     """What came of a question.
 

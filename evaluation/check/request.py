@@ -26,7 +26,7 @@ from turnmark.evaluation.tasks.options import Budget, Concurrency, MaxFailures
 from turnmark.evaluation.tasks.request import command_line
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.stored import StoredIndex
 
 FIRST = 3
 """Number of passages among which the right section counts as found; MTRAG's best readers saw three."""
@@ -85,9 +85,9 @@ class CheckManifest(FolderManifest):
         return stored
 
 
-def check_manifest(request: CheckRequest, index: Index, started: str) -> CheckManifest:
+def check_manifest(request: CheckRequest, index: StoredIndex, started: str) -> CheckManifest:
     """The manifest of a request."""
-    content = index.fingerprint.encode("utf-8", "surrogatepass")
+    content = index.manifest.fingerprint().encode("utf-8", "surrogatepass")
     return CheckManifest(
         index=index.manifest.name,
         fingerprint=hashlib.sha256(content).hexdigest(),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from turnmark.corpora.text import count_words, sentences
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.stored import StoredIndex
 
 SHORTEST, LONGEST = 8, 40
 """Words of a sentence that is searched for."""
@@ -32,7 +32,7 @@ class LeftOut:
     text: str
 
 
-def draw_sentences(index: Index, n: int, seed: int) -> list[LeftOut]:
+def draw_sentences(index: StoredIndex, n: int, seed: int) -> list[LeftOut]:
     """Draw up to n sentences that occur once in the index, one a passage, of one document after the other."""
     candidates: list[tuple[int, LeftOut]] = []
     rank_in_document: Counter[str] = Counter()

@@ -20,8 +20,7 @@ from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.index import Index
-    from turnmark.retrieval.manifest import BuildSettings
+    from turnmark.retrieval.manifest import BuildSettings, Manifest
 
 HIDDEN = "#hidden"
 """Suffix of the id of a task whose relevant passages are hidden (`--counterfactual`)."""
@@ -123,7 +122,7 @@ def _passage(line: bytes) -> Passage | None:
     return Passage(id=name, document=name, title=title, text=text, start=0, end=len(text))
 
 
-class FirstPassages:
+class FirstPassages(Retriever):
     """A retriever that returns the first passages of a corpus for every query, for estimates without a search.
 
     Their cosines are 1, so that the turn asks the model, as nearly all turns of a real run do.
@@ -140,8 +139,8 @@ class FirstPassages:
             for n, row in enumerate(islice(rows, limit), 1)
         ]  # fmt: skip
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return [self._hits[:k] for _ in queries]
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return [self._hits[:top_k] for _ in queries]
 
 
 class OneAtATime(RetrieverWrapper):
@@ -151,9 +150,9 @@ class OneAtATime(RetrieverWrapper):
         super().__init__(retriever)
         self._lock = threading.Lock()
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         with self._lock:
-            return super().search(queries, k)
+            return super().search(queries, top_k)
 
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:
         with self._lock:
@@ -163,9 +162,9 @@ class OneAtATime(RetrieverWrapper):
         with self._lock:
             return super().titles()
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
+    def neighbors(self, passage: Passage) -> list[Passage]:
         with self._lock:
-            return super().neighbours(passage)
+            return super().neighbors(passage)
 
 
 class Without(RetrieverWrapper):
@@ -175,12 +174,12 @@ class Without(RetrieverWrapper):
         super().__init__(retriever)
         self._hidden = frozenset(hidden)
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        lists = super().search(queries, k + len(self._hidden))
-        return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in lists]
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        lists = super().search(queries, top_k + len(self._hidden))
+        return [[hit for hit in hits if hit.passage.id not in self._hidden][:top_k] for hits in lists]
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        return [neighbour for neighbour in super().neighbours(passage) if neighbour.id not in self._hidden]
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        return [neighbor for neighbor in super().neighbors(passage) if neighbor.id not in self._hidden]
 
     def collection(self) -> Collection | None:
         collection = super().collection()
@@ -242,10 +241,10 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
     # Load the models now, so that the first search does not take longer than the others.
     if settings.models():
         opened_retriever.search([Query(text="load the models")], 1)
-    return opened_retriever, _fingerprint(index, settings)
+    return opened_retriever, _fingerprint(index.manifest, settings)
 
 
-def _fingerprint(index: Index, settings: BuildSettings) -> str:
+def _fingerprint(manifest: Manifest, settings: BuildSettings) -> str:
     """The fingerprint of the components that are searched; an index with vectors may serve BM25, which ignores them."""
-    unused_models = {name: None for name in index.manifest.models() if name not in settings.models()}
-    return type(index)(index.folder, index.manifest.model_copy(update=unused_models)).fingerprint
+    unused_models = {name: None for name in manifest.models() if name not in settings.models()}
+    return manifest.model_copy(update=unused_models).fingerprint()

@@ -33,7 +33,7 @@ from turnmark.evaluation.records import FolderManifest, Sample
 from turnmark.evaluation.storage.journal import Journal, open_samples, read_records
 from turnmark.evaluation.storage.passages import OneAtATime
 from turnmark.evaluation.storage.run_folder import OutputFolder, open_folder
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.stored import StoredIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class CorpusInfo(Record):
 class IndexSource:
     """The documents of an index, to make data from. Safe to use from many threads."""
 
-    def __init__(self, index: Index, retriever: Retriever) -> None:
+    def __init__(self, index: StoredIndex, retriever: Retriever) -> None:
         self._index = index
         self._retriever = OneAtATime(retriever)
 
@@ -95,7 +95,7 @@ class IndexSource:
         manifest = self._index.manifest
         return CorpusInfo(
             name=manifest.name,
-            fingerprint=hashlib.sha256(self._index.fingerprint.encode("utf-8", "surrogatepass")).hexdigest(),
+            fingerprint=hashlib.sha256(manifest.fingerprint().encode("utf-8", "surrogatepass")).hexdigest(),
             source=Path(manifest.source).name,
             documents=manifest.documents,
             passages=manifest.passages,

@@ -154,8 +154,8 @@ def _open_ledger(request: SynthRequest, samples: SampleJournal | None = None) ->
 
 def _source(request: SynthRequest, name: str) -> tuple[str, IndexSource]:
     """Open the index; return the spec of its retriever, and the documents."""
-    from turnmark.retrieval.index import open_index
     from turnmark.retrieval.registry import default_retriever, open_retriever
+    from turnmark.retrieval.stored import open_index
 
     if request.index is None:
         raise RequestError(f"synth {name}: --index names the documents to make data from (turnmark index list)")

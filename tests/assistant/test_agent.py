@@ -21,7 +21,7 @@ from turnmark.assistant.steps.tools import LINE_CHARACTERS, MOST_LINES, TOOLS, D
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.types import Hit
+from turnmark.retrieval.types import Hit, RetrieverWrapper
 
 KETTLE = "What colour is the kettle?"
 UNDERSTOOD = Say("{}")
@@ -456,10 +456,11 @@ def test_definitions_are_short():
 
 
 def test_without_all_passages_nothing_is_counted(manual):
-    class Bare:
-        name, search, neighbours = "bare", manual.search, manual.neighbours
+    class Bare(RetrieverWrapper):
+        def collection(self):
+            return None
 
-    tools = tools_over(Bare())
+    tools = tools_over(Bare(manual))
     assert [tool.name for tool in tools.tools] == ["search", "read"]
     assert tools.result(call("grep", words="red"), 500).found == "no such tool"
     assert "Doors are brown." in tools.result(call("read", document="manual.md"), 500).text

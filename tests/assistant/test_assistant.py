@@ -21,7 +21,7 @@ from turnmark.assistant.open import embed_with
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgement, Usage
 from turnmark.core.errors import RequestError
-from turnmark.retrieval.types import Found, Hit, Query
+from turnmark.retrieval.types import Found, Hit, Query, Retriever
 
 
 class Shrug:
@@ -58,7 +58,7 @@ def test_a_step_of_a_third_party_by_its_module(tmp_path):
     assert set(answered.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
 
 
-class First:
+class First(Retriever):
     """A retriever: the first passages of the index, whatever is asked."""
 
     name = "first"
@@ -66,8 +66,8 @@ class First:
     def __init__(self, spec: Any, index: Any) -> None:
         self.index = index
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        passages = [passage for _, _, passage in next(self.index.store.pages(2))][:k]
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        passages = [passage for _, _, passage in next(self.index.store.pages(2))][:top_k]
         found = {"first": Found(rank=1, score=1.0)}
         return [[Hit(passage=passage, score=1.0, found=found) for passage in passages] for _ in queries]
 

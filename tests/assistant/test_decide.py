@@ -26,9 +26,9 @@ from turnmark.assistant.steps.decide import (
 )
 from turnmark.assistant.steps.retrieve import SearchOnce, SearchTwice, conversation_query
 from turnmark.assistant.turn import Part
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.types import Found, Hit, sure_from
+from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.types import Found, Hit
 
 LABELS = json.loads((Path(__file__).parent / "decide_labels.json").read_text(encoding="utf-8"))
 """By hand, from the demo documents: 20 questions that they answer, 20 that have nothing to do with them, and 12 that
@@ -49,7 +49,7 @@ def test_what_the_documents_answer_is_said_and_what_they_are_not_about_is_not(re
     for kind in ("answerable", "unrelated"):
         found = searched.search([conversation_query((), question) for question in LABELS[kind]], 6)
         grades = [
-            grade_evidence([text], hits, assistant.embed, level=sure_from(searched)).decision
+            grade_evidence([text], hits, assistant.embed, level=searched.sure_from()).decision
             for text, hits in zip(LABELS[kind], found, strict=True)
         ]
         figures[kind] = {decision: grades.count(decision) / len(grades) for decision in ("answer", "unknown")}

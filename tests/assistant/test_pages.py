@@ -29,11 +29,11 @@ from turnmark.corpora.readers.pdf.document import read_pdf
 from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.stored import StoredIndex, open_index
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredIndex:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     (tmp_path / "notes").mkdir()
     write_manual(tmp_path / "notes" / "wheel.pdf")
@@ -60,7 +60,7 @@ def test_joined_passages_know_the_pages_between_them() -> None:
     assert joined.page_texts() == [(1, "one one\n\n"), (2, "two two")]
 
 
-def test_the_page_of_a_citation_is_that_of_what_it_says(index: Index) -> None:
+def test_the_page_of_a_citation_is_that_of_what_it_says(index: StoredIndex) -> None:
     assistant = open_assistant(AssistantConfig(index="car"), index=index)
     pages = {
         question: assistant.reply([], question).citations[0].page
@@ -80,7 +80,7 @@ def test_a_mark_counts_for_the_paragraphs_before_it() -> None:
     assert cited_text(answer, 2) == "Three."
 
 
-def test_a_source_in_a_terminal_is_a_link_to_its_page(index: Index) -> None:
+def test_a_source_in_a_terminal_is_a_link_to_its_page(index: StoredIndex) -> None:
     assistant = open_assistant(AssistantConfig(index="car"), index=index)
     reply = assistant.reply([], "How are the wheel nuts tightened crosswise?")
     out = io.StringIO()
@@ -93,7 +93,7 @@ def test_a_source_in_a_terminal_is_a_link_to_its_page(index: Index) -> None:
     assert link(index, tyres) == (Path(index.manifest.source) / "tyres.md").as_uri()
 
 
-def test_no_link_leads_out_of_the_source(index: Index, tmp_path: Path) -> None:
+def test_no_link_leads_out_of_the_source(index: StoredIndex, tmp_path: Path) -> None:
     (tmp_path / "secret.pdf").write_bytes(b"%PDF")
     assert index.source_file("../secret.pdf") is None
     assert index.source_file(str(tmp_path / "secret.pdf")) is None
@@ -109,7 +109,7 @@ def marked_share(png: bytes, top: float, bottom: float) -> float:
     return sum(count for count, colour in colours if colour == YELLOW) / (band.width * band.height)
 
 
-def test_the_picture_of_a_page_has_the_passage_marked(index: Index) -> None:
+def test_the_picture_of_a_page_has_the_passage_marked(index: StoredIndex) -> None:
     text = "\n".join(passage.text for passage in index.store.of_document("wheel.pdf"))
     start = index.store.of_document("wheel.pdf")[0].start
     end = start + text.index("A torque")
@@ -152,7 +152,7 @@ def test_a_scanned_page_is_marked_where_ocr_read_its_text(tmp_path: Path) -> Non
         ({"document": "../x.pdf", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
     ],
 )
-def test_wrong_requests_for_a_picture(index: Index, parameters: dict[str, str], says: str) -> None:
+def test_wrong_requests_for_a_picture(index: StoredIndex, parameters: dict[str, str], says: str) -> None:
     with pytest.raises(Refusal) as raised:
         cited_page_picture(index, parse_picture_request(parameters))
     assert all(part in str(raised.value) for part in says.split("; "))

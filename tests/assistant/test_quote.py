@@ -23,7 +23,7 @@ from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Draft, Judgement
 from turnmark.core.untrusted import escape_marks
 from turnmark.corpora.types import CONTINUED, Passage
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 
 def hit(text: str, title: str = "Workshop", section: str = "", n: int = 1) -> Hit:
@@ -110,7 +110,7 @@ def test_a_list_is_quoted_complete_with_what_leads_up_to_it_and_its_items_are_th
     assert {step.citations for step in draft.procedure} == {(1,)}
 
 
-class Shelf:
+class Shelf(Retriever):
     """A retriever that knows all passages of a document."""
 
     name = "shelf"
@@ -118,10 +118,10 @@ class Shelf:
     def __init__(self, *passages: Passage) -> None:
         self.passages = passages
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return [[Hit(passage=passage, score=1.0) for passage in self.passages[:k]] for _ in queries]
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return [[Hit(passage=passage, score=1.0) for passage in self.passages[:top_k]] for _ in queries]
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
+    def neighbors(self, passage: Passage) -> list[Passage]:
         return [each for each in self.passages if each.document == passage.document]
 
 

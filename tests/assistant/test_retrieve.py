@@ -25,10 +25,10 @@ from turnmark.assistant.types import Understanding
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.markdown import blocks
 from turnmark.corpora.types import CONTINUED, Document, Passage
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 
-class Notes:
+class Notes(Retriever):
     """A retriever that finds passages with a word of the query, and keeps what it was asked."""
 
     name = "notes"
@@ -37,16 +37,16 @@ class Notes:
         self.passages = passages
         self.asked: list[Query] = []
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         self.asked += queries
         found = []
         for query in queries:
             words = {word.strip("?,.").lower() for text in query.texts() for word in text.split() if len(word) > 3}
             hits = [each for each in self.passages if words & set(each.text.lower().replace(".", "").split())]
-            found.append([Hit(passage=each, score=1 / n) for n, each in enumerate(hits[:k], 1)])
+            found.append([Hit(passage=each, score=1 / n) for n, each in enumerate(hits[:top_k], 1)])
         return found
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
+    def neighbors(self, passage: Passage) -> list[Passage]:
         return [each for each in self.passages if each.document == passage.document]
 
 
@@ -142,7 +142,7 @@ def test_a_near_copy_of_a_better_hit_is_left_out():
 
 
 @given(st.lists(st.text(alphabet="ab \n.-", max_size=80), min_size=1, max_size=8), st.integers(16, 40))
-def test_neighbours_joined_are_the_documents_characters(paragraphs, size):
+def test_neighbors_joined_are_the_documents_characters(paragraphs, size):
     text = "\n\n".join(each.strip() for each in paragraphs if each.strip()) or "a"
     passages = cut(text, size=size)
     if passages:

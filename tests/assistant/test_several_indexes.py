@@ -18,7 +18,7 @@ from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.session import cite, link
 from turnmark.assistant.session_files import list_sessions
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.joint import open_indexes
+from turnmark.retrieval.index import Index
 
 HOME = {"setup": "# Setup\n\nThe oven at home is set to 180 degrees with the left knob.\n"}
 WORK = {
@@ -114,7 +114,7 @@ def test_python_takes_indexes_and_names(two):
 
 
 def test_links_and_pictures_are_of_the_right_index(two):
-    index = open_indexes("home,work")
+    index = Index.open("home,work")
     for name, question in (("home", OVEN), ("work", SERVER)):
         citation = tm.Assistant("home,work").chat().ask(question).citations[0]
         assert cite(citation) == f"Setup, {name}: setup.md"

@@ -19,7 +19,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import open_assistant, up_to_date
 from turnmark.retrieval.build import build_again, build_index
 from turnmark.retrieval.components import remove_index
-from turnmark.retrieval.index import open_index
+from turnmark.retrieval.stored import open_index
 
 ASK = "Which colour is the kettle?"
 NEW = "# Kettle\n\nThe colour of the kettle is green.\n"

@@ -20,8 +20,7 @@ from tests.conversations.scoring import score
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.joint import open_indexes
+from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import default_retriever, open_retriever
 from turnmark.retrieval.types import Query
 
@@ -49,7 +48,7 @@ def indexes(collection: Collection) -> dict[str, Index]:
     halves = split(collection, work_folder() / "halves" / collection.name)
     for half in halves:
         build_index(half, f"{name}-{half.name}")
-    return {"one": open_index(name), "two": open_indexes(",".join(f"{name}-{half.name}" for half in halves))}
+    return {"one": Index.open(name), "two": Index.open(",".join(f"{name}-{half.name}" for half in halves))}
 
 
 def right(index: Index, conversations: Sequence[LabelledConversation]) -> tuple[int, int]:

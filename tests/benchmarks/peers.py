@@ -162,17 +162,17 @@ def bm25(corpus: Path) -> Iterator[Row]:
     from rank_bm25 import BM25Okapi
 
     import turnmark as tm
-    from turnmark.retrieval.bm25 import analyser
+    from turnmark.retrieval.bm25 import open_analyzer
 
     texts = texts_of(corpus)
     index = tm.Index.build(corpus, "bm25", retriever="bm25")
-    analyse = analyser("english")
-    reference = BM25Okapi([analyse(text) for text in texts], k1=0.9, b=0.4)
+    analyze = open_analyzer("english")
+    reference = BM25Okapi([analyze(text) for text in texts], k1=0.9, b=0.4)
     queries = questions(texts, QUERIES)
     index.search("warm", K, retriever="bm25")
     ours = seconds(lambda: [index.search(query, K, retriever="bm25") for query in queries]) / QUERIES
     few = queries[: QUERIES // 4]
-    scored = seconds(lambda: [np.argsort(-reference.get_scores(analyse(query)))[:K] for query in few]) / len(few)
+    scored = seconds(lambda: [np.argsort(-reference.get_scores(analyze(query)))[:K] for query in few]) / len(few)
     yield (f"BM25 over {len(texts):,} passages", "rank-bm25", f"{1 / ours:.0f}/s", f"{1 / scored:.0f}/s", scored / ours)
 
 

@@ -15,14 +15,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora.mtrag import MtragTask
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.types import Query, Retriever, nearest_of
+from turnmark.retrieval.types import Query, Retriever
 from turnmark.retrieval.views import Views
 
 SPECS = {"conversational?rerank=none": 25, "conversational": 300}
@@ -47,14 +46,14 @@ def hears(retriever: Retriever) -> Callable[[MtragTask], None]:
     def hear(task: MtragTask) -> None:
         for turn in task.history:
             if turn.role == "assistant":
-                retriever.note_answer(turn.content)  # type: ignore[attr-defined]
+                retriever.note_answer(turn.content)
 
     return hear
 
 
 def query_of(retriever: Retriever, task: MtragTask) -> Query:
     """What the turn searches for."""
-    return conversation_query(task.history, task.question, partial(nearest_of, retriever))
+    return conversation_query(task.history, task.question, retriever.nearest)
 
 
 def one_by_one(retriever: Retriever, tasks: Sequence[MtragTask], before: Callable[[MtragTask], None]) -> list[float]:

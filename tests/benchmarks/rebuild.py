@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from turnmark.retrieval.build import build_again, build_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.reading import SETTLED
+from turnmark.retrieval.stored import open_index
 
 FILES = 1000
 EXCHANGED = 0.15

@@ -151,7 +151,7 @@ def ask_all(documents: Sequence[TableDocument]) -> Iterator[tuple[TableDocument,
     """Every question with the reply of the form without a model."""
     from tests.opened import assistant_over
     from turnmark.retrieval.build import build_index
-    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.stored import open_index
 
     for document in documents:
         name = f"cells-{document.name}"

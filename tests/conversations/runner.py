@@ -17,7 +17,7 @@ from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.index import Index
 
 PRODUCT = ("corpora", "retrieval", "assistant", "turnmark/core")
 
@@ -38,7 +38,7 @@ class Corpus:
         documents = collection.documents()
         name = f"conversations-{collection.name}"
         build_index(documents, name, include=collection.include, exclude=collection.exclude, progress=progress)
-        self.index: Index = open_index(name)
+        self.index: Index = Index.open(name)
 
 
 class Journal:
@@ -127,5 +127,5 @@ def _hold(ask: Ask, conversation: LabelledConversation, progress: Progress) -> t
 
 def _key(corpus: Corpus, conversation: LabelledConversation) -> str:
     messages = [turn.say for turn in conversation.turn]
-    content = json.dumps([corpus.name, corpus.index.fingerprint, messages])
+    content = json.dumps([corpus.name, corpus.index.manifest.fingerprint(), messages])
     return hashlib.sha256(content.encode()).hexdigest()[:24]

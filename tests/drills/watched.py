@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.drills.forking import Ended, fine, turnmark
 from tests.drills.tally import Effort, Tally
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import Manifest, read_manifest
+from turnmark.retrieval.stored import StoredIndex
 
 NOTES = 200
 LONGEST = 6.0
@@ -132,7 +132,7 @@ class _Drill:
 
     def _held(self) -> Versions:
         """The version of each note in the index."""
-        store = Index(self.index, self._manifest()).store
+        store = StoredIndex(self.index, self._manifest()).store
         try:
             stated = [_stated(passage.text) for page in store.pages() for _, _, passage in page]
         finally:
@@ -164,7 +164,7 @@ class _Drill:
         assert found.items() <= held.items(), "what is found is not what the index holds"
 
     def _intact(self) -> None:
-        assert verify_index(Index(self.index, self._manifest())) == []
+        assert verify_index(StoredIndex(self.index, self._manifest())) == []
 
     def _run(self, *words: str | Path, stdin: str = "") -> Ended:
         return fine(turnmark(*words, home=self.home, folder=self.folder, stdin=stdin))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmark.corpora.types import CONTINUED, Passage
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 SPEC = "python:tests.evaluation.chapters:retriever"
 TEXTS = ("The bell is old.", "A founder in London made the bell.", "It hangs in the tower.")
@@ -24,15 +24,15 @@ def _section() -> list[Passage]:
     return passages
 
 
-class Chapters:
+class Chapters(Retriever):
     """Finds the second of three passages for every query."""
 
     name = SPEC
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         return [[Hit(passage=_section()[1], score=1.0)] for _ in queries]
 
-    def neighbours(self, passage: Passage) -> list[Passage]:
+    def neighbors(self, passage: Passage) -> list[Passage]:
         return [each for each in _section() if each.document == passage.document]
 
 

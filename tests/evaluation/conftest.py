@@ -18,7 +18,7 @@ from turnmark.corpora.types import Passage
 from turnmark.evaluation.runs import execution
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.storage import passages
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 # conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages
 TURNS: list[tuple[str, int, str, str, str, str, list[str], str, list[str]]] = [
@@ -97,7 +97,7 @@ def write_benchmark(root: Path, turns: list[Any] = TURNS) -> Path:
     return root
 
 
-class WordCount:
+class WordCount(Retriever):
     """Scores a passage by the words it shares with the query; remembers every query."""
 
     name = "word-count"
@@ -106,9 +106,9 @@ class WordCount:
         self.passages = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
         self.asked: list[Query] = []
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         self.asked.extend(queries)
-        return [self._one(set(re.findall(r"\w+", query.text)), k) for query in queries]
+        return [self._one(set(re.findall(r"\w+", query.text)), top_k) for query in queries]
 
     def _one(self, words: set[str], k: int) -> list[Hit]:
         hits = []

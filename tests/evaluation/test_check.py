@@ -19,8 +19,8 @@ from turnmark.evaluation.check.sentences import draw_sentences
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.storage.passages import CorpusTexts
 from turnmark.retrieval.altered import altered_index
-from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.stored import StoredIndex, open_index
 from turnmark.retrieval.types import Query
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -93,7 +93,7 @@ def test_a_sentence_left_out_of_a_copy_is_gone_there_and_all_else_is_found_as_be
     assert copy.manifest.passages == index.manifest.passages
     others = [Query(text="how long does sourdough rise"), Query(text="winter ferry timetable")]
 
-    def found(opened: Index) -> list[list[tuple[str, float]]]:
+    def found(opened: StoredIndex) -> list[list[tuple[str, float]]]:
         lists = open_retriever("dense", opened).search(others, 10)
         return [
             [(hit.passage.id, round(hit.score, 5)) for hit in hits if hit.passage.id != passage.id] for hits in lists

@@ -55,13 +55,13 @@ def test_every_command_with_flags_may_have_a_table_and_each_default_is_a_flag():
 def test_the_project_counts_before_the_user_and_a_command_before_the_defaults():
     user(
         '[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n'
-        '[search]\nretriever = "dense"\nk = 3\n[index.build]\nretriever = "hybrid"\n'
+        '[search]\nretriever = "dense"\ntop-k = 3\n[index.build]\nretriever = "hybrid"\n'
     )
-    assert found("search") == {"index_names": ["u"], "retriever": "dense", "k": "3"}
+    assert found("search") == {"index_names": ["u"], "retriever": "dense", "top_k": "3"}
     assert found("index") == {"build": {"retriever": "hybrid"}}
     path = project('[defaults]\nindex = "p"\nretriever = "conversational"\n[eval]\nlimit = 3\n')
     assert found("ask") == {"index": ["p"], "retriever": "conversational"}
-    assert found("search") == {"index_names": ["p"], "retriever": "conversational", "k": "3"}
+    assert found("search") == {"index_names": ["p"], "retriever": "conversational", "top_k": "3"}
     assert found("eval") == {"retriever": "conversational", "concurrency": "2", "limit": "3", "seed": "4"}
     path.rename(path.parent.parent / "turnmark.toml")  # one above the working folder is not read
     assert found("ask") == {"index": ["u"], "retriever": "bm25"}
@@ -69,7 +69,7 @@ def test_the_project_counts_before_the_user_and_a_command_before_the_defaults():
 
 @pytest.mark.usefixtures("in_demo_home")
 def test_a_flag_counts_before_the_environment_before_a_file(turnmark, monkeypatch):
-    project('[search]\nindex = "demo"\nretriever = "bm25"\nk = 2\n')
+    project('[search]\nindex = "demo"\nretriever = "bm25"\ntop-k = 2\n')
     first = turnmark.json("search", "ginger")
     assert (first["retriever"], len(first["hits"])) == ("bm25", 2)
     monkeypatch.setenv("TURNMARK_INDEX", "nowhere")

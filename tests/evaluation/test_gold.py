@@ -18,6 +18,7 @@ from turnmark.evaluation.storage.passages import FirstPassages
 from turnmark.evaluation.tasks.benchmark import benchmarks
 from turnmark.evaluation.tasks.registry import find_task, import_tasks
 from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.retrieval.types import Retriever
 
 TYPED: dict[type, frozenset[str]] = {
     mtrag.MtragTask: frozenset({"id", "conversation", "turn", "domain", "history", "question", "contexts"}),
@@ -43,7 +44,7 @@ CASES = [
 ] + [("mtrag", "retrieval", None, {"query": "minimal"})]
 
 
-class Listener:
+class Listener(Retriever):
     """Keeps all that it is asked, as a model and as a retriever."""
 
     name, context_tokens, reply_tokens, deadline = "listener", 128_000, 512, 60.0
@@ -57,10 +58,10 @@ class Listener:
         text = '{"questions": ["a", "b"], "answer": "It is so [1].", "search": [], "rewrite": "a"}'
         return Completion(text=text, finish_reason="stop", usage=Usage(calls=1), model="m", max_tokens=512)
 
-    def search(self, queries: Any, k: int) -> Any:
+    def search(self, queries: Any, top_k: int) -> Any:
         assert self.first is not None
         self.heard += [str(query) for query in queries]
-        return self.first.search(queries, k)
+        return self.first.search(queries, top_k)
 
 
 def with_gold(record: Any, typed: frozenset[str]) -> Any:

@@ -223,9 +223,9 @@ def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(benchmark_roo
     assert (run.metrics["hidden.auroc"].n, run.metrics["hidden.auroc"].mean) == (2, 1.0)
 
     class Worst(WordCount):
-        def search(self, queries, k):
+        def search(self, queries, top_k):
             lists = super().search(queries, len(self.passages))
-            return [list(reversed(hits))[:k] for hits in lists]
+            return [list(reversed(hits))[:top_k] for hits in lists]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))

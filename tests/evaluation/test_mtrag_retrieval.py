@@ -67,10 +67,10 @@ def test_the_same_command_resumes_and_gives_the_same_figures(benchmark_root, tmp
     class Dies(WordCount):
         corpus_path = ""
 
-        def search(self, queries, k):
+        def search(self, queries, top_k):
             if "fiqa" in self.corpus_path:
                 raise KeyboardInterrupt
-            return super().search(queries, k)
+            return super().search(queries, top_k)
 
     def dying(corpus, retriever, embedder):
         mortal = Dies(corpus)
@@ -137,7 +137,7 @@ def test_own_queries_limit_and_only(benchmark_root, tmp_path, opener):
 ])  # fmt: skip
 def test_nonsense_of_a_retriever_stops_the_run(benchmark_root, scored_ids):
     class Nonsense(WordCount):
-        def search(self, queries, k):
+        def search(self, queries, top_k):
             first = super().search([Query(text="the")], 1)[0][0]
             hits = [
                 first.model_copy(update={"passage": first.passage.model_copy(update={"id": name}), "score": score})

@@ -17,9 +17,9 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.adapters import as_llama_index, node_of, passage_of
-from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.servers import address
+from turnmark.retrieval.stored import StoredIndex, open_index
 from turnmark.retrieval.types import Query
 
 MODULE = "llama-index:tests.retrieval.test_adapters:"
@@ -31,7 +31,7 @@ class Bundled(BaseEmbedding):
 
     _embedder: Any = None
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: StoredIndex) -> None:
         super().__init__()
         self._embedder = index.embedder
 
@@ -57,14 +57,14 @@ class Scripted(BaseRetriever):
         return self.nodes
 
 
-def over_vectors(index: Index) -> VectorStoreIndex:
+def over_vectors(index: StoredIndex) -> VectorStoreIndex:
     nodes = [node_of(passage) for page in index.store.pages() for _, _, passage in page]
     for node, vector in zip(nodes, index.flat.of(range(len(nodes))), strict=True):
         node.embedding = vector.tolist()
     return VectorStoreIndex(nodes, embed_model=Bundled(index))
 
 
-def over_documents(index: Index) -> BaseRetriever:
+def over_documents(index: StoredIndex) -> BaseRetriever:
     documents = [
         Document(
             text="Drain the tank.", metadata={"file_path": "boats/winter.pdf", "page_label": "4", "title": "Boats"}
@@ -74,15 +74,15 @@ def over_documents(index: Index) -> BaseRetriever:
     return VectorStoreIndex.from_documents(documents, embed_model=Bundled(open_index("demo"))).as_retriever()
 
 
-def ours(index: Index) -> Any:
+def ours(index: StoredIndex) -> Any:
     return as_llama_index(open_retriever("hybrid", index))
 
 
-def broken(index: Index) -> Any:
+def broken(index: StoredIndex) -> Any:
     raise ConnectionError("no route, key sk-abcdefghijklmnop")
 
 
-def nothing(index: Index) -> Any:
+def nothing(index: StoredIndex) -> Any:
     return object()
 
 
@@ -91,11 +91,11 @@ class Raising(BaseRetriever):
         raise ValueError("refused, token is hush-hush-hush")
 
 
-def raising(index: Index) -> Any:
+def raising(index: StoredIndex) -> Any:
     return Raising()
 
 
-def scripted(index: Index, *nodes: tuple[str, str, float | None]) -> Any:
+def scripted(index: StoredIndex, *nodes: tuple[str, str, float | None]) -> Any:
     from turnmark.retrieval.adapters import LlamaIndexRetriever
 
     inner = Scripted(*(NodeWithScore(node=TextNode(id_=i, text=text), score=score) for i, text, score in nodes))
@@ -103,7 +103,7 @@ def scripted(index: Index, *nodes: tuple[str, str, float | None]) -> Any:
 
 
 @pytest.fixture
-def demo(in_demo_home: None) -> Index:
+def demo(in_demo_home: None) -> StoredIndex:
     return open_index("demo")
 
 

@@ -1,4 +1,4 @@
-"""BM25 against a plain implementation of the Lucene variant, and what its analyser does."""
+"""BM25 against a plain implementation of the Lucene variant, and what its analyzer does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from turnmark.core.errors import RequestError
-from turnmark.retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
+from turnmark.retrieval.bm25 import BM25, BM25Settings, build_bm25, open_analyzer
 from turnmark.retrieval.registry import build_settings
 
 TEXTS = [
@@ -24,11 +24,11 @@ TEXTS = [
 
 def reference(query: str, texts: list[str], settings: BM25Settings) -> list[float]:
     """Lucene's BM25 as its similarity class defines it: idf = ln(1 + (N - n + .5) / (n + .5)), no (k1 + 1)."""
-    analyse = analyser(settings.language)
-    documents = [Counter(analyse(text)) for text in texts]
+    analyze = open_analyzer(settings.language)
+    documents = [Counter(analyze(text)) for text in texts]
     average = sum(sum(d.values()) for d in documents) / len(documents)
     scores = [0.0] * len(texts)
-    for term in analyse(query):
+    for term in analyze(query):
         n = sum(term in d for d in documents)
         idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
         for i, document in enumerate(documents):
@@ -64,8 +64,8 @@ def test_top_is_ordered_bounded_and_never_gives_a_zero(tmp_path):
         ("none", "The boats", ["the", "boats"]),
     ],
 )
-def test_analyser(language, text, terms):
-    assert analyser(language)(text) == terms
+def test_analyzer(language, text, terms):
+    assert open_analyzer(language)(text) == terms
 
 
 @pytest.mark.parametrize(

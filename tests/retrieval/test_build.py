@@ -17,13 +17,14 @@ from filelock import FileLock
 from tests.retrieval.conftest import content, write
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.store import PassageStore
-from turnmark.retrieval.types import Query
+from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.types import Query, Retriever
 
 
 def test_a_built_index_finds_what_is_in_it_and_building_again_does_nothing(notes):
@@ -59,7 +60,7 @@ def test_a_change_embeds_only_what_changed(notes):
 def test_a_bm25_index_needs_neither_torch_nor_a_model(notes):
     script = (
         "import sys\nfrom pathlib import Path\nfrom turnmark.retrieval.build import build_index\n"
-        "from turnmark.retrieval.index import open_index\nfrom turnmark.retrieval.registry import open_retriever\n"
+        "from turnmark.retrieval.stored import open_index\nfrom turnmark.retrieval.registry import open_retriever\n"
         "from turnmark.retrieval.types import Query\n"
         f"build_index(Path({str(notes)!r}), 'b', retriever='bm25')\n"
         "print(open_retriever('bm25', open_index('b')).search([Query(text='hull')], 1)[0][0].passage.document)\n"
@@ -185,7 +186,12 @@ def test_where_matches_stars_and_question_marks_only(tmp_path):
         ("hybrid@http://x", "takes options only"),
         ("python:os:getcwd", "its factory failed"),
         ("python:turnmark.retrieval.types:Query.model_validate", "has no"),
-        ("python:tests.retrieval.test_build:not_a_retriever", "lacks: name, search"),
+        (
+            "python:tests.retrieval.test_build:not_a_retriever",
+            "returns is a object, not a retriever; make it",
+        ),
+        ("python:tests.retrieval.test_build:Nameless", "returns is a Nameless without a name"),
+        ("python:tests.retrieval.test_build:Unfinished", "its factory failed: TypeError: .* abstract .*search"),
     ],
 )
 def test_wrong_retrievers_are_wrong_requests(notes, spec, message):
@@ -196,3 +202,30 @@ def test_wrong_retrievers_are_wrong_requests(notes, spec, message):
 
 def not_a_retriever(index: object) -> object:
     return object()
+
+
+class Nameless(Retriever):
+    """A retriever of one's own that only searches."""
+
+    def __init__(self, index: object) -> None:
+        """Take the index as every factory does."""
+
+    def search(self, queries, top_k):
+        return [[] for _ in queries]
+
+
+class Unfinished(Retriever):
+    """A retriever of one's own that cannot search."""
+
+    name = "unfinished"
+
+    def __init__(self, index: object) -> None:
+        """Take the index as every factory does."""
+
+
+def test_a_retriever_that_only_searches_has_defaults_for_the_rest():
+    retriever = Nameless(None)
+    passage = Passage(id="p", document="d", title="", text="", start=0, end=0)
+    assert (retriever.titles(), retriever.neighbors(passage), retriever.nearest(["text"])) == ([], [], ())
+    assert (retriever.collection(), retriever.sure_from()) == (None, None)
+    retriever.note_answer("an answer")

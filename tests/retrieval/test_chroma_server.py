@@ -21,10 +21,10 @@ from turnmark.core.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.components import remove_index, verify_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import build_settings, open_retriever
 from turnmark.retrieval.servers import Served
 from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.types import Query
 
 QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]

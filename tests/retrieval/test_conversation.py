@@ -13,9 +13,9 @@ from tests.retrieval.conftest import content, write
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
-from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.types import Hit, Query, RetrieverWrapper, nearest_of
+from turnmark.retrieval.stored import StoredIndex, open_index
+from turnmark.retrieval.types import Hit, Query, RetrieverWrapper
 
 DOCUMENTS = {
     "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",
@@ -45,7 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def index(home: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+def index(home: Path, monkeypatch: pytest.MonkeyPatch) -> StoredIndex:
     monkeypatch.setenv("TURNMARK_HOME", str(home))
     return open_index("notes")
 
@@ -59,7 +59,7 @@ def ids(hits: list[Hit]) -> list[str]:
 
 
 @pytest.mark.parametrize("spec", ["conversational", "conversational?rerank=none"])
-def test_a_question_that_leans_on_the_turn_before_finds_what_was_meant(index: Index, spec: str) -> None:
+def test_a_question_that_leans_on_the_turn_before_finds_what_was_meant(index: StoredIndex, spec: str) -> None:
     question = "How long does it take?"
     queries = [
         Query(text=question, history=HISTORY),
@@ -71,7 +71,7 @@ def test_a_question_that_leans_on_the_turn_before_finds_what_was_meant(index: In
     assert found == ["starter", "ferry", "bees", "ferry"]
 
 
-def test_every_hit_says_which_lists_had_it(index: Index) -> None:
+def test_every_hit_says_which_lists_had_it(index: StoredIndex) -> None:
     query = Query(text="How long does it take?", history=HISTORY, variants=("How long does a sourdough starter take?",))
     best = open_retriever("conversational", index).search([query], 3)[0][0]
     assert set(best.found) == {"conversation", "dense", "bm25", "bm25+1", "late"}
@@ -82,24 +82,24 @@ def test_every_hit_says_which_lists_had_it(index: Index) -> None:
 
 
 @pytest.mark.parametrize("spec", ["conversational", "conversational?rerank=none", "hybrid"])
-def test_how_near_the_nearest_passage_is(index: Index, spec: str) -> None:
+def test_how_near_the_nearest_passage_is(index: StoredIndex, spec: str) -> None:
     texts = ("What do bees eat in autumn?", "How long does it take?", "", "What do bees eat in autumn?")
     retriever = open_retriever(spec, index)
     vectors = [view.vector for view in index.views.of([("", text) for text in texts])]
     passages = np.stack(list(content("notes").values()))
     expected = [float((passages @ vector).max()) for vector in vectors]
-    assert nearest_of(retriever, texts) == pytest.approx(expected, abs=1e-5)
-    assert nearest_of(RetrieverWrapper(retriever), texts) == nearest_of(retriever, texts)
+    assert retriever.nearest(texts) == pytest.approx(expected, abs=1e-5)
+    assert RetrieverWrapper(retriever).nearest(texts) == retriever.nearest(texts)
     assert expected[0] > expected[1]
 
 
 def test_how_near_is_not_known_without_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "words", retriever="bm25")
-    assert nearest_of(open_retriever("bm25", open_index("words")), ["bees"]) == []
+    assert open_retriever("bm25", open_index("words")).nearest(["bees"]) == []
 
 
-def test_a_batch_finds_what_its_queries_find_alone(index: Index) -> None:
+def test_a_batch_finds_what_its_queries_find_alone(index: StoredIndex) -> None:
     retriever = open_retriever("conversational", index)
     queries = [
         Query(text="How long does it take?", history=FERRY),
@@ -113,14 +113,14 @@ def test_a_batch_finds_what_its_queries_find_alone(index: Index) -> None:
         assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in hits_alone], abs=1e-3)
 
 
-def test_a_message_without_a_word_is_no_failure(index: Index) -> None:
+def test_a_message_without_a_word_is_no_failure(index: StoredIndex) -> None:
     retriever = open_retriever("conversational", index)
     for text in ("", "?", "\x00", "🙂"):
         hits = retriever.search([Query(text=text, history=HISTORY)], 3)[0]
         assert all(np.isfinite(hit.score) for hit in hits)
 
 
-def test_an_index_says_what_it_lacks_and_what_to_type(index: Index) -> None:
+def test_an_index_says_what_it_lacks_and_what_to_type(index: StoredIndex) -> None:
     plain = open_index("plain")
     assert default_retriever(index) == "conversational"
     assert default_retriever(plain) == "conversational?rerank=none"

@@ -17,8 +17,8 @@ from tests.retrieval.scripted_elastic import Elastic, result  # noqa: E402
 from tests.served import free_port  # noqa: E402
 from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
 from turnmark.retrieval.build import build_index  # noqa: E402
-from turnmark.retrieval.index import Index, open_index  # noqa: E402
 from turnmark.retrieval.registry import build_settings, open_retriever  # noqa: E402
+from turnmark.retrieval.stored import StoredIndex, open_index  # noqa: E402
 from turnmark.retrieval.types import Hit, Query  # noqa: E402
 
 
@@ -32,16 +32,16 @@ def elastic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elastic]:
 
 
 @pytest.fixture
-def index(notes: Path) -> Index:
+def index(notes: Path) -> StoredIndex:
     build_index(notes, "n", retriever="bm25")
     return open_index("n")
 
 
-def ids(index: Index) -> list[str]:
+def ids(index: StoredIndex) -> list[str]:
     return [passage.id for page in index.store.pages() for _, _, passage in page]
 
 
-def search(elastic: Elastic, index: Index, options: str = "", **query: object) -> list[Hit]:
+def search(elastic: Elastic, index: StoredIndex, options: str = "", **query: object) -> list[Hit]:
     [hits] = open_retriever(f"elasticsearch+{elastic.url}/there{options}", index).search(
         [Query(**{"text": "fuel", **query})], 5
     )

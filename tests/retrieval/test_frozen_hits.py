@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import VECTORS
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.types import Query
 
 ROOT = Path(__file__).parents[2]

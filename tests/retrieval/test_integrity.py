@@ -15,7 +15,7 @@ from tests.retrieval.conftest import write
 from turnmark.core.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import open_index
+from turnmark.retrieval.stored import open_index
 
 
 @pytest.fixture

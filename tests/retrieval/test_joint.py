@@ -14,10 +14,10 @@ from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.joint import join_indexes, open_indexes
+from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import default_retriever, open_retriever
-from turnmark.retrieval.types import Hit, Query, neighbours_of
+from turnmark.retrieval.stored import SearchableIndex, open_index
+from turnmark.retrieval.types import Hit, Query
 
 NOTES = {
     "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",
@@ -49,7 +49,7 @@ def _home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def searched(
-    index: Index, spec: str | None = None, k: int = 6, where: Mapping[str, str] | None = None
+    index: SearchableIndex, spec: str | None = None, k: int = 6, where: Mapping[str, str] | None = None
 ) -> list[list[Hit]]:
     retriever = open_retriever(spec or default_retriever(index), index)
     return retriever.search([Query(text=text, where=where or {}) for text in ASKED], k)
@@ -62,7 +62,7 @@ def place(passage: Passage) -> str:
 
 @pytest.mark.parametrize("spec", [None, "bm25", "dense", "hybrid", "conversational?rerank=none"])
 def test_two_indexes_are_ranked_and_scored_as_one(spec):
-    joint, whole = searched(open_indexes("notes,work"), spec), searched(open_index("whole"), spec)
+    joint, whole = searched(Index.open("notes,work"), spec), searched(open_index("whole"), spec)
     for found, expected in zip(joint, whole, strict=True):
         assert [place(hit.passage) for hit in found] == [place(hit.passage) for hit in expected]
         np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in expected], atol=0.05)
@@ -70,7 +70,7 @@ def test_two_indexes_are_ranked_and_scored_as_one(spec):
 
 
 def test_the_idf_of_terms_and_tokens_is_that_of_all_indexes():
-    joint, whole = open_indexes("notes,work"), open_index("whole")
+    joint, whole = Index.open("notes,work"), open_index("whole")
     notes = open_index("notes")
     ids = np.arange(2000, 12_000, dtype=np.int32)
     np.testing.assert_allclose(joint.tokens.idf(ids), whole.tokens.idf(ids))
@@ -85,13 +85,13 @@ def test_the_idf_of_terms_and_tokens_is_that_of_all_indexes():
 
 
 def test_documents_of_one_id_in_two_indexes_do_not_collide():
-    index = open_indexes("notes,work")
+    index = Index.open("notes,work")
     retriever = open_retriever(default_retriever(index), index)
     (hits,) = retriever.search([Query(text="setup of the server and the oven")], 6)
     setups = [hit.passage for hit in hits if hit.passage.path == "setup.md"]
     assert {passage.document for passage in setups} == {"notes:setup.md", "work:setup.md"}
     for passage in setups:
-        assert neighbours_of(retriever, passage) == [passage]
+        assert retriever.neighbors(passage) == [passage]
         stored = passage.as_stored()
         assert (stored.document, stored.index) == ("setup.md", passage.index)
         assert stored.id == f"setup.md-{passage.start}-{passage.end}"
@@ -115,7 +115,7 @@ def test_documents_of_one_id_in_two_indexes_do_not_collide():
     ],
 )
 def test_a_filter_names_the_index(where, indexes):
-    index = open_indexes("notes,work")
+    index = Index.open("notes,work")
     for spec in ("bm25", "dense"):
         found = {hit.passage.index for hits in searched(index, spec, where=where) for hit in hits}
         assert found == indexes, spec
@@ -128,7 +128,7 @@ def test_a_filter_by_index_holds_for_a_single_one_too():
 
 
 def test_a_file_is_found_in_its_own_source(home):
-    index = open_indexes("notes,work")
+    index = Index.open("notes,work")
     for name in ("notes", "work"):
         part = index.part(name)
         assert part is not None
@@ -139,7 +139,7 @@ def test_a_file_is_found_in_its_own_source(home):
 
 def test_all_missing_indexes_are_named():
     with pytest.raises(RequestError) as raised:
-        open_indexes("notes,gone,lost")
+        Index.open("notes,gone,lost")
     assert len(raised.value.problems) == 2
     assert "no index is called 'gone'" in raised.value.problems[0]
     assert "turnmark index build SOURCE --name lost" in raised.value.problems[1]
@@ -150,7 +150,7 @@ def test_an_index_of_another_embedder_is_named_with_the_command(home):
     build_index(home / "documents" / "work", "words", retriever="bm25")
     build_index(home / "documents" / "work", "other", retriever="hybrid", embedder=f"sentence-transformers:{model}")
     with pytest.raises(RequestError) as raised:
-        open_indexes("notes,words,other")
+        Index.open("notes,words,other")
     words, other = raised.value.problems
     assert "index 'words' has no embedder" in words
     assert "index 'other' has the embedder" in other
@@ -163,28 +163,32 @@ def test_other_bm25_settings_are_named(home):
     build_index(home / "documents" / "work", "steep", retriever="bm25?k1=2")
     build_index(home / "documents" / "notes", "flat", retriever="bm25")
     with pytest.raises(RequestError, match=r"index 'steep' has the BM25 settings k1=2\.0.*and 'flat' has k1=0\.9"):
-        open_indexes("flat,steep")
+        Index.open("flat,steep")
 
 
 def test_a_retriever_that_keeps_passages_elsewhere_takes_one_index():
     with pytest.raises(RequestError, match="searches one index at a time; give one of notes,work"):
-        open_retriever("elasticsearch+http://localhost:9/x", open_indexes("notes,work"))
+        open_retriever("elasticsearch+http://localhost:9/x", Index.open("notes,work"))
 
 
 def test_an_index_without_token_vectors_lets_all_be_searched_without(home):
     build_index(home / "documents" / "work", "hybrid", retriever="hybrid")
-    index = open_indexes("notes,hybrid")
+    index = Index.open("notes,hybrid")
     assert default_retriever(index) == "conversational?rerank=none"
     assert all(searched(index))
     with pytest.raises(RequestError, match="index 'hybrid' has no token vectors"):
         open_retriever("conversational", index)
 
 
-def test_joining_is_of_distinct_indexes():
-    notes, work = open_index("notes"), open_index("work")
-    assert join_indexes([notes, notes]) is notes
-    assert [part.manifest.name for part in join_indexes([join_indexes([notes, work]), notes]).parts] == [
-        "notes",
-        "work",
-    ]
-    assert open_indexes(" notes , notes ").manifest.name == "notes"
+def test_an_index_that_is_named_twice_is_searched_once():
+    notes, work = Index.open("notes"), Index.open("work")
+    assert Index.join([notes, notes]).name == "notes"
+    assert [part.name for part in Index.join([Index.join([notes, work]), notes]).parts] == ["notes", "work"]
+    assert Index.open(" notes , notes ").name == "notes"
+    assert Index.open("notes", "work,notes").name == "notes,work"
+
+
+def test_joining_no_index_is_refused():
+    for nothing in (lambda: Index.open(), lambda: Index.join([])):
+        with pytest.raises(RequestError, match="no index is given"):
+            nothing()

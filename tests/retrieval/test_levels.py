@@ -8,8 +8,8 @@ import pytest
 
 from turnmark.retrieval import levels
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.levels import LEAST, sure_from
+from turnmark.retrieval.stored import open_index
 
 FACTS = ("The {} boat was built in {} by a carpenter from the village.", "It is painted every spring in {} colours.")
 

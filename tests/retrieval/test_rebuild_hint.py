@@ -14,9 +14,9 @@ from turnmark.core.errors import RequestError
 from turnmark.core.home import home
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.manifest import Manifest, ModelInfo, as_built, build_command, rebuild_command
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.stored import open_index
 
 BGE = "sentence-transformers:/models/my bge"
 

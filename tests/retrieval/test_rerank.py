@@ -16,10 +16,10 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import build_settings, open_retriever
 from turnmark.retrieval.rerank import CrossReranker, Reranked
-from turnmark.retrieval.types import Found, Hit, Query
+from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.types import Found, Hit, Query, Retriever
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def spec(model: Path) -> str:
     return f"cross:{model}"
 
 
-class Fixed:
+class Fixed(Retriever):
     """A retriever that finds what it was given, as often as it was asked."""
 
     name = "fixed"
@@ -56,8 +56,8 @@ class Fixed:
             for n, score in enumerate(scores)
         ]
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return [self.hits[:k] if query.text else [] for query in queries]
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return [self.hits[:top_k] if query.text else [] for query in queries]
 
 
 class Says:

@@ -18,7 +18,6 @@ from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import default_retriever, open_retriever
 from turnmark.retrieval.sparse import (
     SparseIndex,
@@ -30,6 +29,7 @@ from turnmark.retrieval.sparse import (
     unpack_terms,
     write_sparse,
 )
+from turnmark.retrieval.stored import StoredIndex, open_index
 from turnmark.retrieval.types import Hit, Query
 
 
@@ -204,12 +204,12 @@ QUERY = Query(
 )
 
 
-def built(notes: Path, retriever: str) -> Index:
+def built(notes: Path, retriever: str) -> StoredIndex:
     build_index(notes, "n", retriever=retriever)
     return open_index("n")
 
 
-def found(index: Index, retriever: str, query: Query = QUERY) -> list[Hit]:
+def found(index: StoredIndex, retriever: str, query: Query = QUERY) -> list[Hit]:
     return open_retriever(retriever, index).search([query], 3)[0]
 
 

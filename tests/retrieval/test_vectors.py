@@ -22,8 +22,8 @@ from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.mtrag import load_queries
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.types import Query
 from turnmark.retrieval.vectors import (
     FILE,
@@ -152,9 +152,9 @@ def test_hnsw_finds_what_exact_search_finds(real_data: Path, kept_home: Path, mo
     exact = vectors @ np.stack(list(content(index.manifest.name).values())).T
     nearest = index.chroma.query(vectors, 10)
     shares = []
-    for cosines, neighbours in zip(exact, nearest, strict=True):
+    for cosines, neighbors in zip(exact, nearest, strict=True):
         tenth = np.partition(cosines, -10)[-10]
-        shares.append(sum(cosine >= tenth - 1e-5 for _, cosine in neighbours) / 10)
+        shares.append(sum(cosine >= tenth - 1e-5 for _, cosine in neighbors) / 10)
     assert np.mean(shares) >= 0.99
 
 

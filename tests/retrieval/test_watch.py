@@ -20,7 +20,7 @@ from turnmark.core.errors import RequestError
 from turnmark.retrieval import watch as watch_module
 from turnmark.retrieval.build import BuildReport, build_index
 from turnmark.retrieval.components import remove_index, verify_index
-from turnmark.retrieval.index import list_indexes, open_index
+from turnmark.retrieval.stored import list_indexes, open_index
 from turnmark.retrieval.watch import FolderWatch, check_watch, said
 
 NOTES = {"kettle": "# Kettle\n\nThe kettle is red.\n", "toaster": "# Toaster\n\nThe toaster is blue.\n"}

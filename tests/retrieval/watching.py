@@ -10,7 +10,7 @@ from queue import Empty, Queue
 
 import pytest
 
-from turnmark.retrieval.index import open_index
+from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.watch import FolderWatch
 
 DEADLINE = 120.0

@@ -12,7 +12,7 @@ from turnmark.corpora.mtrag import MtragTask
 from turnmark.corpora.task_ids import canonical_id
 from turnmark.evaluation.benchmarks.mtrag.synthesis import CORPORA, TASKS, corpus_row, domain_name
 from turnmark.evaluation.synth.folder import write_rows
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.stored import StoredIndex
 
 Question = MtragTask
 QUESTIONS_BENCHMARK, SEARCHES_BENCHMARK = "mtrag-s", "mtrag"
@@ -31,7 +31,7 @@ def has_questions(folder: Path) -> bool:
 
 
 def write_searches(
-    folder: Path, index: Index, sentence_of_passage: Mapping[str, str], texts: Mapping[str, str]
+    folder: Path, index: StoredIndex, sentence_of_passage: Mapping[str, str], texts: Mapping[str, str]
 ) -> None:
     """Write queries, relevance labels and the altered passages in MTRAG's layout.
 
@@ -52,7 +52,7 @@ def write_searches(
     write_rows(folder / CORPORA / f"{domain}.jsonl", _rows(index, texts))
 
 
-def _rows(index: Index, texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _rows(index: StoredIndex, texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for page in index.store.pages():
         for _, _, passage in page:
             yield corpus_row(passage.model_copy(update={"text": texts.get(passage.id, passage.text)}))

@@ -185,9 +185,9 @@ class _ToppedUp(RetrieverWrapper):
         super().__init__(retriever)
         self._references, self._seed = references, seed
 
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        lists = super().search(queries, k + len(self._references))
-        return [_top_up(self._references, hits, k, self._seed) for hits in lists]
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        lists = super().search(queries, top_k + len(self._references))
+        return [_top_up(self._references, hits, top_k, self._seed) for hits in lists]
 
 
 def _top_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str) -> list[Hit]:
