@@ -10,7 +10,7 @@ from turnmark.assistant.config import DEFAULT_TOP_K, LARGE_MODEL_TOP_K, MAX_HIST
 from turnmark.assistant.forms import calls_tools, forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.courtesy import Courtesy
-from turnmark.assistant.steps.retrieve import drop_repeats, in_turns
+from turnmark.assistant.steps.retrieve import drop_repeats, interleave
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.corpora.types import Message
@@ -132,7 +132,7 @@ class Assistant:
         return Findings(
             understanding=turn.understanding,
             searches=tuple(turn.searches),
-            hits=tuple(drop_repeats([*turn.message_hits, *in_turns(part.hits for part in turn.parts)])),
+            hits=tuple(drop_repeats([*turn.message_hits, *interleave(part.hits for part in turn.parts)])),
             usage=turn.usage,
             timings=turn.timings,
             notes=tuple(turn.notes),

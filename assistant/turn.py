@@ -20,7 +20,7 @@ from turnmark.assistant.types import (
     Decision,
     Draft,
     Event,
-    Judgement,
+    Judgment,
     Reply,
     Search,
     SearchHit,
@@ -34,8 +34,8 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.task_passages import Embed, nearest_among
 from turnmark.retrieval.types import Hit, Query, Retriever
 
-NOT_JUDGED = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
-"""The judgement before the decide step."""
+NOT_JUDGED = Judgment(decision="unknown", confidence=0.0, reason="nothing was asked")
+"""The judgment of a turn before the decide step."""
 _NOT_UNDERSTOOD = Understanding(rewrite="", sub_questions=())
 _NOTHING_WRITTEN = Draft(text="")
 
@@ -63,8 +63,8 @@ class Part:
         phrases: search phrases in the words of documents.
         hits: its evidence, best first.
         tables: hits further down, in documents of `hits`, whose tables may have a row that answers; without a model.
-        judgement: the judgement of its evidence.
-        narrower: the query for a second round of searching; "": no second round is needed.
+        judgment: the judgment of its evidence.
+        narrower_query: the query for a second round of searching; "": no second round is needed.
     """
 
     text: str
@@ -72,8 +72,8 @@ class Part:
     phrases: tuple[str, ...] = ()
     hits: list[Hit] = field(default_factory=list)
     tables: list[Hit] = field(default_factory=list)
-    judgement: Judgement = NOT_JUDGED
-    narrower: str = ""
+    judgment: Judgment = NOT_JUDGED
+    narrower_query: str = ""
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Turn:
         searches: by `retrieve` and `revise`: all searches, for the trace.
         search_on: by `retrieve`: lets the model answer while it searches with tools; returns False if it could not.
         calls: by `answer`: the tool calls of that, for the trace.
-        judgement: by `decide`, for all parts; `answer` may correct it.
+        judgment: by `decide`, for all parts; `answer` may correct it.
         draft: by `answer` or `revise`.
         checks, sub_questions: by `verify`. A turn with checks is settled: no further step runs.
     """
@@ -133,7 +133,7 @@ class Turn:
     searches: list[Search] = field(default_factory=list)
     search_on: Callable[[Turn], bool] = lambda _: False
     calls: list[ToolUse] = field(default_factory=list)
-    judgement: Judgement = NOT_JUDGED
+    judgment: Judgment = NOT_JUDGED
     draft: Draft = _NOTHING_WRITTEN
     checks: Checks | None = None
     sub_questions: tuple[SubQuestion, ...] = ()
@@ -205,21 +205,21 @@ class Turn:
         for self.round in range(1, rounds + 1):
             self.rounds_left = rounds - self.round
             yield
-            if not any(part.narrower for part in self.parts):
+            if not any(part.narrower_query for part in self.parts):
                 break
 
-    def decide(self, judgement: Judgement | None = None) -> None:
-        """Store and report the decision for all parts; None: derive it from the judgements of the parts."""
-        if judgement is None:
-            judgement = self._judgement_of_parts()
-        self.judgement = judgement
-        self.report("decide", f"{judgement.decision}: {judgement.reason}", confidence=judgement.confidence)
+    def decide(self, judgment: Judgment | None = None) -> None:
+        """Store and report the decision for all parts; None: derive it from the judgments of the parts."""
+        if judgment is None:
+            judgment = self._judgment_of_parts()
+        self.judgment = judgment
+        self.report("decide", f"{judgment.decision}: {judgment.reason}", confidence=judgment.confidence)
 
-    def _judgement_of_parts(self) -> Judgement:
-        """Combine the judgements of the parts: `partial` if only some can be answered, or one only in part."""
+    def _judgment_of_parts(self) -> Judgment:
+        """Combine the judgments of the parts: `partial` if only some can be answered, or one only in part."""
         if len(self.parts) == 1:
-            return self.parts[0].judgement
-        decisions = [part.judgement.decision for part in self.parts]
+            return self.parts[0].judgment
+        decisions = [part.judgment.decision for part in self.parts]
         grounded = sum(decision in GROUNDED for decision in decisions)
         decision: Decision
         if all(decision == "answer" for decision in decisions):
@@ -228,9 +228,9 @@ class Turn:
             decision = "partial"
         else:
             decision = "unknown"
-        return Judgement(
+        return Judgment(
             decision=decision,
-            confidence=fmean(part.judgement.confidence for part in self.parts),
+            confidence=fmean(part.judgment.confidence for part in self.parts),
             reason=f"{grounded} of {len(self.parts)} parts are covered",
         )
 
@@ -313,17 +313,17 @@ class Turn:
     def reply(self) -> Reply:
         """Return the reply of the finished turn."""
         citations: list[Citation] = []
-        if self.judgement.decision in (*GROUNDED, "clarify"):
+        if self.judgment.decision in (*GROUNDED, "clarify"):
             citations = [_citation(number, hit, self.draft.text) for number, hit in enumerate(self.hits, 1)]
-        part_judgements: list[Judgement] = []
+        part_judgments: list[Judgment] = []
         if len(self.parts) > 1:
-            part_judgements = [part.judgement for part in self.parts]
+            part_judgments = [part.judgment for part in self.parts]
         return Reply(
             question=self.message,
             answer=self.draft.text,
             procedure=self.draft.procedure,
             citations=tuple(citations),
-            decision=self.judgement.decision,
+            decision=self.judgment.decision,
             rewrite=self.understanding.rewrite,
             sub_questions=self.sub_questions,
             checks=self.checks or Checks(),
@@ -336,8 +336,8 @@ class Turn:
                 understanding=self.understanding,
                 searches=tuple(self.searches),
                 calls=tuple(self.calls),
-                judgement=self.judgement,
-                parts=tuple(part_judgements),
+                judgement=self.judgment,
+                parts=tuple(part_judgments),
             ),
         )
 

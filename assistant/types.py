@@ -9,7 +9,7 @@ from pydantic import Field
 
 from turnmark.core.record import Record
 
-Kind = Literal["question", "conversational", "revision"]
+MessageKind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
 
 # The decisions whose replies cite passages and are checked against them.
@@ -19,7 +19,7 @@ GROUNDED: frozenset[Decision] = frozenset(("answer", "partial"))
 class Understanding(Record):
     """What a message asks for in its conversation: the result of the understand step."""
 
-    kind: Kind = "question"
+    kind: MessageKind = "question"
     standalone: bool = True
     rewrite: str = Field(
         description="the message reworded to be complete without the conversation; the message if standalone"
@@ -40,7 +40,7 @@ class Understanding(Record):
     topic: tuple[str, ...] = Field(default=(), description="terms carried over from earlier turns")
 
 
-class Judgement(Record):
+class Judgment(Record):
     """The result of the decide step."""
 
     decision: Decision
@@ -152,8 +152,8 @@ class Trace(Record):
     understanding: Understanding | None = None
     searches: tuple[Search, ...] = ()
     calls: tuple[ToolUse, ...] = Field(default=(), description="tool calls of the model that answered")
-    judgement: Judgement | None = None
-    parts: tuple[Judgement, ...] = Field(
+    judgement: Judgment | None = None
+    parts: tuple[Judgment, ...] = Field(
         default=(), description="judgement of each sub-question; empty for a single one"
     )
 

@@ -1,4 +1,4 @@
-"""Retrieval by the model: it reads what a first search found, and may then search and read further with tools.
+"""Retrieval by the model, which reads the results of a first search and may then search and read with tools.
 
 The rounds are one conversation to which messages are only appended, so that a server with a prefix cache processes each
 section once. The first reply that calls no tool is the answer; a model that answers at once costs as many calls as
@@ -22,23 +22,24 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.read import settle_reply, turn_prompt
 from turnmark.assistant.steps.retrieve import SearchAndRead
-from turnmark.assistant.steps.tools import LONGEST_NAME, TOOL_TOKENS, DocumentTools, Result
+from turnmark.assistant.steps.tools import MAX_NAME_CHARACTERS, TOOL_TOKENS, DocumentTools, Result
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import ToolUse, Usage
 
-ROUNDS, CALLS = 8, 8
-"""Most rounds of tool calls in a turn, and most calls that are answered in a round."""
-BUDGET, PIECE = 5, 2
-"""All results together have `BUDGET` times the tokens of a first search, one result a `PIECE`-th of these, at most."""
-LEAST = 1500
-"""Least tokens of results that the context must have room for; with less, no tools are offered."""
+MAX_ROUNDS, MAX_CALLS_PER_ROUND = 8, 8
+"""Maximum rounds of tool calls in a turn, and maximum calls that are answered in a round."""
+RESULTS_FACTOR, RESULT_DIVISOR = 5, 2
+"""All results of a turn may have `RESULTS_FACTOR` times the tokens of the first search, and a single result the tokens
+of the first search divided by `RESULT_DIVISOR`."""
+MIN_RESULT_TOKENS = 1500
+"""Minimum tokens of results that the context must have room for; with less room, no tools are offered."""
 
 
 class SearchWithTools(SearchAndRead):
-    """Retrieve step: a first search; the model that answers may then search and read further with tools.
+    """Retrieve step with a first search, after which the model that answers may search and read with tools.
 
-    A model or endpoint that cannot call tools, or a context too small for them, answers from the first search, as in
-    the form `read`.
+    A model that cannot call tools, or whose context is too small for them, answers from the first search, as in the
+    form `read`.
     """
 
     def __call__(self, turn: Turn) -> None:
@@ -49,11 +50,11 @@ class SearchWithTools(SearchAndRead):
 
 
 def answer_with_tools(turn: Turn) -> bool:
-    """Let the model search with tools and answer. Return False if it could not, and nothing was answered."""
+    """Let the model search with tools and answer. Return False if it could not, so that nothing was answered."""
     if not isinstance(turn.generator, ToolGenerator) or turn.retriever is None:
         return False
     agent = _Agent(turn, turn.generator, DocumentTools(turn, turn.retriever))
-    if agent.left < LEAST:
+    if agent.left < MIN_RESULT_TOKENS:
         return False
     try:
         agent.answer()
@@ -74,7 +75,7 @@ class _Agent:
     """The conversation with the model about one turn.
 
     Attributes:
-        left: tokens that further results may have.
+        left: tokens left for further results.
     """
 
     def __init__(self, turn: Turn, generator: ToolGenerator, tools: DocumentTools) -> None:
@@ -83,15 +84,15 @@ class _Agent:
         # The rules about the tools are about as long as their definitions.
         used = sum(count_tokens(message.content) for message in prompt) + 2 * TOOL_TOKENS
         room = turn.model.context_tokens - turn.model.reply_tokens - used
-        self.left = min(BUDGET * turn.config.tokens, room)
-        self.piece = turn.config.tokens // PIECE
+        self.left = min(RESULTS_FACTOR * turn.config.tokens, room)
+        self.piece = turn.config.tokens // RESULT_DIVISOR
         self.round = 0
         self.seen: set[str] = set()
         collection = tools.collection
         rules = [message for message in prompt if message.role == "system"]
         rules += load_prompt("agent", turn.prompts).render(
-            rounds=str(ROUNDS),
-            tokens=f"{max(self.left, LEAST) // 500 * 500:,}",
+            rounds=str(MAX_ROUNDS),
+            tokens=f"{max(self.left, MIN_RESULT_TOKENS) // 500 * 500:,}",
             documents=f"{collection.count():,} documents" if collection else "the documents",
             counts=collection is not None,
         )
@@ -121,8 +122,8 @@ class _Agent:
         """Return why the model is offered no more tools, as a note for the person; "": it is offered more."""
         if self.left <= 0:
             return "the model had read as much as it may in a turn, and answered from that (--tokens)"
-        if self.round >= ROUNDS:
-            return f"the model had searched {ROUNDS} rounds, and answered from what it had found"
+        if self.round >= MAX_ROUNDS:
+            return f"the model had searched {MAX_ROUNDS} rounds, and answered from what it had found"
         return "" if anything_new else "the model repeated its calls, and answered from what it had found"
 
     def _next(self, tools: tuple[Tool, ...]) -> ToolReply:
@@ -142,12 +143,12 @@ class _Agent:
         asked = self.tools.asked(call)
         key = self.tools.key(call)
         new = key not in self.seen
-        name = call.name[:LONGEST_NAME]
+        name = call.name[:MAX_NAME_CHARACTERS]
         self.turn.report("retrieve", f"{name}: {asked}", tool=name, asked=asked)
         if not new:
             result = Result("This was called before: what it found stands above.", "called before")
-        elif at >= CALLS:
-            result = Result(f"At most {CALLS} calls in a round: call it again.", "too many calls at once")
+        elif at >= MAX_CALLS_PER_ROUND:
+            result = Result(f"At most {MAX_CALLS_PER_ROUND} calls in a round: call it again.", "too many calls at once")
         elif self.left <= 0:
             result = Result("There is no room for more: answer from what you have.", "no room left")
         else:

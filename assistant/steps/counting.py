@@ -1,7 +1,7 @@
-"""Questions that ask which documents mention some words, answered without a model: by a count over all documents.
+"""Answer questions about which documents mention some words, by a count over all documents and without a model.
 
-Only plain forms are recognised, such as "which pages mention conda?"; what is not found in these words is left to
-the quotations.
+Only plain forms such as "which pages mention conda?" are recognized. If no document has these words, the answer step
+quotes documents as usual.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Draft, Judgement
+from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import LONGEST_PATTERN
 from turnmark.retrieval.types import Hit
 
-MOST_DOCUMENTS = 30
-"""Most documents that the answer lists."""
-MOST_WORDS = 5
-"""Most words that are taken for what is looked for, unless they are quoted."""
+MAX_LISTED_DOCUMENTS = 30
+"""Maximum documents that the answer lists."""
+MAX_MENTIONED_WORDS = 5
+"""Maximum words that a question may ask for without quotation marks around them."""
 _DOCUMENTS = (
     r"(?:pages?|files?|documents?|docs|chapters?|sections?|notes?|articles?|recipes?|posts?|e?mails?|messages?|letters?"
     r"|reports?|papers?|entr(?:y|ies))"
@@ -38,7 +38,7 @@ _SEVERAL = re.compile(r"[,;\"“”]|\b(?:and|or|but|not|nor|without)\b", re.IGN
 
 
 def mentioned_words(message: str) -> str:
-    """Return the words of which a message asks where they are mentioned; empty if it asks something else."""
+    """Return the words that a message asks to be located; an empty text if it asks something else."""
     asks = _ASKS.fullmatch(message.strip())
     if asks is None:
         return ""
@@ -49,13 +49,15 @@ def mentioned_words(message: str) -> str:
     else:
         article = _ARTICLE.match(what)
         words = what[article.end() :] if article else what
-        is_clear = bool(content_words(words)) and not _SEVERAL.search(words) and len(words.split()) <= MOST_WORDS
+        is_clear = (
+            bool(content_words(words)) and not _SEVERAL.search(words) and len(words.split()) <= MAX_MENTIONED_WORDS
+        )
     is_expression = words.startswith("/") and words.endswith("/")  # to `Collection.grep`
     return words if is_clear and not is_expression and len(words) <= LONGEST_PATTERN else ""
 
 
 def count_mentions(turn: Turn) -> Draft | None:
-    """Say how many documents mention the words that a message asks for, and which; None if it asks something else.
+    """Return an answer that lists the documents with the words that a message asks for; None if it asks something else.
 
     The turn's decision becomes `answer`.
     """
@@ -67,7 +69,7 @@ def count_mentions(turn: Turn) -> Draft | None:
     if occurrences is None or not occurrences.times:
         return None
     cited = {line.document: line.passage for line in reversed(occurrences.lines)}
-    listed = list(occurrences.times)[:MOST_DOCUMENTS]
+    listed = list(occurrences.times)[:MAX_LISTED_DOCUMENTS]
     hits = []
     for document in listed:
         passages = turn.retriever.neighbors(Passage(id="", document=document, title="", text="", start=0, end=0))
@@ -79,6 +81,6 @@ def count_mentions(turn: Turn) -> Draft | None:
         for document, hit, number in zip(listed, hits, turn.number(hits), strict=True)
     ]
     rows += [f"- … and {held - len(listed):,} more"] if held > len(listed) else []
-    turn.decide(Judgement(decision="answer", confidence=1.0, reason="counted in all documents"))
+    turn.decide(Judgment(decision="answer", confidence=1.0, reason="counted in all documents"))
     text = "\n".join([escape_marks(one_line(f"“{words}” is found {counted}:")), "", *rows])
     return Draft(text=text, answers=(text,), claims="")

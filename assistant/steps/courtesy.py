@@ -1,15 +1,15 @@
-"""Recognise English courtesies (greetings, thanks, acknowledgements, goodbyes), and reply to them."""
+"""Recognize English courtesies (greetings, thanks, acknowledgments, goodbyes) and reply to them."""
 
 from __future__ import annotations
 
 import re
 
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Checks, Draft, Judgement, SubQuestion
+from turnmark.assistant.types import Checks, Draft, Judgment, SubQuestion
 from turnmark.corpora.text import words
 
-LONGEST = 16
-"""Most words of a courtesy; a longer message says something else too."""
+MAX_COURTESY_WORDS = 16
+"""Maximum words of a courtesy; a longer message says something else, too."""
 
 _GOOD = (
     r"(?:great|cool|nice|perfect|good|fine|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super"
@@ -85,14 +85,14 @@ _GREETING = re.compile(r"\b(hi|hello|hey|hiya|good (morning|afternoon|evening|da
 
 
 def is_conversational(message: str) -> bool:
-    """Return whether an English message is only a courtesy: each of its phrases is one, and it asks nothing.
+    """Return whether an English message is only a courtesy: all of its phrases are courtesies, and it asks nothing.
 
     "Thanks, and the oven?" is a question, not a courtesy. A bare "yes" or "no" may answer a question of the assistant.
     """
     length = len(words(message))
     if not length:
         return True
-    if length > LONGEST:
+    if length > MAX_COURTESY_WORDS:
         return False
     text = _HOW_ARE_YOU.sub("how are you", message.replace("’", "'"))
     if re.search(r"[?？]", text):
@@ -111,7 +111,7 @@ class Courtesy:
     def __call__(self, turn: Turn) -> None:
         turn.hits.extend(turn.evidence or ())
         turn.report_hits()
-        turn.decide(Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
+        turn.decide(Judgment(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
         greets = bool(_GREETING.search(turn.message)) or not words(turn.message)
         text = "Hello! Ask me anything about your documents." if greets else "You're welcome. Ask me anything else."
         turn.stream(text)

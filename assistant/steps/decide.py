@@ -1,8 +1,8 @@
-"""The decide step: whether the evidence answers the question.
+"""The decide step: judge whether the evidence answers the question.
 
-Without a model there are three grades: answer, not sure, nothing found. They rest on cosines alone, since calibrations
-on one kind of documents did not carry over to others (docs/measured.md). A large model decides when it answers, and is
-asked whenever anything was found.
+Without a model there are three grades: answer, not sure, nothing found. They depend on cosines alone, since
+calibrations on one kind of documents did not carry over to others (docs/measured.md). A large model decides while it
+answers; it is asked whenever anything was found.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Sequence
 
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.support import coverage, stems
-from turnmark.assistant.steps.understand import may_stand
+from turnmark.assistant.steps.understand import may_be_standalone
 from turnmark.assistant.turn import Part, Turn
-from turnmark.assistant.types import Judgement
+from turnmark.assistant.types import Judgment
 from turnmark.corpora.text import content_words
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
-LOOKED_AT = 3
-"""Number of hits whose lines, or words, are compared with the question."""
-UNKNOWN, UNSURE, BELOW_UNSURE = 0.28, 0.40, 0.12
-"""Confidence below which the decision is `unknown`, and below which it is `partial` (not sure). The value that the
-index measured (`sure_from`) replaces the second; the first is at most `BELOW_UNSURE` lower. Chosen on the tuning halves
-of the conversation suites: `python -m tests.benchmarks.decide`."""
-UNKNOWN_WORDS, UNSURE_WORDS = 0.2, 0.45
-"""The same bounds where there are no cosines: shares of the question's words in a passage."""
+COMPARED_HITS = 3
+"""Number of hits whose lines or words are compared with the question."""
+MIN_PARTIAL_CONFIDENCE, MIN_ANSWER_CONFIDENCE, MAX_PARTIAL_RANGE = 0.28, 0.40, 0.12
+"""Minimum confidence for the decisions `partial` (not sure) and `answer`. The value that the index measured
+(`sure_from`) replaces the second; the first is at most `MAX_PARTIAL_RANGE` lower. All three were chosen on the tuning
+halves of the conversation suites: `python -m tests.benchmarks.decide`."""
+MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE = 0.2, 0.45
+"""The same two minimums without cosines: the share of the question's words in a passage."""
 
 
 class GradeEvidence:
-    """Decide step without a model: grades the evidence of each part."""
+    """Decide step without a model, which grades the evidence of each part."""
 
     name = "decide"
 
@@ -37,25 +37,25 @@ class GradeEvidence:
         level = turn.retriever.sure_from() if turn.retriever else None
         may_search_again = turn.rounds_left > 0 and turn.evidence is None
         for part in turn.parts:
-            part.judgement = grade_evidence(asked_of(part), part.hits, turn.embed, turn.trusted, level)
-            part.narrower = ""
-            if may_search_again and part.judgement.decision != "answer":
-                part.narrower = narrower(part)
+            part.judgment = grade_evidence(wordings_of(part), part.hits, turn.embed, turn.trusted, level)
+            part.narrower_query = ""
+            if may_search_again and part.judgment.decision != "answer":
+                part.narrower_query = narrower_query(part)
         turn.decide()
 
 
 class LeaveToReader:
-    """Decide step for a large model: `unknown` if nothing was found; else the model decides when it answers."""
+    """Decide step for a large model: `unknown` if nothing was found; otherwise the model decides while it answers."""
 
     name = "decide"
 
     def __call__(self, turn: Turn) -> None:
         for part in turn.parts:
-            confidence = confidence_of(asked_of(part), part.hits, turn.embed) if part.hits else 0.0
+            confidence = confidence_of(wordings_of(part), part.hits, turn.embed) if part.hits else 0.0
             if turn.hits:
-                part.judgement = Judgement(decision="answer", confidence=confidence, reason="passages to read")
+                part.judgment = Judgment(decision="answer", confidence=confidence, reason="passages to read")
             else:
-                part.judgement = Judgement(decision="unknown", confidence=confidence, reason="nothing was found")
+                part.judgment = Judgment(decision="unknown", confidence=confidence, reason="nothing was found")
         turn.decide()
 
 
@@ -65,50 +65,51 @@ def grade_evidence(
     embed: Embed | None = None,
     trusted: bool = False,
     level: float | None = None,
-) -> Judgement:
+) -> Judgment:
     """Judge whether hits answer a question: `answer`, `partial` (not sure) or `unknown`.
 
     Args:
         questions: the message, and its rewrite if it has another wording.
-        trusted: the hits are known to be about the question.
-        level: confidence from which the decision is `answer`, as measured for the index; None: `UNSURE`.
+        trusted: whether the hits are known to be about the question.
+        level: the minimum confidence for `answer` that the index measured; None: `MIN_ANSWER_CONFIDENCE`.
     """
     if not hits:
-        return Judgement(decision="unknown", confidence=0.0, reason="nothing was found")
+        return Judgment(decision="unknown", confidence=0.0, reason="nothing was found")
     cosines = any(hit.similarity is not None for hit in hits)
-    unsure = UNSURE if level is None else level
-    unknown = max(UNKNOWN, unsure - BELOW_UNSURE)
+    unsure = MIN_ANSWER_CONFIDENCE if level is None else level
+    unknown = max(MIN_PARTIAL_CONFIDENCE, unsure - MAX_PARTIAL_RANGE)
     if not cosines:
-        unknown, unsure = UNKNOWN_WORDS, UNSURE_WORDS
+        unknown, unsure = MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE
     confidence = confidence_of(questions, hits, embed)
     if trusted:
-        return Judgement(decision="answer", confidence=confidence, reason="given passages")
+        return Judgment(decision="answer", confidence=confidence, reason="given passages")
     if confidence < unknown:
         reason = f"confidence {confidence:.2f} is below {unknown:.2f}"
-        return Judgement(decision="unknown", confidence=confidence, reason=reason)
+        return Judgment(decision="unknown", confidence=confidence, reason=reason)
     if confidence < unsure:
         reason = f"confidence {confidence:.2f} is below {unsure:.2f}"
-        return Judgement(decision="partial", confidence=confidence, reason=reason)
+        return Judgment(decision="partial", confidence=confidence, reason=reason)
     reason = f"confidence {confidence:.2f} reaches {unsure:.2f}"
-    return Judgement(decision="answer", confidence=confidence, reason=reason)
+    return Judgment(decision="answer", confidence=confidence, reason=reason)
 
 
 def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> float:
-    """Return how near the evidence is to the question, 0..1; comparable for one embedder only.
+    """Return how close the evidence is to the question, 0..1. Values of different embedders are not comparable.
 
-    It is the mean of two cosines, those of the nearest passage and of the nearest line, for the question that gives the
-    highest mean. Without cosines it is the best share of the question's words in a passage.
+    The confidence is the mean of two cosines: that of the nearest passage and that of the nearest line. Among several
+    wordings of the question, the highest mean counts. Without cosines, it is the highest share of the question's words
+    in a passage.
     """
     similarities = [hit.similarity for hit in hits if hit.similarity is not None]
     if not similarities:
-        shares = [coverage(questions[0], [hit.passage.indexed_text]) for hit in hits[:LOOKED_AT]]
+        shares = [coverage(questions[0], [hit.passage.indexed_text]) for hit in hits[:COMPARED_HITS]]
         return max(0.0, *shares)
     if embed is None:
         return max(0.0, *similarities)
     line_texts: dict[str, None] = {}  # an ordered set
-    for hit in hits[:LOOKED_AT]:
+    for hit in hits[:COMPARED_HITS]:
         for line in lines_of(hit.passage):
-            if line.says and line.text:
+            if line.can_answer and line.text:
                 line_texts[line.in_context(hit.passage.title)] = None
     passages = [hit.passage.indexed_text for hit in hits]
     vectors = embed([*questions, *passages, *line_texts])
@@ -121,21 +122,21 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     return min(1.0, confidence)
 
 
-def asked_of(part: Part) -> list[str]:
+def wordings_of(part: Part) -> list[str]:
     """Return the wordings of a part by which its evidence is judged.
 
-    A part that may be complete in itself is judged without the topic carried over to it, which its evidence need not
-    mention.
+    A part that may be complete in itself is judged without the topic that was carried over to it, since its evidence
+    need not mention that topic.
     """
-    if may_stand(part.text):
+    if may_be_standalone(part.text):
         return [part.text]
     return list(dict.fromkeys((part.text, part.question)))
 
 
-def narrower(part: Part) -> str:
-    """Return a query with a part's content words, those that its evidence lacks first; "" if it lacks none or all.
+def narrower_query(part: Part) -> str:
+    """Return a query of a part's content words, those that its evidence lacks first; "" if it lacks none or all.
 
-    If it lacks all of them, the documents are about something else, and a second search would not help.
+    If the evidence lacks all of them, the documents are about something else, and a second search would not help.
     """
     terms = content_words(part.question)
     present = {stem for hit in part.hits for stem in stems(hit.passage.indexed_text)}

@@ -1,4 +1,4 @@
-"""Format the conversation before a message for prompts: its last messages, within a number of tokens."""
+"""Format the last messages of a conversation for prompts, within a number of tokens."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 
-EARLIER = 2000
-"""Most tokens of earlier messages in a prompt that asks for an answer; at most a third of its room as well."""
-SPEAKER = {"user": "User", "assistant": "Assistant"}
+MAX_EARLIER_TOKENS = 2000
+"""Maximum tokens of earlier messages in a prompt that asks for an answer. They also get at most a third of its room."""
+SPEAKER_NAMES = {"user": "User", "assistant": "Assistant"}
 
 
-def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
-    """Format messages for a prompt: each with its speaker, without citation marks."""
+def format_messages(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
+    """Format messages for a prompt, each with its speaker and without citation marks."""
     lines: list[str] = []
     for message in history:
         content = escape_marks(strip_citations(message.content))
-        lines.append(quote(f"{SPEAKER[message.role]}: {content}"))
+        lines.append(quote(f"{SPEAKER_NAMES[message.role]}: {content}"))
     return "\n".join(lines)
 
 
-def asked_back(history: Sequence[Message]) -> bool:
+def ends_with_question(history: Sequence[Message]) -> bool:
     """Return whether a conversation ends with a question by the assistant, which "ok" may answer."""
     return bool(history) and history[-1].role == "assistant" and history[-1].content.rstrip().endswith(("?", "？"))
 
@@ -39,7 +39,7 @@ def last_turns_within(
     answer are shown.
     """
     tokens -= count_tokens(quote(CUT))
-    costs = [count_tokens(conversation([turn], quote)) for turn in history]
+    costs = [count_tokens(format_messages([turn], quote)) for turn in history]
     first = len(history)
     while first and sum(costs[first - 1 :]) <= tokens:
         first -= 1
@@ -51,7 +51,7 @@ def last_turns_within(
     left_out = len(history) - len(shown)
     if not shown:
         return "", left_out
-    text = conversation(shown, quote)
+    text = format_messages(shown, quote)
     if left_out:
         text = f"{quote(CUT.strip())}\n{text}"
     return text, left_out
@@ -62,16 +62,16 @@ def _last_exchange(history: Sequence[Message], tokens: int, quote: Callable[[str
     if tokens < LEAST:
         return []
     *question, answer = history[-2:]
-    question = [_cut(turn, tokens // 3, quote) for turn in question]
-    return [*question, _cut(answer, tokens - count_tokens(conversation(question, quote)), quote)]
+    question = [_shorten_message(turn, tokens // 3, quote) for turn in question]
+    return [*question, _shorten_message(answer, tokens - count_tokens(format_messages(question, quote)), quote)]
 
 
-def _cut(turn: Message, tokens: int, quote: Callable[[str], str]) -> Message:
+def _shorten_message(turn: Message, tokens: int, quote: Callable[[str], str]) -> Message:
     """Cut a message so that its line in a prompt has at most `tokens`."""
     limit = tokens
     while limit > 0:
         cut = turn.model_copy(update={"content": shorten(turn.content, limit)})
-        excess = count_tokens(conversation([cut], quote)) - tokens
+        excess = count_tokens(format_messages([cut], quote)) - tokens
         if excess <= 0:
             return cut
         limit -= excess
@@ -80,9 +80,9 @@ def _cut(turn: Message, tokens: int, quote: Callable[[str], str]) -> Message:
 
 def earlier_turns(history: Sequence[Message], room: int, quote: Callable[[str], str]) -> tuple[str, int]:
     """Format earlier messages for a prompt with `room` tokens; returns the text and how many messages lack the room."""
-    tokens = min(EARLIER, room // 3)
+    tokens = min(MAX_EARLIER_TOKENS, room // 3)
     text, left_out = last_turns_within(history, tokens, quote)
-    return text, left_out if tokens < EARLIER else 0
+    return text, left_out if tokens < MAX_EARLIER_TOKENS else 0
 
 
 def sections_room(generator: Generator, prompt: Prompt, history: Sequence[Message], *texts: str) -> int:

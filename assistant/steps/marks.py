@@ -31,28 +31,28 @@ def cited_numbers(text: str) -> list[int]:
 
 
 _LEADING_MARKS = re.compile(rf"(?:[ \t]*{CITATION_MARK.pattern})+")
-ITEM = re.compile(r"[-*•][ \t]+|\d{1,3}[.)][ \t]+")
+ITEM_MARK = re.compile(r"[-*•][ \t]+|\d{1,3}[.)][ \t]+")
 """The mark at the beginning of a list item: `- `, `3. ` …"""
 
 
 def without_item_mark(text: str) -> str:
     """Remove the item mark at the beginning of a list item; "see step 3. below" stays unchanged."""
-    match = ITEM.match(text)
+    match = ITEM_MARK.match(text)
     return text[match.end() :] if match else text
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A sentence of a text, and the gap of white space before it."""
+class SpacedSentence:
+    """A sentence of a text and the white space before it."""
 
     gap: str
     text: str
 
 
-def pieces_of(text: str) -> list[Piece]:
-    """Split a text into sentences; gaps and sentences joined in order give the text up to its last sentence."""
+def spaced_sentences(text: str) -> list[SpacedSentence]:
+    """Split a text into sentences. Joined in order, gaps and sentences give the text up to its last sentence."""
     spans = sentences(text)
-    pieces: list[Piece] = []
+    pieces: list[SpacedSentence] = []
     previous_end = 0
     for number, (start, end) in enumerate(spans):
         start = max(start, previous_end)
@@ -64,28 +64,28 @@ def pieces_of(text: str) -> list[Piece]:
                 end = min(marks.end(), next_end)
         start += len(text[start:end]) - len(text[start:end].lstrip())
         if start < end:
-            pieces.append(Piece(text[previous_end:start], text[start:end]))
+            pieces.append(SpacedSentence(text[previous_end:start], text[start:end]))
             previous_end = end
     return pieces
 
 
 # --- the lines of a passage
 
-Kind = Literal["sentence", "item", "row", "head", "caption", "code", "heading"]
+LineKind = Literal["sentence", "item", "row", "head", "caption", "code", "heading"]
 
 
 @dataclass(frozen=True)
 class TextLine:
-    """A sentence, list item, row of a table or line of its head, block of code or heading of a passage.
+    """A sentence, list item, table row, line of a table's head, caption, block of code or heading of a passage.
 
     Attributes:
         start, end: characters of the passage's text.
-        text: its text without markup; of a row each cell after the name of its column; empty for the rule of a table.
+        text: its text without markup. In a row, each cell follows the name of its column. The rule of a table has none.
         section: headings above it, joined by ' › '.
         block: number of its paragraph, list or table within the passage.
     """
 
-    kind: Kind
+    kind: LineKind
     start: int
     end: int
     text: str
@@ -93,15 +93,15 @@ class TextLine:
     block: int
 
     @property
-    def says(self) -> bool:
-        """Whether it can answer: headings, captions and heads of tables only name what does."""
+    def can_answer(self) -> bool:
+        """Whether the line can answer a question. Headings, captions and heads of tables only name what can."""
         return self.kind not in ("heading", "head", "caption")
 
     def in_context(self, title: str) -> str:
-        """Return the text to embed: a row, which is no sentence, follows the heading above it.
+        """Return the text to embed. A row, which is not a sentence, gets the heading above it in front.
 
         Args:
-            title: of the document.
+            title: title of the document.
         """
         if self.kind != "row":
             return self.text
@@ -132,11 +132,11 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
     text = passage.text
     # Code first: what looks like a heading, row or item inside code is code.
     code = [match.span() for match in _CODE_BLOCK.finditer(text)]
-    headings = [match for match in _HEADING.finditer(text) if not _inside(match.start(), code)]
-    tables = [table for table in tables_of(text, passage.header) if not _inside(table.start, code)]
-    items = [(item.start, item.end) for item in list_items(text) if not _inside(item.start, code)]
-    spans: list[tuple[int, int, Kind]] = [(*match.span(), "heading") for match in headings]
-    spans += [(start, end, "code") for start, end in code if not _inside(start, items)]
+    headings = [match for match in _HEADING.finditer(text) if not _is_inside(match.start(), code)]
+    tables = [table for table in tables_of(text, passage.header) if not _is_inside(table.start, code)]
+    items = [(item.start, item.end) for item in list_items(text) if not _is_inside(item.start, code)]
+    spans: list[tuple[int, int, LineKind]] = [(*match.span(), "heading") for match in headings]
+    spans += [(start, end, "code") for start, end in code if not _is_inside(start, items)]
     table_texts: dict[int, str] = {}
     for table in tables:
         spans += [(line.start, line.end, "head") for line in table.head]
@@ -146,14 +146,14 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
     spans += [(start, end, "item") for start, end in items]
     covered = [(start, end) for start, end, _ in spans]
     captioned = [(offset, offset + len(line)) for offset, line in lines(text) if _is_caption(line)]
-    spans += [(start, end, "caption") for start, end in captioned if not _inside(start, covered)]
+    spans += [(start, end, "caption") for start, end in captioned if not _is_inside(start, covered)]
     covered += captioned
-    spans += [(start, end, "sentence") for start, end in sentences(text) if not _inside(start, covered)]
+    spans += [(start, end, "sentence") for start, end in sentences(text) if not _is_inside(start, covered)]
     paths = _heading_paths(passage, headings)
     text_lines: list[TextLine] = []
     block = 0
     previous_end = 0
-    previous_kind: Kind | None = None
+    previous_kind: LineKind | None = None
     for start, end, kind in sorted(spans):
         new_paragraph = kind == "sentence" and text[previous_end:start].count("\n") > 1
         new_kind = kind != previous_kind and (previous_kind, kind) != ("head", "row")
@@ -181,7 +181,7 @@ _TITLE_OF_FIGURE = re.compile(r"(\*\*|__)[^\W\d]{3,14} [A-Z]?\d{1,3}(?:[.-]\d{1,
 """A line in bold such as "Figure 2.3. The window" or "Example 4: A letter"; other lines in bold often say something."""
 
 
-def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:
+def _is_inside(offset: int, spans: list[tuple[int, int]]) -> bool:
     return any(start <= offset < end for start, end in spans)
 
 

@@ -16,8 +16,8 @@ from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.history import earlier_turns
-from turnmark.assistant.steps.marks import cited_numbers, pieces_of, without_item_mark
-from turnmark.assistant.steps.quote import quotations, refuse
+from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences, without_item_mark
+from turnmark.assistant.steps.quote import quote_parts, refuse
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.core.untrusted import escape_marks, quote_lines
@@ -25,7 +25,7 @@ from turnmark.corpora.text import list_items, plain, strip_citations, words
 from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit
 
-_BLANKS = re.compile(r"\n(?:[ \t>]*\n){2,}")
+_BLANK_LINES = re.compile(r"\n(?:[ \t>]*\n){2,}")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _NEXT_HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 
@@ -52,8 +52,8 @@ def settle_reply(turn: Turn, reply: WrittenText) -> None:
     turn.use("answer", reply.usage, reply.note)
     turn.draft = draft_of(reply.text)
     decision = decision_of(reply.text, len(turn.parts))
-    if decision != turn.judgement.decision:
-        turn.decide(turn.judgement.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
+    if decision != turn.judgment.decision:
+        turn.decide(turn.judgment.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
 
 
 def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
@@ -91,7 +91,7 @@ def answer_prompt(
     room -= count_tokens(earlier)
     sections: list[str] = []
     for number, hit in enumerate(hits, 1):
-        section = show_section(number, hit.passage, template.quote)
+        section = format_section(number, hit.passage, template.quote)
         room -= count_tokens(section) + PASSAGE_MARKS
         if room < 0 and sections:
             left_out = len(hits) - len(sections)
@@ -121,7 +121,7 @@ def _interpretation(understood: Understanding, message: str) -> str:
     return "".join(part for part in parts if words(part) != words(message))
 
 
-def show_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
+def format_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
     """Format a section for a prompt: its number, heading and source, and its text."""
     heading = passage.heading
     if passage.section.endswith(CONTINUED):
@@ -132,7 +132,7 @@ def show_section(number: int, passage: Passage, quote: Callable[[str], str] = qu
     source = ", ".join(filter(None, (path, passage.date)))
     if source:
         heading = f"{heading} ({source})"
-    text = _BLANKS.sub("\n\n", escape_marks(passage.shown_text))
+    text = _BLANK_LINES.sub("\n\n", escape_marks(passage.shown_text))
     return f"[{number}]\n{quote(escape_marks(heading))}\n{quote(text)}"
 
 
@@ -178,7 +178,7 @@ def decision_of(text: str, parts: int) -> Decision:
     Args:
         parts: number of parts of the message.
     """
-    sentences = [piece.text for piece in pieces_of(text) if any(map(str.isalnum, strip_citations(piece.text)))]
+    sentences = [piece.text for piece in spaced_sentences(text) if any(map(str.isalnum, strip_citations(piece.text)))]
     if not sentences:
         return "answer"
     cites = any(cited_numbers(sentence) for sentence in sentences)
@@ -200,8 +200,8 @@ class ReadBriefly:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        quotation = quotations(turn)
-        if quotation is not None and turn.judgement.decision == "answer":
+        quotation = quote_parts(turn)
+        if quotation is not None and turn.judgment.decision == "answer":
             understood = turn.understanding
             template = load_prompt("answer-small", turn.prompts)
             prompt = template.render(
@@ -217,10 +217,10 @@ class ReadBriefly:
                 turn.stream(below)
                 return
             for part in turn.parts:
-                part.judgement = part.judgement.model_copy(
+                part.judgment = part.judgment.model_copy(
                     update={"decision": "partial", "reason": "the model is not sure"}
                 )
             turn.decide()
-            quotation = quotations(turn)
+            quotation = quote_parts(turn)
         turn.draft = quotation or refuse(turn.parts)
         turn.stream(turn.draft.text)

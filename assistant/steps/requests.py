@@ -1,4 +1,4 @@
-"""Recognise English requests to revise the last reply ("as a list please", "only the first two"), by strict rules.
+"""Recognize English requests to revise the last reply ("as a list please", "only the first two"), by strict rules.
 
 The complete message must be such a request; anything else is taken for a question.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 from turnmark.core.record import Record
 from turnmark.corpora.types import Message
 
-Kind = Literal["list", "shorter", "only", "without", "steps", "other"]
+EditKind = Literal["list", "shorter", "only", "without", "steps", "other"]
 
 
 class EditRequest(Record):
@@ -25,7 +25,7 @@ class EditRequest(Record):
         last: whether they are counted from the end.
     """
 
-    kind: Kind
+    kind: EditKind
     count: int = 0
     last: bool = False
 
@@ -72,7 +72,7 @@ _POLITE = re.compile(r"\b(?:can|could|would|will|may) (?:you|i)\b", re.IGNORECAS
 _COUNTED = rf"(?:the )?(?P<end>first|last)(?: (?P<count>{_NUMBER}))?(?: {_UNIT})?"
 
 
-def _counted_request(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
+def _counted_request(kind: EditKind) -> Callable[[re.Match[str]], EditRequest]:
     def read(match: re.Match[str]) -> EditRequest:
         word = (match["count"] or "one").lower()
         return EditRequest(kind=kind, count=_NUMBERS.get(word) or int(word), last=match["end"].lower() == "last")
@@ -80,7 +80,7 @@ def _counted_request(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
     return read
 
 
-def _plain_request(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
+def _plain_request(kind: EditKind) -> Callable[[re.Match[str]], EditRequest]:
     return lambda _: EditRequest(kind=kind)
 
 
@@ -197,11 +197,11 @@ _EDITS = re.compile(
 def is_instruction(history: Sequence[Message], message: str) -> bool:
     """Return whether an English message says how to revise the last answer, and does not ask something new.
 
-    The rules rather miss an instruction: a message that could be a question ("tell me more about the otters") is an
-    instruction only if it names the answer or a part of its text.
+    When in doubt, the rules miss an instruction. A message that could be a question ("tell me more about the otters")
+    is an instruction only if it names the answer or a part of its text.
 
     Args:
-        history: the messages before, oldest first; without an answer among them nothing can be revised.
+        history: the messages before, oldest first. Without an answer among them, nothing can be revised.
     """
     if not any(turn.role == "assistant" for turn in history):
         return False

@@ -1,7 +1,7 @@
 """The retrieve step: search for all parts of a message in one batch, and grow the hits to the sections a model reads.
 
 The raw message is always searched; rewrites and search phrases only add to it. For a model, a hit grows to its section,
-neighbouring passages of a section become one source, a passage that repeats a better hit is left out, and the sources
+adjacent passages of a section become one source, a passage that repeats a better hit is left out, and the sources
 of a document follow each other in the document's order.
 """
 
@@ -15,7 +15,7 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.history import sections_room
-from turnmark.assistant.steps.understand import Nearest, not_known, understand, with_topic
+from turnmark.assistant.steps.understand import NearestCosines, no_cosines, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables import tables_of
@@ -24,18 +24,18 @@ from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.task_passages import ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, continues, section_of
 
-MORE_PER_PART = 800
+TOKENS_PER_FURTHER_PART = 800
 """Tokens of sections that each further part of a message adds to the limit."""
-TABLES_WITHIN = 30
-"""Hits among which tables are kept: the vector of a passage says little about one row of its table."""
-SEVERAL = 2
-"""Least number of sources from one document for which their neighbouring passages are read too."""
-REPEATED = 0.8
-"""Least share of a passage's word pairs in a better passage for which it is left out as a repetition."""
+TABLE_SEARCH_DEPTH = 30
+"""Number of hits whose tables are kept, since the vector of a passage says little about one row of its table."""
+MIN_SOURCES_TO_EXTEND = 2
+"""Minimum sources from one document for which the passages next to them are read, too."""
+MIN_REPEATED_SHARE = 0.8
+"""Minimum share of a passage's word pairs in a better passage. From there on it is left out as a repetition."""
 
 
 def turn_query(
-    understanding: Understanding, history: Sequence[Message], message: str, nearest: Nearest = not_known
+    understanding: Understanding, history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines
 ) -> Query:
     """Return the query of a message: the raw message with its conversation, and its rewrites as variants.
 
@@ -48,7 +48,7 @@ def turn_query(
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
 
-def conversation_query(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> Query:
+def conversation_query(history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines) -> Query:
     """Return the query of a turn without a model, which `--query assistant` measures."""
     understood = understand(history, message, nearest)
     variants = () if understood.standalone else (understood.rewrite,)
@@ -56,7 +56,7 @@ def conversation_query(history: Sequence[Message], message: str, nearest: Neares
 
 
 class SearchOnce:
-    """Retrieve step: searches once for each part, and for a compound message as one.
+    """Retrieve step that searches once for each part, and once for a compound message as a whole.
 
     Given evidence replaces the search.
     """
@@ -64,44 +64,44 @@ class SearchOnce:
     name = "retrieve"
     rounds = 1
     depth = 0
-    """Hits to look at for tables (`Part.tables`); 0: the evidence is all that is looked at."""
+    """Number of hits among which tables are looked for (`Part.tables`); 0: only the evidence."""
 
     def __call__(self, turn: Turn) -> None:
         if turn.evidence is not None:
-            _rate(turn, turn.evidence)
+            _use_given_evidence(turn, turn.evidence)
         elif turn.retriever is not None:
             _search(turn, turn.retriever, max(turn.top_k, self.depth))
-        self.show(turn)
+        self.choose_evidence(turn)
         turn.report_hits()
 
-    def show(self, turn: Turn) -> None:
+    def choose_evidence(self, turn: Turn) -> None:
         """Number the evidence, the best hit of each part first."""
         turn.hits.clear()
-        turn.number(in_turns(part.hits for part in turn.parts))
+        turn.number(interleave(part.hits for part in turn.parts))
 
 
 class SearchTwice(SearchOnce):
-    """Retrieve step: as `SearchOnce`, and a second search for a part with thin evidence; keeps tables further down."""
+    """Retrieve step that searches again for a part with thin evidence, and keeps tables from lower ranks."""
 
     rounds = 2
-    depth = TABLES_WITHIN
+    depth = TABLE_SEARCH_DEPTH
 
 
 class SearchAndRead(SearchOnce):
-    """Retrieve step for a large model: one search, whose hits grow to full sections."""
+    """Retrieve step for a large model, with one search whose hits grow to full sections."""
 
-    def show(self, turn: Turn) -> None:
+    def choose_evidence(self, turn: Turn) -> None:
         """Number the sections, within the limit of tokens; given evidence stays as it is."""
         turn.hits.clear()
-        hits = in_turns(part.hits for part in turn.parts)
+        hits = interleave(part.hits for part in turn.parts)
         if turn.evidence is not None:
             turn.hits.extend(hits)
         else:
-            read_sections(turn, hits, turn.config.tokens + MORE_PER_PART * (len(turn.parts) - 1))
+            read_sections(turn, hits, turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1))
 
 
-def _rate(turn: Turn, evidence: Sequence[Hit]) -> None:
-    """Assign the given evidence to each part, in its order; several parts get their own similarities."""
+def _use_given_evidence(turn: Turn, evidence: Sequence[Hit]) -> None:
+    """Assign the given evidence to each part, in its order. Of several parts, each gets its own similarities."""
     for part in turn.parts:
         part.hits = list(evidence)
         if len(turn.parts) > 1 and turn.embed is not None:
@@ -112,7 +112,7 @@ def _rate(turn: Turn, evidence: Sequence[Hit]) -> None:
 
 
 def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
-    """Run the searches of the current round: all parts in the first, then those with a narrower query.
+    """Run the searches of the current round: all parts in the first round, then those with a narrower query.
 
     Args:
         depth: hits to find for a part, of which the first `turn.top_k` are its evidence.
@@ -132,7 +132,7 @@ def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
 
 
 def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
-    """Return the further hits that hold rows of tables and are in the documents of the hits."""
+    """Return the further hits that contain table rows and belong to the documents of the hits."""
     documents = {hit.passage.document for hit in hits}
     known = {hit.passage.id for hit in hits}
     return [
@@ -158,8 +158,8 @@ def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
 
 
 def _search_again(turn: Turn, retriever: Retriever) -> None:
-    """Search once more for each part that has a narrower query, and add the hits before those it has."""
-    numbered = [(number, part) for number, part in enumerate(turn.parts) if part.narrower]
+    """Search again for each part with a narrower query, and put the new hits before its old ones."""
+    numbered = [(number, part) for number, part in enumerate(turn.parts) if part.narrower_query]
     queries = [_query(turn, part) for _, part in numbered]
     results = retriever.search(queries, turn.top_k)
     for (number, part), query, hits in zip(numbered, queries, results, strict=True):
@@ -168,13 +168,13 @@ def _search_again(turn: Turn, retriever: Retriever) -> None:
 
 
 def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[Hit]:
-    """Join hits and further ones; with further ones twice as many are kept."""
+    """Join hits and further ones; if there are further ones, twice as many are kept."""
     limit = 2 * passages if more else passages
     return drop_repeats([*hits, *more])[:limit]
 
 
 def _message_query(turn: Turn) -> Query:
-    """Return the query of a compound message as one; a model's questions and search phrases are its variants."""
+    """Return one query for a compound message, with a model's questions and search phrases as variants."""
     query = turn_query(turn.understanding, turn.history, turn.message, turn.nearest)
     phrases = [phrase for part in turn.parts for phrase in part.phrases]
     questions = [part.question for part in turn.parts] if phrases else []
@@ -190,17 +190,17 @@ def _query(turn: Turn, part: Part) -> Query:
         variants = (part.question,) if part.question != part.text else ()
         history = () if understood.standalone else turn.history
         query = Query(text=part.text, history=history, standalone=understood.standalone, variants=variants)
-    return _with_variants(query, (*part.phrases, part.narrower))
+    return _with_variants(query, (*part.phrases, part.narrower_query))
 
 
 def _with_variants(query: Query, texts: Iterable[str]) -> Query:
-    """Add the texts that a query does not have yet to its variants; empty ones are skipped."""
+    """Add texts to the variants of a query, except empty ones and those that it already has."""
     known = query.texts()
     variants = [text for text in texts if text and text not in known]
     return query.model_copy(update={"variants": (*query.variants, *variants)})
 
 
-def in_turns(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
+def interleave(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
     """Interleave lists of hits: the first hit of each list, then the second of each; each passage once."""
     interleaved = [hit for same_rank in zip_longest(*lists) for hit in same_rank if hit is not None]
     return drop_repeats(interleaved)
@@ -219,7 +219,7 @@ def read_sections(turn: Turn, hits: Sequence[Hit], tokens: int, previous: str = 
 
     Args:
         hits: best first.
-        previous: the answer to revise, which the prompt shows too.
+        previous: the answer to revise, which the prompt shows as well.
     """
     sections = grow_sections(turn.retriever, hits, tokens)
     if turn.generator is not None:
@@ -237,18 +237,18 @@ def read_sections(turn: Turn, hits: Sequence[Hit], tokens: int, previous: str = 
 def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
     """Return the sections that a model reads, made from hits within `tokens`; the first hit is always included.
 
-    A hit that repeats a better one is left out. In the room that is left, hits grow to their sections, best first, and
-    neighbouring passages are added. Neighbours in one section become one source. The sources of a document follow each
-    other in its order, and documents the order of their best hits.
+    A hit that repeats a better one is left out. Within the remaining tokens, hits grow to their sections, best first,
+    and adjacent passages are added. Adjacent passages of a section become one source. The sources of a document keep
+    its order, and documents are ordered by their best hits.
 
     Args:
-        retriever: knows the neighbours of a passage; None: hits do not grow.
+        retriever: finds the passages next to a hit; None: hits do not grow.
         hits: best first.
     """
     read: list[Hit] = []
     room = tokens
     for hit in hits:
-        cost = _cost(hit.passage)
+        cost = _token_cost(hit.passage)
         is_repetition = any(_repeats(hit.passage, better.passage) for better in read)
         if not is_repetition and (cost <= room or not read):
             read.append(hit)
@@ -258,24 +258,24 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int)
         passage_of_document = {hit.passage.document: hit.passage for hit in read}
         documents = {name: retriever.neighbors(passage) for name, passage in passage_of_document.items()}
         for hit in list(read):
-            _grow(hit, documents[hit.passage.document], read, tokens - _used(read, documents))
-        _read_around(documents, read, tokens - _used(read, documents))
-    return [_joined(source) for source in _sources(read, documents)]
+            _extend_section(hit, documents[hit.passage.document], read, tokens - _tokens_used(read, documents))
+        _add_adjacent_passages(documents, read, tokens - _tokens_used(read, documents))
+    return [_join_source(source) for source in _grouped_sources(read, documents)]
 
 
-def _used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> int:
+def _tokens_used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> int:
     """Return the tokens of the sources of hits."""
-    return sum(_cost(_joined(source).passage) for source in _sources(read, documents))
+    return sum(_token_cost(_join_source(source).passage) for source in _grouped_sources(read, documents))
 
 
-def _grow(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int) -> None:
+def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int) -> None:
     """Add the passages around a hit in its section to `read`, in both directions, within `room` tokens."""
     section = section_of(hit.passage, document)
     read_ids = {other.passage.id for other in read}
     first = next((position for position, passage in enumerate(section) if passage.id == hit.passage.id), 0)
     last = first
     used = 0
-    for position in _outward(first, len(section)):
+    for position in _positions_by_distance(first, len(section)):
         passage = section[position]
         cost = 0 if passage.id in read_ids else count_tokens(passage.text) + 1  # 1 for the white space between them
         if position not in (first - 1, last + 1) or used + cost > room:
@@ -287,30 +287,30 @@ def _grow(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int) -> 
             read.append(hit.model_copy(update={"passage": passage}))
 
 
-def _read_around(documents: Mapping[str, Sequence[Passage]], read: list[Hit], room: int) -> None:
+def _add_adjacent_passages(documents: Mapping[str, Sequence[Passage]], read: list[Hit], room: int) -> None:
     """Add the passages after and before each source to `read`, within `room` tokens, best source first.
 
     Only in documents of several sources: there the answer often continues in the text next to them.
     """
-    sources = _sources(read, documents)
+    sources = _grouped_sources(read, documents)
     counts = Counter(source[0].passage.document for source in sources)
     rank = {hit.passage.id: position for position, hit in enumerate(read)}
     for source in sorted(sources, key=lambda source: min(rank[hit.passage.id] for hit in source)):
         first = source[0].passage
         last = source[-1].passage
-        if counts[first.document] < SEVERAL:
+        if counts[first.document] < MIN_SOURCES_TO_EXTEND:
             continue
         after = [passage for passage in documents[first.document] if passage.start >= last.end]
         before = [passage for passage in documents[first.document] if passage.end <= first.start]
         for passage in (*after[:1], *before[-1:]):
-            cost = _cost(passage)
+            cost = _token_cost(passage)
             if cost <= room and not any(_repeats(passage, other.passage) for other in read):
                 read.append(Hit(passage=passage, score=0.0))
                 room -= cost
 
 
-def _sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
-    """Group hits into sources: ordered by document and place in it, with neighbours in one section together."""
+def _grouped_sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
+    """Group hits into sources: ordered by document and place in it, with adjacent passages of a section together."""
     names = list(dict.fromkeys(hit.passage.document for hit in read))
     positions: dict[str, int] = {}  # id of a passage -> position in its document
     for name in names:
@@ -331,13 +331,13 @@ def _follows(passage: Passage, before: Passage, positions: Mapping[str, int]) ->
     return positions[passage.id] == positions[before.id] + 1 and continues(passage, before)
 
 
-def _joined(source: Sequence[Hit]) -> Hit:
+def _join_source(source: Sequence[Hit]) -> Hit:
     """Join the passages of a source into one hit, with the score of the best."""
     best = max(source, key=lambda hit: hit.score)
     return best.model_copy(update={"passage": join_passages([hit.passage for hit in source])})
 
 
-def _cost(passage: Passage) -> int:
+def _token_cost(passage: Passage) -> int:
     return count_tokens(passage.indexed_text) + PASSAGE_MARKS
 
 
@@ -346,17 +346,17 @@ def _repeats(passage: Passage, other: Passage) -> bool:
     if passage.document == other.document:
         return other.start <= passage.start and passage.end <= other.end
     pairs = _word_pairs(passage.text)
-    return len(pairs & _word_pairs(other.text)) >= REPEATED * len(pairs)
+    return len(pairs & _word_pairs(other.text)) >= MIN_REPEATED_SHARE * len(pairs)
 
 
 @lru_cache(maxsize=512)
 def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
-    """Return the pairs of neighbouring words: a long text may have all words of a short one and say something else."""
+    """Return the pairs of adjacent words: a long text may have all words of a short one and say something else."""
     return frozenset(pairwise(("", *words(text))))
 
 
-def _outward(start: int, count: int) -> Iterator[int]:
-    """Yield the positions of a list from near `start` to far; at each distance the one after it comes first."""
+def _positions_by_distance(start: int, count: int) -> Iterator[int]:
+    """Yield the other positions of a list by their distance from `start`; of two, the later one comes first."""
     for distance in range(1, count):
         if start + distance < count:
             yield start + distance
@@ -365,7 +365,7 @@ def _outward(start: int, count: int) -> Iterator[int]:
 
 
 def join_passages(passages: Sequence[Passage]) -> Passage:
-    """Join neighbouring passages into one that covers the document from the first to the last.
+    """Join consecutive passages into one that covers the document from the first to the last.
 
     White space between them, which passages do not contain, becomes line breaks and spaces of the same length.
     """

@@ -18,33 +18,33 @@ from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.refusal import UNSURE_TEXT, is_refusal
 from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.history import asked_back
-from turnmark.assistant.steps.marks import ITEM, pieces_of, without_item_mark
+from turnmark.assistant.steps.history import ends_with_question
+from turnmark.assistant.steps.marks import ITEM_MARK, spaced_sentences, without_item_mark
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
-from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, in_turns, read_sections
+from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, interleave, read_sections
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Decision, Judgement, Understanding
+from turnmark.assistant.types import Decision, Judgment, Understanding
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import escape_marks
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Hit, Query
 
-NO_ANSWER_YET = "there is no answer yet to revise; ask something first"
-UNCHANGED = "I left the last answer as it is: "
+NO_ANSWER_YET_TEXT = "there is no answer yet to revise; ask something first"
+UNCHANGED_TEXT = "I left the last answer as it is: "
 """Beginning of the reply to an instruction that rules cannot follow."""
-TAKES_A_MODEL = (
+NEEDS_MODEL_TEXT = (
     "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
     "its steps; anything else takes a model (--generator)."
 )
-NOTHING_TO_CHANGE = "there is nothing of the kind in it."
-_REVISED = Judgement(decision="answer", confidence=1.0, reason="a revision")
-EARLIER_ANSWERS = 3
-"""Number of answers before the last one whose passages a model is shown as well: "put both in one list"."""
-PIECES, EARLIER_PIECES = 8, 4
-"""Most searches for the passages behind the last answer, and behind an earlier one."""
-OF_PIECE, OF_EARLIER_PIECE, OF_QUESTION = 2, 1, 3
+NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
+_REVISION_JUDGMENT = Judgment(decision="answer", confidence=1.0, reason="a revision")
+MAX_EARLIER_ANSWERS = 3
+"""Maximum answers before the last one whose passages a model is shown, too, e.g. for "put both in one list"."""
+MAX_SEARCHES, MAX_SEARCHES_PER_EARLIER = 8, 4
+"""Maximum searches for the passages behind the last answer, and behind an earlier one."""
+PASSAGES_PER_SEARCH, PASSAGES_PER_EARLIER_SEARCH, PASSAGES_FOR_QUESTION = 2, 1, 3
 """Passages that a model is shown from each of these searches, and from the search for the last answer's question."""
 
 
@@ -54,7 +54,7 @@ class Revise:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        question_at, previous = _last(turn)
+        question_at, previous = _last_answer(turn)
         requests = edit_requests(turn.message)
         unknown = is_refusal(previous)
         text = "" if unknown else apply_requests(previous, requests)
@@ -63,16 +63,18 @@ class Revise:
             if text:
                 reason = "it is that already."
             elif unknown or rules_apply:
-                reason = NOTHING_TO_CHANGE
+                reason = NOTHING_TO_CHANGE_TEXT
             else:
-                reason = TAKES_A_MODEL
-            _settle(turn, f"{UNCHANGED}{reason}", Judgement(decision="converse", confidence=1.0, reason="not changed"))
+                reason = NEEDS_MODEL_TEXT
+            _settle(
+                turn, f"{UNCHANGED_TEXT}{reason}", Judgment(decision="converse", confidence=1.0, reason="not changed")
+            )
             return
         turn.number(_hits_behind(turn, question_at, previous))
         turn.report_hits()
         turn.understanding = _as_revision(turn)
         decision: Decision = "partial" if previous.startswith(UNSURE_TEXT) else "answer"
-        _settle(turn, _cited(text, turn.hits), _REVISED.model_copy(update={"decision": decision}))
+        _settle(turn, _add_citations(text, turn.hits), _REVISION_JUDGMENT.model_copy(update={"decision": decision}))
 
 
 class ReviseByModel:
@@ -81,10 +83,10 @@ class ReviseByModel:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        question_at, previous = _last(turn)
+        question_at, previous = _last_answer(turn)
         read_sections(turn, _hits_to_read(turn, question_at, previous), turn.config.tokens, previous)
         turn.report_hits()
-        turn.decide(_REVISED)
+        turn.decide(_REVISION_JUDGMENT)
         before = turn.history[: answers_in(turn.history)[-1]]
         reply, notes = revise_by_model(turn.model, before, previous, turn.message, turn.hits, turn.prompts, turn.stream)
         turn.use("revise", reply.usage, *notes, reply.note)
@@ -92,14 +94,14 @@ class ReviseByModel:
         turn.draft = draft_of(reply.text)
         decision = decision_of(reply.text, 1)
         if decision != "answer":
-            turn.decide(turn.judgement.model_copy(update={"decision": decision}))
+            turn.decide(turn.judgment.model_copy(update={"decision": decision}))
 
 
 class ReviseBriefly(Revise):
-    """Revise step for a small model: rules if they apply; else the model rewrites the answer from its own text."""
+    """Revise step for a small model: rules if they apply; otherwise the model rewrites the answer from its own text."""
 
     def __call__(self, turn: Turn) -> None:
-        question_at, previous = _last(turn)
+        question_at, previous = _last_answer(turn)
         if apply_requests(previous, edit_requests(turn.message)) or is_refusal(previous):
             super().__call__(turn)
             return
@@ -114,8 +116,8 @@ class ReviseBriefly(Revise):
         turn.use("revise", reply.usage, reply.note)
         turn.number(_hits_behind(turn, question_at, previous))
         turn.report_hits()
-        turn.decide(_REVISED)
-        turn.draft = draft_of(_cited(reply.text, turn.hits))
+        turn.decide(_REVISION_JUDGMENT)
+        turn.draft = draft_of(_add_citations(reply.text, turn.hits))
 
 
 def revise_by_model(
@@ -127,7 +129,7 @@ def revise_by_model(
     prompts: Path | None = None,
     on_text: OnText | None = None,
 ) -> tuple[WrittenText, list[str]]:
-    """Have a model revise an answer; returns what it wrote, and notes on what was left out of the prompt.
+    """Have a model revise an answer. Return what it wrote, and notes on what was left out of the prompt.
 
     Args:
         history: the messages before the answer; the last one is its question.
@@ -142,17 +144,17 @@ def _as_revision(turn: Turn) -> Understanding:
     return Understanding(kind="revision", rewrite=turn.message, sub_questions=(turn.message,))
 
 
-def _settle(turn: Turn, text: str, judgement: Judgement) -> None:
-    turn.decide(judgement)
+def _settle(turn: Turn, text: str, judgment: Judgment) -> None:
+    turn.decide(judgment)
     turn.draft = draft_of(text)
     turn.stream(text)
 
 
-def _last(turn: Turn) -> tuple[int | None, str]:
+def _last_answer(turn: Turn) -> tuple[int | None, str]:
     """Return `last_answer` of a turn's history; raises RequestError if there is no answer."""
     question_at, previous = last_answer(turn.history)
     if not previous:
-        raise RequestError(NO_ANSWER_YET)
+        raise RequestError(NO_ANSWER_YET_TEXT)
     return question_at, previous
 
 
@@ -185,11 +187,11 @@ def answers_in(history: Sequence[Message]) -> list[int]:
         before = history[:position]
         if not before or before[-1].role != "user" or not is_conversational(before[-1].content):
             return False
-        return not asked_back(before[:-1])
+        return not ends_with_question(before[:-1])
 
     answers: list[int] = []
     for position, message in enumerate(history):
-        if message.role != "assistant" or not message.content.strip() or message.content.startswith(UNCHANGED):
+        if message.role != "assistant" or not message.content.strip() or message.content.startswith(UNCHANGED_TEXT):
             continue
         if not replies_to_courtesy(position):
             answers.append(position)
@@ -210,8 +212,8 @@ class Lookup(NamedTuple):
 
 
 def _hits_behind(turn: Turn, question_at: int | None, previous: str) -> list[Hit]:
-    """Search for the passages behind the last answer: the best of each sentence, then all others and the question's."""
-    results = _run_searches(turn, [*_by_pieces(previous), *_by_question(turn, question_at)])
+    """Search for the passages behind the last answer: first the best of each sentence, then all others."""
+    results = _run_searches(turn, [*_lookups_of_answer(previous), *_lookups_of_question(turn, question_at)])
     best = [hits[0] for hits in results if hits]
     others = [hit for hits in reversed(results) for hit in hits]
     return drop_repeats([*best, *others])
@@ -225,41 +227,46 @@ def _hits_to_read(turn: Turn, question_at: int | None, previous: str) -> list[Hi
     """
     earlier_answers = answers_in(turn.history)[:-1]
     earlier_lookups: list[Lookup] = []
-    for position in reversed(earlier_answers[-EARLIER_ANSWERS:]):
-        for lookup in _by_pieces(turn.history[position].content, EARLIER_PIECES):
-            earlier_lookups.append(Lookup(lookup.query, "what an earlier answer rests on", OF_EARLIER_PIECE))
-    groups = [_by_pieces(previous), _by_instruction(turn), earlier_lookups, _by_question(turn, question_at)]
+    for position in reversed(earlier_answers[-MAX_EARLIER_ANSWERS:]):
+        for lookup in _lookups_of_answer(turn.history[position].content, MAX_SEARCHES_PER_EARLIER):
+            earlier_lookups.append(Lookup(lookup.query, "what an earlier answer rests on", PASSAGES_PER_EARLIER_SEARCH))
+    groups = [
+        _lookups_of_answer(previous),
+        _lookups_of_instruction(turn),
+        earlier_lookups,
+        _lookups_of_question(turn, question_at),
+    ]
     remaining_results = iter(_run_searches(turn, [lookup for group in groups for lookup in group]))
     hits: list[Hit] = []
     for group in groups:
-        hits += in_turns([next(remaining_results)[: lookup.most] for lookup in group])
+        hits += interleave([next(remaining_results)[: lookup.most] for lookup in group])
     return drop_repeats(hits)
 
 
-def _by_pieces(answer: str, most: int = PIECES) -> list[Lookup]:
-    """Return searches for the passages behind an answer, one a sentence; sentences are joined to get at most `most`.
+def _lookups_of_answer(answer: str, most: int = MAX_SEARCHES) -> list[Lookup]:
+    """Return searches for the passages behind an answer, one per sentence; sentences are joined to get at most `most`.
 
     The passages are not known otherwise, since a conversation is stored without citation marks.
     """
-    texts = [strip_citations(piece.text) for piece in pieces_of(answer)]
+    texts = [strip_citations(piece.text) for piece in spaced_sentences(answer)]
     texts = [text for text in texts if len(words(text)) > 3]
     if not texts:
         return []
     count = min(len(texts), most)
     bounds = [len(texts) * number // count for number in range(count + 1)]
     pieces = [" ".join(texts[start:end]) for start, end in pairwise(bounds)]
-    return [Lookup(Query(text=piece), "what the answer rests on", OF_PIECE) for piece in pieces]
+    return [Lookup(Query(text=piece), "what the answer rests on", PASSAGES_PER_SEARCH) for piece in pieces]
 
 
-def _by_question(turn: Turn, question_at: int | None) -> list[Lookup]:
+def _lookups_of_question(turn: Turn, question_at: int | None) -> list[Lookup]:
     if question_at is None:
         return []
     query = conversation_query(turn.history[:question_at], turn.history[question_at].content, turn.nearest)
-    return [Lookup(query, "the question of the answer", OF_QUESTION)]
+    return [Lookup(query, "the question of the answer", PASSAGES_FOR_QUESTION)]
 
 
-def _by_instruction(turn: Turn) -> list[Lookup]:
-    """Return the search for what an instruction asks to add; none if it is only about layout.
+def _lookups_of_instruction(turn: Turn) -> list[Lookup]:
+    """Return the search for what an instruction asks to add; no search if it is only about layout.
 
     A model that understood the instruction gives search phrases if it asks for more.
     """
@@ -290,7 +297,7 @@ def _is_quotation(block: str) -> bool:
         return False
     if " › " in first or first.endswith("  "):
         return True
-    return not ITEM.match(first) and first[-1:] not in ".!?:;…|"
+    return not ITEM_MARK.match(first) and first[-1:] not in ".!?:;…|"
 
 
 def _body(block: str) -> str:
@@ -316,11 +323,11 @@ def apply_requests(previous: str, requests: Sequence[EditRequest]) -> str:
     unsure = previous.startswith(UNSURE_TEXT)
     text = previous.removeprefix(UNSURE_TEXT) if requests else ""
     for request in requests:
-        text = _changed(text, request)
+        text = _apply_request(text, request)
     return f"{UNSURE_TEXT}\n\n{text}" if text and unsure else text
 
 
-def _changed(previous: str, request: EditRequest) -> str:
+def _apply_request(previous: str, request: EditRequest) -> str:
     """Apply one change to an answer; "" if rules cannot."""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
     bodies = [_FENCED.sub(_lines_of_code, _body(block)) for block in blocks]
@@ -329,13 +336,13 @@ def _changed(previous: str, request: EditRequest) -> str:
     if request.kind == "list":
         return "\n".join(f"- {sentence}" for sentence in _sentences(bodies) if sentence[-1] not in ":：")
     if request.kind in ("only", "without"):
-        return _selected(bodies, request)
+        return _select_items(bodies, request)
     if request.kind == "shorter":
-        return _shorter(blocks)
+        return _shorten(blocks)
     return ""
 
 
-def _selected(bodies: Sequence[str], request: EditRequest) -> str:
+def _select_items(bodies: Sequence[str], request: EditRequest) -> str:
     """Keep only, or leave out, some items of an answer, or sentences if it has no items; "" if it has too few."""
     items = _items(bodies) or _rows(bodies)
     units = items or _sentences(bodies)
@@ -349,7 +356,7 @@ def _selected(bodies: Sequence[str], request: EditRequest) -> str:
     return separator.join(selected if request.kind == "only" else rest)
 
 
-def _shorter(blocks: Sequence[str]) -> str:
+def _shorten(blocks: Sequence[str]) -> str:
     """Shorten an answer to its first quotation, or the best sentence of a single one, or else its first half."""
     starts = [position for position, block in enumerate(blocks) if _is_quotation(block)]
     if len(starts) > 1:
@@ -370,7 +377,7 @@ def _shorter(blocks: Sequence[str]) -> str:
 def _items(bodies: Sequence[str]) -> list[str]:
     """Return the list items of an answer, with their marks."""
     lines = [line.strip() for body in bodies for line in body.splitlines()]
-    return [line for line in lines if ITEM.match(line)]
+    return [line for line in lines if ITEM_MARK.match(line)]
 
 
 _TABLE = re.compile(r"((?:^[ \t]*\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
@@ -407,11 +414,11 @@ def _sentences(bodies: Sequence[str]) -> list[str]:
             if is_table:
                 texts += _rows_of(part)
             else:
-                texts += [" ".join(piece.text.split()) for piece in pieces_of(part)]
+                texts += [" ".join(piece.text.split()) for piece in spaced_sentences(part)]
     return [without_item_mark(text.replace("**", "")) for text in texts if any(map(str.isalnum, text))]
 
 
-def _cited(text: str, hits: Sequence[Hit]) -> str:
+def _add_citations(text: str, hits: Sequence[Hit]) -> str:
     """Add a citation mark to each line of more than two words that occurs word for word in a passage."""
     sources = [" ".join(words(hit.passage.text)) for hit in hits]
     lines = []

@@ -2,7 +2,7 @@
 
 A new part begins after a question mark, at an item of a numbered list, at "second, …" after "first, …", and inside a
 sentence at a comma or "and" before a clause that is a question by itself ("…, and what does it cost?"). A clause that
-only looks like a question ("how cells divide and how they die" after "What is known about") is recognised by its word
+only looks like a question ("how cells divide and how they die" after "What is known about") is recognized by its word
 order.
 
 The rules were written on 60 questions of Compound-QA (Understanding, 12 of each type), and split all of them into the
@@ -61,7 +61,9 @@ _JOINT = re.compile(
 _FIRST = re.compile(
     rf"(?:^|[,;:–—][\"'”’)]?\s+|\b{_AND}\s+|\bthen\s+)(?:{_QUESTION}|{_AUX_QUESTION}|{_AUX}\s+[A-Z“\"])", re.I
 )
-_WINDOW = 600  # characters around a joint that are matched, so that the time grows only with the length of the text
+_MATCHED_CHARACTERS = (
+    600  # characters around a joint that are matched, so that the time grows only with the length of the text
+)
 _WH = re.compile(r"\b(?:what|which|who|whose|whom|how|why|when|where)\b", re.IGNORECASE)
 # A clause that is no question: "what is right and what is wrong" inside a sentence, whose verb is at its end. "What
 # effects do others have" is a question.
@@ -120,7 +122,7 @@ def split_questions(text: str) -> tuple[str, ...]:
     questions: list[str] = []
     for item in _items(text):
         for part in _parts_of(item):
-            question = _complete(part)
+            question = _complete_question(part)
             if question:
                 questions.append(question)
     return tuple(questions) if len(questions) > 1 else (text,)
@@ -180,11 +182,11 @@ def _parts_of(text: str) -> list[str]:
     questions: list[str] = []
     background = ""
     for sentence in _sentences(text):
-        pieces = _pieces(sentence)
+        pieces = _clauses(sentence)
         if not _asks(sentence):
             background = f"{background} {sentence}".strip()
             continue
-        pieces[0] = f"{background} {_complete(pieces[0])}".strip()
+        pieces[0] = f"{background} {_complete_question(pieces[0])}".strip()
         background = ""
         questions += pieces
     if background and questions:
@@ -218,7 +220,7 @@ def _asks(sentence: str) -> bool:
     return bare.endswith(("?", "？")) or bool(_ASKS.match(sentence)) or bool(_FIRST.match(sentence))
 
 
-def _pieces(sentence: str) -> list[str]:
+def _clauses(sentence: str) -> list[str]:
     """Split a sentence before each further question in it."""
     if re.match(r"first(?:ly)?\b", sentence, re.IGNORECASE):
         pieces = _ORDINAL_JOINT.split(sentence)
@@ -237,8 +239,8 @@ def _pieces(sentence: str) -> list[str]:
     begin = first.start()
     for joint in _JOINT.finditer(sentence, first.end() - 1):
         name = next(key for key in ("both", "comma", "word") if joint[key])
-        preceding = sentence[max(begin, joint.start() - _WINDOW) : joint.start()]
-        following = sentence[joint.start(name) : joint.start(name) + _WINDOW]
+        preceding = sentence[max(begin, joint.start() - _MATCHED_CHARACTERS) : joint.start()]
+        following = sentence[joint.start(name) : joint.start(name) + _MATCHED_CHARACTERS]
         if _is_joint(preceding, following, name):
             ends.append(joint.start())
             begin = joint.start(name)
@@ -270,7 +272,7 @@ def _without_opening(part: str) -> str:
     return part[opening.end() :] if opening else part
 
 
-def _complete(part: str) -> str:
+def _complete_question(part: str) -> str:
     """Return a part as a complete question; "" if it has no word."""
     question = _without_opening(" ".join(part.split())).rstrip(" ,;:–—")
     if not any(char.isalnum() for char in question):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of, without_item_mark
+from turnmark.assistant.steps.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.retrieval.bm25 import Analyzer, open_analyzer
 from turnmark.retrieval.task_passages import Embed
@@ -48,15 +48,15 @@ def covers(sentence: str, sources: Sequence[str], threshold: float) -> bool:
 
 
 WORDS_WEIGHT = 0.8
-LEAST_FIT = 0.6
-"""Least fit of a sentence with a part that it answers."""
-NEARLY = 0.1
-"""A sentence answers every part whose fit is at most this much below its best fit."""
-LEAST_WORDS = 0.5
-"""Least fit without an embedder: a share of the part's content words."""
+MIN_FIT = 0.6
+"""Minimum fit of a sentence with a part that it answers."""
+MAX_FIT_GAP = 0.1
+"""A sentence answers every part whose fit is at most this far below its best fit."""
+MIN_WORD_SHARE = 0.5
+"""Minimum fit without an embedder: a share of the part's content words."""
 
 
-def leaning(parts: Sequence[str]) -> list[str]:
+def with_topics(parts: Sequence[str]) -> list[str]:
     """Return the parts as questions; a part without a topic ("And why?") gets the question before it in front."""
     questions: list[str] = []
     for part in parts:
@@ -66,8 +66,8 @@ def leaning(parts: Sequence[str]) -> list[str]:
 
 
 def fit_scores(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
-    """Return a row for each part with the fit of each sentence; a part without a topic is completed by `leaning`."""
-    questions = leaning(parts)
+    """Return a row per part with the fit of each sentence. A part without a topic is completed by `with_topics`."""
+    questions = with_topics(parts)
     texts = [plain(line) for line in lines]
     shares: list[list[float]] = []
     for question in questions:
@@ -86,15 +86,15 @@ def fit_scores(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) 
     return fits
 
 
-def about(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[int]]:
+def match_sentences(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[int]]:
     """Return for each part the positions of the sentences that answer it; a sentence may answer several parts."""
     table = fit_scores(parts, lines, embed)
-    threshold = LEAST_WORDS if embed is None else LEAST_FIT
+    threshold = MIN_WORD_SHARE if embed is None else MIN_FIT
     positions_by_part: list[list[int]] = [[] for _ in parts]
     for position in range(len(lines)):
         best = max(row[position] for row in table)
         for row, positions in zip(table, positions_by_part, strict=True):
-            if row[position] >= max(threshold, best - NEARLY):
+            if row[position] >= max(threshold, best - MAX_FIT_GAP):
                 positions.append(position)
     return positions_by_part
 
@@ -105,45 +105,45 @@ _ONES = (
 _SMALL = {word: n for n, word in enumerate(f"{_ONES} eighteen nineteen".split())}
 _TENS = {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "dozen": 12}
-_WORDS = "|".join([*_SMALL, *_TENS])
+_NUMBER_WORDS = "|".join([*_SMALL, *_TENS])
 _DIGITS = re.compile(r"(?<![\w.,])[$€£#]?(\d+(?:[.,]\d+)*)(?!\d)")
-_SPELT = re.compile(
-    rf"\b({_WORDS})(?:-({'|'.join(list(_SMALL)[1:10])}))?\b(?:[ -]({'|'.join(_SCALES)}))?", re.IGNORECASE
+_SPELLED_NUMBER = re.compile(
+    rf"\b({_NUMBER_WORDS})(?:-({'|'.join(list(_SMALL)[1:10])}))?\b(?:[ -]({'|'.join(_SCALES)}))?", re.IGNORECASE
 )
 _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.)])\s+")
-_GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_THOUSANDS_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 # Smaller numbers written as words are ignored: "one of", "two ways" only count what the sentence itself lists.
-_LEAST_SPELT = 13
+_MIN_SPELLED_NUMBER = 13
 _NAME = re.compile(r"(?<=[\w,;:'’\"“(-]\s)[A-Z][\w’'-]*\w")
 # Not after a colon or a list mark, where a sentence begins.
-_RUN = re.compile(r"(?<=[\w,;'’\"“(]\s)[A-Z][\w’'-]*\w(?:\s+[A-Z][\w’'-]*\w)*")
+_CAPITALIZED_RUN = re.compile(r"(?<=[\w,;'’\"“(]\s)[A-Z][\w’'-]*\w(?:\s+[A-Z][\w’'-]*\w)*")
 _CAPITALS = re.compile(r"\b(?:[A-Z]\.?){2,6}")
 # Not checked (US, TV, AD, II), since sources write them in many other forms.
-_SHORT = re.compile(r"[A-Z]{2}")
-_PREFIX, _WITH_PREFIX = 4, 6
-_LONGEST_ACRONYM = 6
+_TWO_CAPITALS = re.compile(r"[A-Z]{2}")
+_PREFIX_LETTERS, _MIN_PREFIXED_LETTERS = 4, 6
+_MAX_ACRONYM_LETTERS = 6
 _GERMAN = re.compile(r"\b(?:und|der|das|ist|nicht|eine|mit|von|auf|sich|dem|den)\b")
-_SKIPPED = frozenset(("and", "of", "for", "the"))  # in an acronym
+_ACRONYM_STOP_WORDS = frozenset(("and", "of", "for", "the"))  # in an acronym
 _NOT_NAMES = frozenset(
     "i i'm i've i'd i'll the a an it this that these those he she they we you in on at for if but and".split()
 )
 
 
-def find_numbers(text: str, spelt: bool = False) -> frozenset[str]:
+def find_numbers(text: str, spelled: bool = False) -> frozenset[str]:
     """Return the numbers of a text, in digits and without separators.
 
     Args:
-        spelt: whether small numbers written as words count too, and digits inside words.
+        spelled: whether small numbers written as words count too, and digits inside words.
     """
-    body = _GROUPS.sub("", _LIST_MARK.sub("", strip_citations(text)))
+    body = _THOUSANDS_COMMA.sub("", _LIST_MARK.sub("", strip_citations(text)))
     numbers = {_digits(match[1]) for match in _DIGITS.finditer(body)}
-    if spelt:
+    if spelled:
         numbers |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)}
-    for match in _SPELT.finditer(body):
+    for match in _SPELLED_NUMBER.finditer(body):
         word = match[1].lower()
         value = _SMALL.get(word, _TENS.get(word, 0)) + _SMALL.get((match[2] or "").lower(), 0)
         value *= _SCALES.get((match[3] or "").lower(), 1)
-        if spelt or value >= _LEAST_SPELT:
+        if spelled or value >= _MIN_SPELLED_NUMBER:
             numbers.add(str(value))
     return frozenset(numbers)
 
@@ -172,7 +172,7 @@ def missing_numbers(text: str, sources: Iterable[str]) -> frozenset[str]:
     if not missing:
         return missing
     for source in sources:
-        missing -= find_numbers(source, spelt=True)
+        missing -= find_numbers(source, spelled=True)
     return missing
 
 
@@ -188,10 +188,10 @@ def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _SourceNames:
-    """The features of a source by which a name is recognised in it, also in another form.
+    """The features of a source by which a name is recognized in it, even in another form.
 
     Attributes:
-        prefixes: beginnings of its stems, of `_PREFIX` letters.
+        prefixes: beginnings of its stems, of `_PREFIX_LETTERS` letters.
         initials: first letters of its words, in order.
         acronyms: words in capitals, without dots.
     """
@@ -208,14 +208,14 @@ def _names_of(source: str) -> _SourceNames:
     source_words = re.findall(r"\b[a-z]\w*", source.lower())
     return _SourceNames(
         stems=source_stems,
-        prefixes=frozenset(stem[:_PREFIX] for stem in source_stems),
-        initials="".join(word[0] for word in source_words if word not in _SKIPPED),
+        prefixes=frozenset(stem[:_PREFIX_LETTERS] for stem in source_stems),
+        initials="".join(word[0] for word in source_words if word not in _ACRONYM_STOP_WORDS),
         acronyms=frozenset(acronym.replace(".", "") for acronym in _CAPITALS.findall(source)),
     )
 
 
 def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a text that none of the sources has, as spelt.
+    """Return the names of a text that none of the sources has, as spelled.
 
     A name is a run of words with capital letters inside a sentence. Its last word decides: "Joseph Stalin" is known if
     a source has "Stalin". Other forms count: "Italian" for Italy, an acronym for words with these initials, "World
@@ -225,9 +225,9 @@ def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
         return ()
     known = [_names_of(source) for source in sources]
     unknown: list[str] = []
-    for match in _RUN.finditer(plain(strip_citations(text))):
+    for match in _CAPITALIZED_RUN.finditer(plain(strip_citations(text))):
         name = [word for word in match.group().split() if word.lower() not in _NOT_NAMES]
-        if not name or _SHORT.fullmatch(name[-1]):
+        if not name or _TWO_CAPITALS.fullmatch(name[-1]):
             continue
         if not any(_has_name(name, source) for source in known):
             unknown.append(" ".join(name))
@@ -244,9 +244,9 @@ def _has_name(name: Sequence[str], source: _SourceNames) -> bool:
     last_stems = stems(last)
     if last_stems <= source.stems:
         return True
-    if len(last) >= _WITH_PREFIX and any(stem[:_PREFIX] in source.prefixes for stem in last_stems):
+    if len(last) >= _MIN_PREFIXED_LETTERS and any(stem[:_PREFIX_LETTERS] in source.prefixes for stem in last_stems):
         return True
-    is_acronym = last.isupper() and len(last) <= _LONGEST_ACRONYM
+    is_acronym = last.isupper() and len(last) <= _MAX_ACRONYM_LETTERS
     if is_acronym and (last.lower() in source.initials or last in source.acronyms):
         return True
     return len(name) > 1 and "".join(word[0] for word in name) in source.acronyms
@@ -260,10 +260,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-LEAST_SUPPORT = 0.5
-"""Least share of a claim's content words in the passages that support it."""
-LIKE = 0.7
-"""Least cosine of a claim with a sentence of the passages that support it."""
+MIN_SUPPORT_SHARE = 0.5
+"""Minimum share of a claim's content words in the passages that support it."""
+MIN_SUPPORT_COSINE = 0.7
+"""Minimum cosine of a claim with a sentence of the passages that support it."""
 
 
 @dataclass
@@ -284,7 +284,7 @@ def claims_of(text: str) -> list[Claim]:
     unless they cite.
     """
     claims: list[Claim] = []
-    pieces = pieces_of(_CODE.sub("", text))
+    pieces = spaced_sentences(_CODE.sub("", text))
     for position, piece in enumerate(pieces):
         sentence = strip_citations(piece.text).strip()
         numbers = cited_numbers(piece.text)
@@ -302,7 +302,7 @@ def _claims_something(sentence: str, following: str) -> bool:
     """Return whether a sentence without citations claims something; `following` is the sentence after it."""
     if sentence.startswith("#") or sentence.endswith(("?", "？")) or is_refusal(sentence):
         return False
-    introduces_list = sentence.rstrip("*_ ").endswith((":", "：")) and ITEM.match(following)
+    introduces_list = sentence.rstrip("*_ ").endswith((":", "：")) and ITEM_MARK.match(following)
     return not introduces_list
 
 
@@ -321,28 +321,28 @@ class Sources:
     question: str | None = None
     _vectors: dict[int, NDArray[np.float32] | None] = field(default_factory=dict)
 
-    def support(self, text: str, numbers: Sequence[int]) -> bool:
+    def supports(self, text: str, numbers: Sequence[int]) -> bool:
         """Return whether the passages with these numbers support a claim."""
         valid = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(self.texts)]
-        return self._by_words(text, valid) or self._by_likeness(text, valid)
+        return self._supported_by_words(text, valid) or self._supported_by_cosine(text, valid)
 
-    def _by_words(self, text: str, numbers: Sequence[int]) -> bool:
+    def _supported_by_words(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[number - 1] for number in numbers]
-        if not cited_texts or not covers(text, cited_texts, LEAST_SUPPORT):
+        if not cited_texts or not covers(text, cited_texts, MIN_SUPPORT_SHARE):
             return False
         if self.question is None:
             return not missing_numbers(text, cited_texts)
         known_texts = [*cited_texts, self.question]
         return not missing_numbers(text, known_texts) and not unknown_names(text, known_texts)
 
-    def _by_likeness(self, text: str, numbers: Sequence[int]) -> bool:
+    def _supported_by_cosine(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[number - 1] for number in numbers]
         if self.embed is None or not cited_texts or not words(text):
             return False
         unknown = missing_numbers(text, cited_texts) or missing_names(text, cited_texts)
-        return not unknown and self.likeness(text, numbers) >= LIKE
+        return not unknown and self.best_cosine(text, numbers) >= MIN_SUPPORT_COSINE
 
-    def likeness(self, text: str, numbers: Sequence[int]) -> float:
+    def best_cosine(self, text: str, numbers: Sequence[int]) -> float:
         """Return the best cosine of a claim with a sentence of these passages; 0 without an embedder."""
         if self.embed is None:
             return 0.0

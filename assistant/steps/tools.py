@@ -1,8 +1,8 @@
 """The tools with which a model searches and reads the documents: their definitions and their results, as text.
 
-Arguments come from a model and are checked; a mistake is answered with text that helps to correct it. A result has at
-most the tokens that it is allowed, and says what it leaves out. A section that was shown before is named by its number
-and never shown again.
+Arguments come from a model and are checked. A mistake is answered with a text that helps the model to correct it. A
+result stays within its limit of tokens and says what it leaves out. A section that was shown before is named by its
+number and not shown again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, shorten
 from turnmark.assistant.generators.base import Tool, ToolCall
-from turnmark.assistant.steps.read import show_section
+from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.retrieve import grow_sections, join_passages
 from turnmark.assistant.turn import Turn
 from turnmark.core.errors import RequestError
@@ -25,16 +25,16 @@ from turnmark.retrieval.collection import Collection, Line
 from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
 
-MOST_DOCUMENTS, MOST_LINES, MOST_HEADINGS = 60, 20, 100
-"""Most documents, lines and headings that a result lists. There are no more lines than are kept of one document."""
+MAX_DOCUMENTS, MAX_LINES, MAX_HEADINGS = 60, 20, 100
+"""Maximum documents, lines and headings that a result lists."""
 COUNT_ID = "count:"
-"""Prefix of the id of a source that is a count or a list over documents and not a passage."""
-LONGEST_NAME = 40
-"""Most characters of the name of a tool that a model made up."""
-LINE_CHARACTERS, ASKED_CHARACTERS = 200, 120
-"""Most characters of a quoted line, and of an argument that is repeated in a message."""
-_BEFORE_MATCH = 80
-"""Most characters before the match, in a line that is too long."""
+"""Prefix of the id of a source that is a count or a list of documents and not a passage."""
+MAX_NAME_CHARACTERS = 40
+"""Maximum characters of a tool's name that a model made up."""
+MAX_LINE_CHARACTERS, MAX_ARGUMENT_CHARACTERS = 200, 120
+"""Maximum characters of a quoted line, and of an argument that is repeated in a message."""
+_MAX_CHARACTERS_BEFORE_MATCH = 80
+"""Maximum characters before the match in a line that is too long."""
 _ARROW = " › "
 _HEADING = re.compile(r"#{1,6} +(\S.*?)\s*$")
 
@@ -79,7 +79,7 @@ class Result(NamedTuple):
 
 
 class DocumentTools:
-    """The tools of one turn. What they show joins the turn's numbered evidence."""
+    """The tools of one turn. The sections that they show are added to the turn's numbered evidence."""
 
     def __init__(self, turn: Turn, retriever: Retriever) -> None:
         self.turn, self.retriever = turn, retriever
@@ -90,13 +90,13 @@ class DocumentTools:
         """Return the arguments of a call in one line, for the person."""
         arguments = self._arguments(call)
         if arguments is None:
-            return _short_line(call.arguments, ASKED_CHARACTERS)
+            return _short_line(call.arguments, MAX_ARGUMENT_CHARACTERS)
         if arguments.get("after"):
             arguments["after"] = f"behind [{arguments['after'].strip('[]')}]"
-        return _short_line(_ARROW.join(filter(None, arguments.values())), ASKED_CHARACTERS)
+        return _short_line(_ARROW.join(filter(None, arguments.values())), MAX_ARGUMENT_CHARACTERS)
 
     def key(self, call: ToolCall) -> str:
-        """Return a text that is the same for calls that ask for the same."""
+        """Return a text that is equal for calls that ask for the same."""
         arguments = self._arguments(call)
         return json.dumps([call.name, call.arguments if arguments is None else arguments])
 
@@ -109,7 +109,7 @@ class DocumentTools:
         if tool is None:
             names = ", ".join(tool.name for tool in self.tools)
             return Result(
-                f"There is no tool {_short_line(call.name, LONGEST_NAME)!r}; there are: {names}.", "no such tool"
+                f"There is no tool {_short_line(call.name, MAX_NAME_CHARACTERS)!r}; there are: {names}.", "no such tool"
             )
         missing = [name for name in tool.parameters["required"] if not arguments.get(name)]
         if missing:
@@ -119,7 +119,7 @@ class DocumentTools:
             return run(arguments, tokens)
         except RequestError as error:
             problem = shorten(one_line(str(error)), tokens)
-            return Result(f"{problem}.", _short_line(problem, ASKED_CHARACTERS))
+            return Result(f"{problem}.", _short_line(problem, MAX_ARGUMENT_CHARACTERS))
 
     def _arguments(self, call: ToolCall) -> dict[str, str] | None:
         """Return the known arguments of a call, each on one line; None if they are not a JSON object."""
@@ -186,7 +186,7 @@ class DocumentTools:
         hits = self.turn.hits
         hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
         if hit is None or is_count(hit.passage.id):
-            raise RequestError(f"no section has the number {_short_line(number, LONGEST_NAME)!r}")
+            raise RequestError(f"no section has the number {_short_line(number, MAX_NAME_CHARACTERS)!r}")
         run = [passage for passage in self._passages(hit.passage.document) if passage.start >= hit.passage.end]
         if not run:
             raise RequestError(f"{hit.passage.document} ends with [{number}]")
@@ -211,7 +211,7 @@ class DocumentTools:
                     sizes[heading] = sizes.get(heading, 0) + count_tokens(text)
         rows = [f"{heading or '(beginning)'}: {size:,} tokens" for heading, size in sizes.items()]
         title = f"Outline of {passages[0].title or document}"
-        return self._counted(title, document, rows, MOST_HEADINGS, "headings", tokens, _count(len(rows), "heading"))
+        return self._counted(title, document, rows, MAX_HEADINGS, "headings", tokens, _count(len(rows), "heading"))
 
     def _grep(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted = arguments["words"]
@@ -237,7 +237,7 @@ class DocumentTools:
 
         # The brackets of an expression would be taken for a citation, but for those of code.
         title = f"Count of {f'`{wanted}`' if wanted.startswith('/') and '`' not in wanted else f'“{wanted}”'}: {line}"
-        return self._counted(title, over, rows, MOST_DOCUMENTS, "documents", tokens, line, quoted)
+        return self._counted(title, over, rows, MAX_DOCUMENTS, "documents", tokens, line, quoted)
 
     def _documents(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted, where = arguments.get("words", ""), self._where(arguments)
@@ -246,10 +246,10 @@ class DocumentTools:
         if wanted:
             held = self._all.holding(wanted, where)
             rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]
-            line = f"{len(held):,} of {over} hold all of “{_short_line(wanted, ASKED_CHARACTERS)}”"
+            line = f"{len(held):,} of {over} hold all of “{_short_line(wanted, MAX_ARGUMENT_CHARACTERS)}”"
         else:
             rows, line = [_described(row) for row in every], over
-        return self._counted(f"Documents: {line}", over, rows, MOST_DOCUMENTS, "documents", tokens, line)
+        return self._counted(f"Documents: {line}", over, rows, MAX_DOCUMENTS, "documents", tokens, line)
 
     # -- what they share
 
@@ -259,11 +259,13 @@ class DocumentTools:
         return self.collection
 
     def _over(self, documents: int, arguments: Mapping[str, str], where: Mapping[str, str]) -> str:
-        """Say over how many documents a tool looked, and where."""
+        """Return over how many documents a tool looked, and where."""
         counted = _count(documents, "document")
         if not where:
             return counted
-        return f"{counted} in {_short_line(arguments['where'], ASKED_CHARACTERS)} (of {self._all.count():,} in all)"
+        return (
+            f"{counted} in {_short_line(arguments['where'], MAX_ARGUMENT_CHARACTERS)} (of {self._all.count():,} in all)"
+        )
 
     def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
         """Return the filter of the argument `where`: KEY=GLOB, a document, a folder, or the beginning of an id."""
@@ -278,7 +280,7 @@ class DocumentTools:
             globs = (name, f"{name}/*", f"{name}#*", f"{name}*")  # a document, a folder, a file of several documents
             where = next(({"document": glob} for glob in globs if self._in({"document": glob})), {})
         if not self._in(where):
-            raise RequestError(f"no document is in {_short_line(text, ASKED_CHARACTERS)!r}; leave `where` out")
+            raise RequestError(f"no document is in {_short_line(text, MAX_ARGUMENT_CHARACTERS)!r}; leave `where` out")
         return where
 
     def _in(self, where: Mapping[str, str]) -> bool:
@@ -298,7 +300,7 @@ class DocumentTools:
         if len(near) == 1:
             return near[0]
         hint = f"; is it one of: {_some(near, 5, ', ')}?" if near else "; `documents` lists them"
-        raise RequestError(f"no document is called {_short_line(name, ASKED_CHARACTERS)!r}{hint}")
+        raise RequestError(f"no document is called {_short_line(name, MAX_ARGUMENT_CHARACTERS)!r}{hint}")
 
     def _passages(self, document: str) -> list[Passage]:
         anywhere = Passage(id="", document=document, title="", text="", start=0, end=0)
@@ -314,30 +316,28 @@ class DocumentTools:
         return None
 
     def _show(self, hits: Sequence[Hit], join: bool = False) -> tuple[str, list[int]]:
-        """Show the parts of some sections that were not shown before. Return their text and their numbers.
+        """Show the parts of some sections that were not shown before, and return their text and their numbers.
 
         Args:
-            join: show hits that follow each other in one section as one source.
+            join: whether hits that follow each other in one section are shown as one source.
         """
-        stretches: list[Hit] = []
+        unseen: list[Hit] = []
         documents: dict[str, list[Passage]] = {}
         for hit in hits:
             name = hit.passage.document
             passages = documents[name] = documents.get(name) or self._passages(name) or [hit.passage]
             inside = [each for each in passages if hit.passage.start <= each.start and each.end <= hit.passage.end]
             for run in self._unshown(inside or [hit.passage]):
-                stretches.append(hit.model_copy(update={"passage": join_passages(run)}))
-        if join and stretches:
-            passages = [hit.passage for hit in stretches]
-            stretches = [
-                Hit(passage=passage, score=0.0) for passage in _joined(passages, documents[passages[0].document])
-            ]
-        numbers = self.turn.number(stretches)
-        shown = zip(numbers, stretches, strict=True)
-        return "\n\n".join(show_section(number, hit.passage) for number, hit in shown), numbers
+                unseen.append(hit.model_copy(update={"passage": join_passages(run)}))
+        if join and unseen:
+            passages = [hit.passage for hit in unseen]
+            unseen = [Hit(passage=passage, score=0.0) for passage in _joined(passages, documents[passages[0].document])]
+        numbers = self.turn.number(unseen)
+        shown = zip(numbers, unseen, strict=True)
+        return "\n\n".join(format_section(number, hit.passage) for number, hit in shown), numbers
 
     def _unshown(self, passages: Sequence[Passage]) -> Iterator[list[Passage]]:
-        """Yield the runs of neighbouring passages that were not shown before."""
+        """Yield the runs of adjacent passages that were not shown before."""
         run: list[Passage] = []
         for passage in passages:
             if self._number_of(passage) is None:
@@ -355,7 +355,7 @@ class DocumentTools:
         """Return a list as a numbered source, so that the answer can cite it.
 
         Args:
-            below: returns what stands below the list, with at most so many lines quoted.
+            below: returns the lines below the list, with at most this many quotations.
         """
 
         def listed(most: int) -> list[str]:
@@ -363,29 +363,29 @@ class DocumentTools:
             return lines + ([f"… and {len(rows) - most:,} more {what}"] if len(rows) > most else [])
 
         lines = _fitting(listed, most, tokens - count_tokens("\n".join(below(0))))
-        lines += _fitting(below, MOST_LINES, tokens - count_tokens("\n".join(lines)))
+        lines += _fitting(below, MAX_LINES, tokens - count_tokens("\n".join(lines)))
         text = shorten("\n".join(lines) or "(none)", tokens)
         passage = Passage(
             id=f"{COUNT_ID}{title}, {over}", document=over, title=title, text=text, start=0, end=len(text)
         )
         [number] = self.turn.number([Hit(passage=passage, score=0.0)])
-        return Result(show_section(number, passage), f"{found} [{number}]")
+        return Result(format_section(number, passage), f"{found} [{number}]")
 
 
 def _fitting(made: Callable[[int], list[str]], most: int, tokens: int) -> list[str]:
-    """Return the lines that are made for the largest number of entries that has room."""
+    """Return the lines for the largest number of entries that fit."""
     while most and count_tokens("\n".join(made(most))) > tokens:
         most -= max(1, most // 10)
     return made(most)
 
 
 def _folded(name: str) -> str:
-    """Return a name in lower case, each accent in one character with its letter, as models write it."""
+    """Return a name in lower case with precomposed accented letters (NFC), as models write it."""
     return unicodedata.normalize("NFC", name).lower()
 
 
 def is_count(identity: str) -> bool:
-    """Return whether an id is that of a list or count of documents, which is no passage of any."""
+    """Return whether an id belongs to a count or list of documents and not to a passage."""
     return identity.startswith(COUNT_ID)
 
 
@@ -457,11 +457,11 @@ def _quoted(line: Line) -> str:
 
 
 def _around_match(line: Line) -> str:
-    """The line, or what of a long one is around its first match."""
-    if len(line.text) <= LINE_CHARACTERS or line.at <= _BEFORE_MATCH:
-        return _short_line(line.text, LINE_CHARACTERS)
-    word = line.text.find(" ", line.at - _BEFORE_MATCH, line.at) + 1
-    return f"…{_short_line(line.text[word or line.at :], LINE_CHARACTERS)}"
+    """Return a line; if it is long, the part around its first match."""
+    if len(line.text) <= MAX_LINE_CHARACTERS or line.at <= _MAX_CHARACTERS_BEFORE_MATCH:
+        return _short_line(line.text, MAX_LINE_CHARACTERS)
+    word = line.text.find(" ", line.at - _MAX_CHARACTERS_BEFORE_MATCH, line.at) + 1
+    return f"…{_short_line(line.text[word or line.at :], MAX_LINE_CHARACTERS)}"
 
 
 def _short_line(text: str, most: int) -> str:
@@ -479,4 +479,4 @@ def _marks(numbers: Iterable[int]) -> str:
 def _some(names: Iterable[str], most: int, between: str) -> str:
     listed = list(names)
     more = f"{between}… and {len(listed) - most} more" if len(listed) > most else ""
-    return between.join(_short_line(name, ASKED_CHARACTERS) for name in listed[:most]) + more
+    return between.join(_short_line(name, MAX_ARGUMENT_CHARACTERS) for name in listed[:most]) + more

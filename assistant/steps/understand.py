@@ -1,10 +1,10 @@
 """The understand step by rules: is a message a courtesy, a request to revise, or questions, and do these need context?
 
-A message leans on earlier messages if it cannot be understood without them. It is then rewritten with the topic: the
-terms of the last question, and after them those that were carried over to that question. A message leans if its words
-refer back, or if the search finds clearly more with the topic than without; so a new topic takes over as soon as its
-passages are found. This is a minimal historical query expansion (HQE, TREC CAsT). The raw message is always searched
-too, so a wrong guess may add passages but never lose those that the message finds.
+A message depends on earlier messages if it cannot be understood without them. It is then rewritten with the topic, the
+terms of the last question, followed by those that were carried over to that question. A message depends on them if its
+words refer back, or if the search finds clearly more with the topic than without. So a new topic takes over as soon as
+its passages are found. This is a minimal historical query expansion (HQE, TREC CAsT). The raw message is always
+searched, too, so a wrong guess may add passages but never lose those that the message finds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import content_words, words
 from turnmark.corpora.types import Message
 
-MAX_TOPIC_TERMS, LONGEST_NAME = 6, 3
-"""Most terms of a topic, and of a topic that may replace a pronoun."""
+MAX_TOPIC_TERMS, MAX_NAME_TERMS = 6, 3
+"""Maximum terms of a topic, and of a topic that may replace a pronoun."""
 
 _PROCEDURE = re.compile(
     r"\bhow (do|can|should|would|could|might) (i|we|you|one|he|she|it|they|people|somebody|someone)\b|\bhow to\b"
@@ -56,14 +56,14 @@ _ANAPHOR = re.compile(
 )
 PRONOUN = re.compile(r"\b(it|its|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
 _POSSESSIVE = frozenset(("its", "their", "his", "her"))
-_CONTINUES = re.compile(
+_CONTINUATION = re.compile(
     r"^\W*(and|but|or|so|then|what about|how about|what if|why not|really)\b"
     r"|^\W*(why|how|when|where|who|which)\W*$",
     re.IGNORECASE,
 )
 
 # Words that frame a request and say nothing about its topic.
-_FRAME = frozenset(
+_FRAME_WORDS = frozenset(
     """make makes making made do does doing did get gets getting go going use used using want need needs know think mean
     means work works take takes find look give help explain describe list show happen happens difference different
     differ way ways thing things kind type types best good better example examples information detail details much many
@@ -71,15 +71,15 @@ _FRAME = frozenset(
 )
 
 
-MOST_PARTS = 8
-"""Most parts of a message; further ones are joined to the last."""
+MAX_PARTS = 8
+"""Maximum parts of a message; further ones are joined to the last."""
 
-Nearest = Callable[[Sequence[str]], Sequence[float]]
+NearestCosines = Callable[[Sequence[str]], Sequence[float]]
 """A function from texts to the cosine of each with its nearest passage; its result is empty if there are no cosines."""
 
 
-def not_known(texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG001
-    """A `Nearest` without cosines."""
+def no_cosines(texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG001
+    """Return no cosines; for callers without an index."""
     return ()
 
 
@@ -92,12 +92,12 @@ class UnderstandByRules:
         turn.understood(understand(turn.history, turn.message, turn.nearest), "rules")
 
 
-def understand(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> Understanding:
+def understand(history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines) -> Understanding:
     """Understand a message by rules.
 
     Args:
         history: the messages before, oldest first.
-        nearest: cosines with the nearest passages; without them a message of few words leans.
+        nearest: finds the cosines with the nearest passages; without them a message of few words needs the topic.
     """
     message = message.strip()
     if is_conversational(message):
@@ -105,27 +105,27 @@ def understand(history: Sequence[Message], message: str, nearest: Nearest = not_
     if is_instruction(history, message):
         return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
     carried, rewrite = with_topic(history, message, nearest)
-    parts = _at_most(split_questions(message))
+    parts = _limit_parts(split_questions(message))
     is_compound = len(parts) > 1
     return Understanding(
         standalone=not carried,
         rewrite=rewrite,
-        sub_questions=_complete(parts, history if carried else (), nearest) if is_compound else (rewrite,),
+        sub_questions=_complete_parts(parts, history if carried else (), nearest) if is_compound else (rewrite,),
         asked=parts if is_compound else (),
         wants_procedure=wants_procedure(message),
         topic=carried,
     )
 
 
-def _at_most(parts: Sequence[str]) -> tuple[str, ...]:
-    """Join the parts beyond `MOST_PARTS` to the last one, so that no question is lost."""
-    if len(parts) <= MOST_PARTS:
+def _limit_parts(parts: Sequence[str]) -> tuple[str, ...]:
+    """Join the parts beyond `MAX_PARTS` to the last one, so that no question is lost."""
+    if len(parts) <= MAX_PARTS:
         return tuple(parts)
-    return (*parts[: MOST_PARTS - 1], " ".join(parts[MOST_PARTS - 1 :]))
+    return (*parts[: MAX_PARTS - 1], " ".join(parts[MAX_PARTS - 1 :]))
 
 
-def _complete(parts: Sequence[str], history: Sequence[Message], nearest: Nearest) -> tuple[str, ...]:
-    """Return the parts of a message; one that leans on earlier messages or parts gets their topic."""
+def _complete_parts(parts: Sequence[str], history: Sequence[Message], nearest: NearestCosines) -> tuple[str, ...]:
+    """Return the parts of a message. A part that depends on earlier messages or parts gets their topic."""
     complete: list[str] = []
     context = list(history)
     for part in parts:
@@ -136,22 +136,24 @@ def _complete(parts: Sequence[str], history: Sequence[Message], nearest: Nearest
     return tuple(complete)
 
 
-def with_topic(history: Sequence[Message], message: str, nearest: Nearest = not_known) -> tuple[tuple[str, ...], str]:
+def with_topic(
+    history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines
+) -> tuple[tuple[str, ...], str]:
     """Return the terms of the topic that are carried over to a message, and the message with them.
 
-    Without terms and unchanged if the message does not lean, or names all terms itself.
+    If the message does not need the topic, or names all its terms, it is returned unchanged and without terms.
     """
-    return _with(topic_terms(history, nearest), history, message, nearest)
+    return _carry_topic(topic_terms(history, nearest), history, message, nearest)
 
 
-def _with(
-    topic: Sequence[str], history: Sequence[Message], message: str, nearest: Nearest
+def _carry_topic(
+    topic: Sequence[str], history: Sequence[Message], message: str, nearest: NearestCosines
 ) -> tuple[tuple[str, ...], str]:
     message_words = set(words(message))
     terms = tuple(term for term in topic if term.lower() not in message_words)
-    if not terms or not leans(message, topic, nearest):
+    if not terms or not needs_topic(message, topic, nearest):
         return (), message
-    return terms, carry_over(message, terms, history)
+    return terms, insert_topic(message, terms, history)
 
 
 def wants_procedure(message: str) -> bool:
@@ -161,29 +163,29 @@ def wants_procedure(message: str) -> bool:
     return bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
 
 
-BETTER, ENOUGH, TERM = 0.15, 0.75, 0.07
-"""When a message leans, by the cosines of its nearest passage with the topic in front and without it. The first must be
-higher: by more than `BETTER`, or at all if the cosine without the topic plus `TERM` for each of the message's terms is
-below `ENOUGH`. Chosen on labels for MTRAG's later turns, MTRAG's retrieval and the tuning halves of the conversations
-(docs/measured.md)."""
-LITTLE = 3
-"""Without cosines, least number of terms of a message that does not lean."""
+MIN_COSINE_GAIN, MIN_OWN_COSINE, COSINE_PER_TERM = 0.15, 0.75, 0.07
+"""A message needs the topic if the cosine of its nearest passage is higher with the topic in front than without it: by
+more than `MIN_COSINE_GAIN`, or at all if the message alone finds little. It finds little if its own cosine plus
+`COSINE_PER_TERM` for each of its terms is below `MIN_OWN_COSINE`. The values were chosen on labels for MTRAG's later
+turns, MTRAG's retrieval and the tuning halves of the conversations (docs/measured.md)."""
+MIN_STANDALONE_TERMS = 3
+"""Minimum terms of a message that does not depend on earlier ones, if there are no cosines."""
 
 
-def leans(message: str, topic: Sequence[str], nearest: Nearest = not_known) -> bool:
+def needs_topic(message: str, topic: Sequence[str], nearest: NearestCosines = no_cosines) -> bool:
     """Return whether a message needs the topic of the conversation to be understood.
 
-    It does if its words refer back, or if the search finds more with the topic (see `BETTER`).
+    It does if its words refer back, or if the search finds more with the topic (see `MIN_COSINE_GAIN`).
     """
     if refers_back(message):
         return True
     term_count = len(_terms(message))
     cosines = nearest([message, f"{' '.join(topic)} {message}"])
     if not cosines:
-        return term_count < LITTLE
+        return term_count < MIN_STANDALONE_TERMS
     alone, with_topic_terms = cosines
-    too_little = alone + TERM * term_count < ENOUGH
-    return with_topic_terms > alone and (too_little or with_topic_terms > alone + BETTER)
+    too_little = alone + COSINE_PER_TERM * term_count < MIN_OWN_COSINE
+    return with_topic_terms > alone and (too_little or with_topic_terms > alone + MIN_COSINE_GAIN)
 
 
 # An expletive "it", which refers to nothing: "is it safe to …", "how long does it take to …".
@@ -193,8 +195,8 @@ _EXPLETIVE = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[,.;:?!]|\b(?:and|as|so|if|because|that|when)\b")
-OWN_TERMS = 4
-"""Least content words before a pronoun, or after "and …", with which a message names its own topic."""
+MIN_OWN_TERMS = 4
+"""Minimum content words before a pronoun, or after "and …", with which a message names its own topic."""
 
 
 def refers_back(message: str) -> bool:
@@ -203,17 +205,17 @@ def refers_back(message: str) -> bool:
     An expletive pronoun ("is it safe to …"), or one that refers to words before it in the message, does not count.
     """
     text = _EXPLETIVE.sub(" ", message)
-    if _CONTINUES.search(text) and len(_terms(text)) < OWN_TERMS:
+    if _CONTINUATION.search(text) and len(_terms(text)) < MIN_OWN_TERMS:
         return True
-    return any(not _names_its_own(text[: match.start()]) for match in _ANAPHOR.finditer(text))
+    return any(not _names_own_referent(text[: match.start()]) for match in _ANAPHOR.finditer(text))
 
 
-def _names_its_own(preceding: str) -> bool:
+def _names_own_referent(preceding: str) -> bool:
     """Return whether the text of a message before a pronoun names what the pronoun may refer to."""
     earlier_clauses = _CLAUSE.split(preceding)[:-1]
     if any(len(_terms(clause)) > 1 for clause in earlier_clauses):
         return True
-    return len(_terms(preceding)) >= OWN_TERMS
+    return len(_terms(preceding)) >= MIN_OWN_TERMS
 
 
 _ASKS = re.compile(
@@ -224,22 +226,22 @@ _ASKS = re.compile(
 )
 
 
-def may_stand(message: str) -> bool:
+def may_be_standalone(message: str) -> bool:
     """Return whether a short question may be complete in itself: it has at least two terms ("How old is the moon?")."""
     return not refers_back(message) and bool(_ASKS.match(message)) and len(_terms(message)) > 1
 
 
-def topic_terms(history: Sequence[Message], nearest: Nearest = not_known) -> tuple[str, ...]:
-    """Return the topic of the last question: its terms, as it spells them, then the terms carried over to it.
+def topic_terms(history: Sequence[Message], nearest: NearestCosines = no_cosines) -> tuple[str, ...]:
+    """Return the topic of the last question: its terms as spelled there, then the terms that were carried over to it.
 
-    Courtesies, revisions, and questions that were answered by "I don't know" are skipped if there are other questions.
+    Courtesies, revisions and questions that were answered by "I don't know" are skipped if there are other questions.
     """
     user_positions = [position for position, message in enumerate(history) if message.role == "user"]
     answered = [position for position in user_positions if _gives_topic(history, position)]
     topic: tuple[str, ...] = ()
     for position in answered or user_positions:
         question = history[position].content
-        carried, _ = _with(topic, history[:position], question, nearest)
+        carried, _ = _carry_topic(topic, history[:position], question, nearest)
         terms = (*_terms(question), *carried)
         topic = terms[:MAX_TOPIC_TERMS] or topic
     return topic
@@ -255,21 +257,21 @@ def _gives_topic(history: Sequence[Message], position: int) -> bool:
     return not is_conversational(question) and not edit_requests(question)
 
 
-def carry_over(message: str, topic: Sequence[str], history: Sequence[Message]) -> str:
-    """Insert a topic into a message: in place of its first pronoun if the topic is a short name, else in parentheses.
+def insert_topic(message: str, topic: Sequence[str], history: Sequence[Message]) -> str:
+    """Insert a topic into a message, in place of its first pronoun if the topic is a short name, else in parentheses.
 
     Args:
         topic: its terms.
-        history: shows whether the terms are a name: words that follow each other.
+        history: the conversation, in which the terms of a name follow each other.
 
-    >>> carry_over("And how much cheese does it take?", ["Älplermagronen"], ())
+    >>> insert_topic("And how much cheese does it take?", ["Älplermagronen"], ())
     'And how much cheese does Älplermagronen take?'
-    >>> carry_over("Can I leave out the bacon?", ["Älplermagronen"], ())
+    >>> insert_topic("Can I leave out the bacon?", ["Älplermagronen"], ())
     'Can I leave out the bacon (Älplermagronen)?'
     """
     phrase = " ".join(topic)
     pronoun = PRONOUN.search(message)
-    if pronoun and len(topic) <= LONGEST_NAME and _is_name(phrase, history):
+    if pronoun and len(topic) <= MAX_NAME_TERMS and _is_name(phrase, history):
         replacement = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
         return message[: pronoun.start()] + replacement + message[pronoun.end() :]
     body = message.rstrip()
@@ -285,11 +287,11 @@ def _is_name(phrase: str, history: Sequence[Message]) -> bool:
 
 
 def _terms(text: str) -> list[str]:
-    """Return the content words of a text that say what it is about, spelt as in the text, in order."""
-    terms = {word for word in content_words(text) if word not in _FRAME}
-    spelt: dict[str, str] = {}
+    """Return the content words of a text that say what it is about, spelled as in the text, in order."""
+    terms = {word for word in content_words(text) if word not in _FRAME_WORDS}
+    spellings: dict[str, str] = {}
     for match in re.finditer(r"[\w'’.-]*\w", text):
         for word in words(match.group()):
             if word in terms:
-                spelt.setdefault(word, match.group())
-    return list(dict.fromkeys(spelt.values()))
+                spellings.setdefault(word, match.group())
+    return list(dict.fromkeys(spellings.values()))

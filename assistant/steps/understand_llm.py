@@ -21,43 +21,43 @@ from turnmark.assistant.generators.base import Generator, GeneratorError, Prompt
 from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import Messages, load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.history import SPEAKER, asked_back, last_turns_within
-from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
+from turnmark.assistant.steps.history import SPEAKER_NAMES, ends_with_question, last_turns_within
+from turnmark.assistant.steps.understand import MAX_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Kind, Understanding, Usage
+from turnmark.assistant.types import MessageKind, Understanding, Usage
 from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 
-MOST_PHRASES = 4
-"""Most search phrases of a part."""
-MOST_TITLES, TITLES_TOKENS, LONGEST_TITLE = 60, 800, 30
-"""Most titles of documents in a prompt, most tokens of all of them, and of each."""
-CONVERSATION = 6000
-"""Most tokens of earlier messages that a large model is shown."""
-TURNS, LONGEST_TURN = 4, 50
-"""Most earlier messages that a small model is shown, and most words of each."""
-REPLY_TOKENS, LONGEST_PHRASE = 96, 12
-"""Most tokens of a small model's reply, and most words of a search phrase in it."""
+MAX_PHRASES = 4
+"""Maximum search phrases of a part."""
+MAX_TITLES, MAX_TITLES_TOKENS, MAX_TITLE_TOKENS = 60, 800, 30
+"""Maximum titles of documents in a prompt, and maximum tokens of all of them and of each."""
+MAX_CONVERSATION_TOKENS = 6000
+"""Maximum tokens of earlier messages that a large model is shown."""
+MAX_SMALL_MODEL_MESSAGES, MAX_SMALL_MODEL_WORDS = 4, 50
+"""Maximum earlier messages that a small model is shown, and maximum words of each."""
+MAX_SMALL_REPLY_TOKENS, MAX_SMALL_PHRASE_WORDS = 96, 12
+"""Maximum tokens of a small model's reply, and maximum words of a search phrase in it."""
 _SEARCH = re.compile(r"^\W*search\w*(?: phrases?)?\W*:", re.IGNORECASE)
 LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
-LONGEST_GROWTH, GROWTH_ALLOWED = 3, 25
+MAX_REWRITE_FACTOR, REWRITE_ALLOWANCE_WORDS = 3, 25
 """A rewrite has drifted from its message if it has more than three times its words plus 25."""
-MINIMAL, MINIMAL_SECONDS = "minimal", 20.0
+MINIMAL_QUERY, MINIMAL_QUERY_SECONDS = "minimal", 20.0
 """Name of the query mode that asks a language model for a rewrite, and seconds for the rewrite of one message."""
 
 
 def has_drifted(reworded: str, message: str) -> bool:
     """Return whether a rewrite is so much longer than the message that it says something else."""
-    return len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED
+    return len(words(reworded)) > MAX_REWRITE_FACTOR * len(words(message)) + REWRITE_ALLOWANCE_WORDS
 
 
 class AskedPart(BaseModel):
     """A question of a message, with search phrases in the words of documents."""
 
     question: Annotated[str, short_text(500)]
-    search: Annotated[list[str], at_most(MOST_PHRASES)] = Field(default_factory=list)
+    search: Annotated[list[str], at_most(MAX_PHRASES)] = Field(default_factory=list)
 
 
 class UnderstandReply(BaseModel):
@@ -69,20 +69,20 @@ class UnderstandReply(BaseModel):
     ] = "question"
     leans: bool = False
     rewrite: str = ""
-    parts: Annotated[list[AskedPart], at_most(MOST_PARTS)] = Field(default_factory=list)
+    parts: Annotated[list[AskedPart], at_most(MAX_PARTS)] = Field(default_factory=list)
 
 
 class Understand:
-    """Understand step for a large model: kind, rewrite, parts and search phrases by one call.
+    """Understand step for a large model, which returns kind, rewrite, parts and search phrases in one call.
 
-    A plain courtesy takes no call, unless it may answer a question of the assistant.
+    A plain courtesy needs no call, unless it may answer a question of the assistant.
     """
 
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
         rules = understand(turn.history, turn.message, turn.nearest)
-        courtesy = rules.kind == "conversational" and not asked_back(turn.history)
+        courtesy = rules.kind == "conversational" and not ends_with_question(turn.history)
         if turn.evidence is not None or courtesy:
             turn.understood(rules, "rules")
             return
@@ -114,12 +114,12 @@ def understand_prompt(
     template = load_prompt("understand", prompts)
     # The limit of a reply is twice `STRUCTURED_TOKENS`, and doubles once if the reply is cut.
     room = room_beside(generator, template, message, reply=4 * STRUCTURED_TOKENS)
-    shown_titles = _first_titles(titles, min(TITLES_TOKENS, room // 4))
+    shown_titles = _first_titles(titles, min(MAX_TITLES_TOKENS, room // 4))
     titles_text = template.quote(" · ".join(shown_titles)) if shown_titles else ""
     room -= count_tokens(titles_text)
-    earlier, left_out = last_turns_within(history, min(CONVERSATION, room), template.quote)
+    earlier, left_out = last_turns_within(history, min(MAX_CONVERSATION_TOKENS, room), template.quote)
     notes: list[str] = []
-    if left_out and room < CONVERSATION:
+    if left_out and room < MAX_CONVERSATION_TOKENS:
         notes.append(
             f"{left_out} of {len(history)} earlier messages were left out when the question was read: "
             "the model's context is full"
@@ -136,14 +136,14 @@ def understand_prompt(
 
 def _first_titles(titles: Sequence[str], tokens: int) -> list[str]:
     """Return the first titles that fit into `tokens`, each on one line."""
-    first = [shorten(_line(title), LONGEST_TITLE) for title in titles[:MOST_TITLES]]
+    first = [shorten(_line(title), MAX_TITLE_TOKENS) for title in titles[:MAX_TITLES]]
     while first and count_tokens(" · ".join(first)) > tokens:
         del first[-1]
     return first
 
 
 def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:
-    """Convert a model's reply; empty parts, and rewrites and parts that have drifted from the message, are left out.
+    """Convert a model's reply, without empty parts and without rewrites and parts that drifted from the message.
 
     Args:
         answered: whether there is an answer that could be revised.
@@ -152,9 +152,9 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
     if not reply.leans or not rewrite or has_drifted(rewrite, message):
         rewrite = message
     phrases: dict[str, tuple[str, ...]] = {}  # question -> its search phrases
-    for part in reply.parts[:MOST_PARTS]:
+    for part in reply.parts[:MAX_PARTS]:
         if part.question.strip() and not has_drifted(part.question, message):
-            phrases[_line(part.question)] = tuple(filter(None, map(_line, part.search[:MOST_PHRASES])))
+            phrases[_line(part.question)] = tuple(filter(None, map(_line, part.search[:MAX_PHRASES])))
     questions = tuple(phrases)
     revises = reply.kind == "revision" and answered
     if len(questions) > 1 and not revises:
@@ -165,7 +165,7 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
             phrases=tuple(phrases.values()),
             wants_procedure=wants_procedure(message),
         )
-    kind: Kind = "question"
+    kind: MessageKind = "question"
     if revises:
         kind = "revision"
         questions = (message,)
@@ -188,10 +188,11 @@ def _line(text: str) -> str:
 
 
 class Condense:
-    """Understand step for a small model: rules; and by one call a complete question and search phrases.
+    """Understand step for a small model: rules, and one call for a complete question and search phrases.
 
-    On 44 turns in newcomers' words the first six passages hold all key facts in .73 without its phrases, in .91 with
-    them (docs/measured.md). Its question selects sentences worse than a rewrite by rules, so it only serves the search.
+    On 44 turns in newcomers' words, the first six passages contain all key facts in .73 of the turns without its
+    phrases, and in .91 with them (docs/measured.md). Its question selects sentences worse than a rewrite by rules, so
+    it only serves the search.
     """
 
     name = "understand"
@@ -207,7 +208,7 @@ class Condense:
             message=" ".join(turn.message.split()),
         )
         try:
-            reply = turn.model.complete(prompt, max_tokens=REPLY_TOKENS)
+            reply = turn.model.complete(prompt, max_tokens=MAX_SMALL_REPLY_TOKENS)
         except GeneratorError as error:
             turn.fallback = error.kind
             turn.use("understand", error.usage, f"understood by rules: {error.kind.replace('_', ' ')}: {error}")
@@ -239,13 +240,13 @@ def read_condensed(text: str) -> tuple[str, tuple[str, ...]]:
             phrases = _phrases_in(line[label.end() :])
         elif not question:
             question = strip_citations(LABEL.sub("", line)).strip(" \t\"'“”`*")
-    return question, phrases[:MOST_PHRASES]
+    return question, phrases[:MAX_PHRASES]
 
 
 def _phrases_in(text: str) -> tuple[str, ...]:
     """Return the different phrases of a list separated by ";" or ","; empty and long ones are left out."""
     phrases = [strip_citations(phrase).strip(" \t\"'“”`*.") for phrase in re.split(r"[;,]", text)]
-    return tuple(phrase for phrase in dict.fromkeys(phrases) if 0 < len(words(phrase)) <= LONGEST_PHRASE)
+    return tuple(phrase for phrase in dict.fromkeys(phrases) if 0 < len(words(phrase)) <= MAX_SMALL_PHRASE_WORDS)
 
 
 def _usable(question: str, turn: Turn) -> bool:
@@ -256,14 +257,14 @@ def _usable(question: str, turn: Turn) -> bool:
 
 
 def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
-    """Format the last messages, one a line; long ones are cut."""
+    """Format the last messages, one per line; long ones are cut."""
     lines = []
-    for turn in history[-TURNS:]:
+    for turn in history[-MAX_SMALL_MODEL_MESSAGES:]:
         tokens = strip_citations(turn.content).split()
-        text = " ".join(tokens[:LONGEST_TURN])
-        if len(tokens) > LONGEST_TURN:
+        text = " ".join(tokens[:MAX_SMALL_MODEL_WORDS])
+        if len(tokens) > MAX_SMALL_MODEL_WORDS:
             text += " …"
-        lines.append(quote(escape_marks(f"{SPEAKER[turn.role]}: {text}")))
+        lines.append(quote(escape_marks(f"{SPEAKER_NAMES[turn.role]}: {text}")))
     return "\n".join(lines)
 
 
@@ -285,7 +286,7 @@ class Rewrites(Record):
 
 
 def _read_class(value: object) -> object:
-    """Normalise a model's spelling of `standalone` or `non-standalone`; other values stay, to be refused."""
+    """Normalize a model's spelling of `standalone` or `non-standalone`; other values stay and are refused later."""
     if isinstance(value, str):
         letters = re.sub(r"[^a-z]", "", value.lower())
         return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(letters, value)
@@ -319,14 +320,14 @@ def minimal(generator: Generator, history: Sequence[Message], message: str, prom
     if reply.kind == "non-standalone" and has_drifted(reworded, message):
         return _without("drifted", "the model's rewrite was far longer than the question", usage)
     changed = reply.kind == "non-standalone" and reworded != message
-    notes = tuple(f"{MINIMAL}: {note}: the model's context is full" for note in left_out)
-    return Rewrites(variants={MINIMAL: reworded} if changed else {}, usage=usage, notes=notes)
+    notes = tuple(f"{MINIMAL_QUERY}: {note}: the model's context is full" for note in left_out)
+    return Rewrites(variants={MINIMAL_QUERY: reworded} if changed else {}, usage=usage, notes=notes)
 
 
 def _without(failure: str, reason: str, usage: Usage | None = None) -> Rewrites:
-    """Return a result without a rewrite, and with a note on the reason."""
-    note = f"{MINIMAL}: searched as typed: {reason}"
-    return Rewrites(left_out={MINIMAL: failure}, usage=usage or Usage(), notes=(note,))
+    """Return a result that has a note on the reason in place of a rewrite."""
+    note = f"{MINIMAL_QUERY}: searched as typed: {reason}"
+    return Rewrites(left_out={MINIMAL_QUERY: failure}, usage=usage or Usage(), notes=(note,))
 
 
 def rewrite_prompt(

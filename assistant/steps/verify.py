@@ -1,4 +1,4 @@
-"""The verify step: removes marks that point at nothing, and reports unsupported sentences, which stay in the answer."""
+"""The verify step: remove marks that point at nothing, and report unsupported sentences, which stay in the answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.steps.marks import cited_numbers, pieces_of
-from turnmark.assistant.steps.support import Sources, about, claims_of
+from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
+from turnmark.assistant.steps.support import Sources, claims_of, match_sentences
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
@@ -19,15 +19,15 @@ _SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){CITATION_MARK.pattern}(?P<after>
 
 
 class Verify:
-    """Verify step: checks an answer by words, numbers, names and embeddings."""
+    """Verify step, which checks an answer by words, numbers, names and embeddings."""
 
     name = "verify"
 
     def __call__(self, turn: Turn) -> None:
         draft, repaired = drop_dead_marks(turn.draft, len(turn.hits))
         questions = turn.understanding.sub_questions
-        if turn.judgement.decision not in GROUNDED:
-            answered = turn.judgement.decision == "converse"
+        if turn.judgment.decision not in GROUNDED:
+            answered = turn.judgment.decision == "converse"
             turn.settle(draft, Checks(), [SubQuestion(text=text, answered=answered) for text in questions])
             return
         checks = check_claims(draft, turn.hits, " ".join((turn.message, *questions)), turn.embed)
@@ -43,7 +43,7 @@ class Verify:
 
 
 def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
-    """Remove citation numbers above `sources` from a draft; returns the draft and whether there were any."""
+    """Remove citation numbers above `sources` from a draft. Return the draft and whether there were any."""
     repaired = False
 
     def without_dead_numbers(match: re.Match[str]) -> str:
@@ -85,10 +85,10 @@ def check_claims(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed 
     claims = claims_of(draft.text if draft.claims is None else draft.claims)
     sources = Sources([hit.passage.indexed_text for hit in hits], embed, question)
     all_numbers = range(1, len(hits) + 1)
-    grounded = [sources.support(claim.text, claim.numbers or all_numbers) for claim in claims]
+    grounded = [sources.supports(claim.text, claim.numbers or all_numbers) for claim in claims]
     unsupported: list[str] = []
     for claim, is_grounded in zip(claims, grounded, strict=True):
-        if not is_grounded and not sources.support(claim.text, all_numbers):
+        if not is_grounded and not sources.supports(claim.text, all_numbers):
             unsupported.append(claim.text)
     return Checks(
         grounded=sum(grounded) / len(claims) if claims else None,
@@ -114,16 +114,16 @@ def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, emb
         return [SubQuestion(text=questions[0], answered=bool(claims) or not is_refusal(text))]
     lines = [claim.text for claim in claims]
     # An answer says so if it does not know a part.
-    complete = not any(is_refusal(piece.text) for piece in pieces_of(text))
+    complete = not any(is_refusal(piece.text) for piece in spaced_sentences(text))
     parts: list[SubQuestion] = []
-    for question, positions in zip(questions, about(questions, lines, embed), strict=True):
+    for question, positions in zip(questions, match_sentences(questions, lines, embed), strict=True):
         answer = " ".join(lines[position] for position in positions)
         parts.append(SubQuestion(text=question, answered=complete or bool(positions), answer=answer))
     return parts
 
 
 def procedure_valid(steps: Sequence[ProcedureStep]) -> bool:
-    """Return whether a procedure has at least two steps, all different and cited, none empty or of several lines."""
+    """Return whether a procedure has at least two steps, all of them different, cited, and on one line."""
     texts: set[str] = set()
     for step in steps:
         text = " ".join(step.step.lower().split()).rstrip(" .!")

@@ -149,7 +149,7 @@ def _supported(case: Case, embedded: SentenceVectors) -> list[tuple[str, bool]]:
     texts = [*(case.passages or ()), *(turn.content for turn in case.history), case.question]
     sources = Sources(texts, embedded)
     all_numbers = range(1, len(texts) + 1)
-    return [(part, sources.support(part, all_numbers)) for part in parts_of(case.answer)]
+    return [(part, sources.supports(part, all_numbers)) for part in parts_of(case.answer)]
 
 
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.steps.support import LEAST_FIT, NEARLY, WORDS_WEIGHT, coverage, leaning, stems
+from turnmark.assistant.steps.support import MAX_FIT_GAP, MIN_FIT, WORDS_WEIGHT, coverage, stems, with_topics
 from turnmark.corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
             plain_sentences.append(plain_sentence)
     if not parts or not answer_sentences:
         return ("",) * len(parts)
-    readable = leaning(parts)
+    readable = with_topics(parts)
     vectors = embed([*readable, *plain_sentences])
     cosines = vectors[: len(readable)] @ vectors[len(readable) :].T
     answers: list[list[str]] = [[] for _ in readable]
@@ -57,7 +57,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
             float(cosines[row, column]) + WORDS_WEIGHT * coverage(part, [plain_sentence])
             for row, part in enumerate(readable)
         ]
-        threshold = max(LEAST_FIT, max(fits) - NEARLY)
+        threshold = max(MIN_FIT, max(fits) - MAX_FIT_GAP)
         one_line = " ".join(answer_sentences[column].split())
         for row, fit in enumerate(fits):
             if fit >= threshold:

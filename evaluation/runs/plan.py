@@ -133,7 +133,7 @@ class Plan:
 
     def _about_tools(self) -> tuple[str, ...]:
         """What the estimate leaves out of a model that searches on with tools; nobody knows before how far it goes."""
-        from turnmark.assistant.steps.agent import BUDGET, ROUNDS
+        from turnmark.assistant.steps.agent import MAX_ROUNDS, RESULTS_FACTOR
 
         config = self.request.config()
         with_tools = Assistant(config, generator=self.generator).forms["retrieve"] == "agent"
@@ -142,8 +142,8 @@ class Plan:
             return ()
         return (
             "the estimate is for samples that are answered at once; one that searches on with tools (retrieve=agent) "
-            f"takes up to {ROUNDS} calls more, each with all that came before, and reads up to "
-            f"{BUDGET * config.tokens:,} tokens of results",
+            f"takes up to {MAX_ROUNDS} calls more, each with all that came before, and reads up to "
+            f"{RESULTS_FACTOR * config.tokens:,} tokens of results",
         )
 
     def estimate(self) -> dict[str, Usage]:

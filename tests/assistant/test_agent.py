@@ -16,8 +16,8 @@ from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ToolCall
-from turnmark.assistant.steps.agent import BUDGET, CALLS, LEAST, ROUNDS
-from turnmark.assistant.steps.tools import LINE_CHARACTERS, MOST_LINES, TOOLS, DocumentTools
+from turnmark.assistant.steps.agent import MAX_CALLS_PER_ROUND, MAX_ROUNDS, MIN_RESULT_TOKENS, RESULTS_FACTOR
+from turnmark.assistant.steps.tools import MAX_LINE_CHARACTERS, MAX_LINES, TOOLS, DocumentTools
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
@@ -200,16 +200,18 @@ def test_calls_that_look_alike_are_told_apart():
 
 @pytest.mark.usefixtures("kitchen")
 def test_too_many_calls_at_once_are_put_off():
-    calls = [("search", {"query": f"kettle {n}"}) for n in range(CALLS + 2)]
+    calls = [("search", {"query": f"kettle {n}"}) for n in range(MAX_CALLS_PER_ROUND + 2)]
     _, bodies, _ = asked("n", calling(*calls), Say("Red [1]."))
-    assert [said.startswith(f"At most {CALLS} calls") for said in tools_said(bodies[1])] == [False] * CALLS + [True] * 2
+    assert [said.startswith(f"At most {MAX_CALLS_PER_ROUND} calls") for said in tools_said(bodies[1])] == [
+        False
+    ] * MAX_CALLS_PER_ROUND + [True] * 2
 
 
 @pytest.mark.usefixtures("kitchen")
 def test_after_eight_rounds_it_has_to_answer():
-    rounds = [calling(("search", {"query": f"kettle {n}"})) for n in range(ROUNDS)]
+    rounds = [calling(("search", {"query": f"kettle {n}"})) for n in range(MAX_ROUNDS)]
     reply, bodies, _ = asked("n", *rounds, Say("Not known."))
-    assert ["tools" in body for body in bodies] == [True] * ROUNDS + [False]
+    assert ["tools" in body for body in bodies] == [True] * MAX_ROUNDS + [False]
     assert reply.answer == "Not known."
     assert reply.notes == ("the model had searched 8 rounds, and answered from what it had found",)
 
@@ -243,11 +245,13 @@ def test_results_end_with_the_budget():
     parts = calling(*(("read", {"document": "long.md", "section": f"Part {n}"}) for n in range(1, 6)))
     reply, bodies, _ = asked("m", parts, reading_on, tokens=tokens)
     said = tools_said(bodies[-1])
-    assert BUDGET * tokens <= sum(map(count_tokens, said)) < (BUDGET + 1) * tokens
+    assert RESULTS_FACTOR * tokens <= sum(map(count_tokens, said)) < (RESULTS_FACTOR + 1) * tokens
     assert "tools" not in bodies[-1]
     assert reply.notes == ("the model had read as much as it may in a turn, and answered from that (--tokens)",)
-    assert f"about {BUDGET * tokens:,} tokens of results" in " ".join(bodies[0]["messages"][0]["content"].split())
-    assert BUDGET * tokens >= LEAST
+    assert f"about {RESULTS_FACTOR * tokens:,} tokens of results" in " ".join(
+        bodies[0]["messages"][0]["content"].split()
+    )
+    assert RESULTS_FACTOR * tokens >= MIN_RESULT_TOKENS
 
 
 @pytest.mark.usefixtures("kitchen")
@@ -396,8 +400,8 @@ def test_counts_say_what_they_leave_out_and_are_cited(manual):
     result = tools.result(call("grep", words="painted"), 1500)
     assert "Count of “painted”: 200 times in 5 sections of 1 of 3 documents" in result.text
     assert "\n> - long.md (Long): 200\n" in result.text
-    assert result.text.count("\n> - long.md › Part") == MOST_LINES
-    assert f"… and {200 - MOST_LINES} lines more" in result.text
+    assert result.text.count("\n> - long.md › Part") == MAX_LINES
+    assert f"… and {200 - MAX_LINES} lines more" in result.text
     assert result.text.startswith("[1]\n")
     assert tools.turn.hits[0].passage.document == "3 documents"
 
@@ -422,7 +426,7 @@ def test_a_long_line_is_shown_around_its_first_match(tmp_path):
     quoted = tools.result(call("grep", words="Surname40"), 1500).text.rpartition("leaders.md: ")[2]
     assert quoted.startswith("…Name36 Surname36, ")
     assert "Name40 Surname40, Name41" in quoted
-    assert len(quoted.strip()) <= LINE_CHARACTERS + 2
+    assert len(quoted.strip()) <= MAX_LINE_CHARACTERS + 2
     assert "leaders.md: The leaders were Name0" in tools.result(call("grep", words="Surname1"), 1500).text
 
 

@@ -19,7 +19,7 @@ from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.open import embed_with
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Draft, Judgement, Usage
+from turnmark.assistant.types import Draft, Judgment, Usage
 from turnmark.core.errors import RequestError
 from turnmark.retrieval.types import Found, Hit, Query, Retriever
 
@@ -31,7 +31,7 @@ class Shrug:
 
     def __call__(self, turn: Turn) -> None:
         about = "kettle" in turn.message
-        turn.decide(Judgement(decision="unknown" if about else "answer", confidence=0.5, reason="shrugged"))
+        turn.decide(Judgment(decision="unknown" if about else "answer", confidence=0.5, reason="shrugged"))
 
 
 class Shout:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.assistant.notes import notes
 from tests.opened import assistant_over
-from turnmark.assistant.steps.counting import MOST_DOCUMENTS, mentioned_words
+from turnmark.assistant.steps.counting import MAX_LISTED_DOCUMENTS, mentioned_words
 from turnmark.retrieval.build import build_index
 
 
@@ -57,8 +57,8 @@ def test_documents_are_counted_and_cited(pans):
 def test_many_documents_are_counted_whole_and_listed_in_part(pans):
     reply = pans.reply([], "How many recipes mention a dutch oven?")
     assert reply.answer.startswith("“dutch oven” is found 40 times in 40 of 42 documents:")
-    assert reply.answer.endswith(f"\n- … and {40 - MOST_DOCUMENTS} more")
-    assert reply.answer.count("\n- ") == MOST_DOCUMENTS + 1
+    assert reply.answer.endswith(f"\n- … and {40 - MAX_LISTED_DOCUMENTS} more")
+    assert reply.answer.count("\n- ") == MAX_LISTED_DOCUMENTS + 1
 
 
 def test_what_is_found_nowhere_is_left_to_the_quotations(pans):

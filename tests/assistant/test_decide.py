@@ -14,15 +14,15 @@ from tests.assistant.notes import hit as hit_of
 from tests.assistant.notes import turn_of
 from tests.opened import assistant_over
 from turnmark.assistant.steps.decide import (
-    UNKNOWN,
-    UNKNOWN_WORDS,
-    UNSURE,
-    UNSURE_WORDS,
+    MIN_ANSWER_CONFIDENCE,
+    MIN_ANSWER_WORD_SHARE,
+    MIN_PARTIAL_CONFIDENCE,
+    MIN_PARTIAL_WORD_SHARE,
     GradeEvidence,
     LeaveToReader,
     confidence_of,
     grade_evidence,
-    narrower,
+    narrower_query,
 )
 from turnmark.assistant.steps.retrieve import SearchOnce, SearchTwice, conversation_query
 from turnmark.assistant.turn import Part
@@ -61,8 +61,8 @@ def test_what_the_documents_answer_is_said_and_what_they_are_not_about_is_not(re
 
 @pytest.mark.parametrize(
     ("cosine", "decision"),
-    [(-0.5, "unknown"), (UNKNOWN - 0.01, "unknown"), (UNKNOWN, "partial"),
-     (UNSURE - 0.01, "partial"), (UNSURE, "answer")],
+    [(-0.5, "unknown"), (MIN_PARTIAL_CONFIDENCE - 0.01, "unknown"), (MIN_PARTIAL_CONFIDENCE, "partial"),
+     (MIN_ANSWER_CONFIDENCE - 0.01, "partial"), (MIN_ANSWER_CONFIDENCE, "answer")],
 )  # fmt: skip
 def test_grades_by_cosine(cosine, decision):
     judgement = grade_evidence(["How high is it?"], [hit(1, "Otters swim.", cosine), hit(2, "It is 9 m.", -1.0)])
@@ -81,7 +81,7 @@ def test_the_level_of_the_index_decides_where_it_is_known():
     [("Otters swim in it.", "unknown"), ("The tower is old.", "partial"), ("The tower opens in summer.", "answer")],
 )  # fmt: skip
 def test_grades_by_words_if_there_are_no_cosines(text, decision):
-    assert UNKNOWN_WORDS < 1 / 4 < UNSURE_WORDS < 3 / 4
+    assert MIN_PARTIAL_WORD_SHARE < 1 / 4 < MIN_ANSWER_WORD_SHARE < 3 / 4
     assert grade_evidence(["When will the second tower open in summer?"], [hit(1, text)]).decision == decision
 
 
@@ -117,17 +117,17 @@ QUESTION = "When did the maker of the toaster die?"
     ],
 )
 def test_a_narrower_query_begins_with_what_the_evidence_lacks(text, query):
-    assert narrower(Part(QUESTION, QUESTION, hits=[hit(1, text)])) == query
+    assert narrower_query(Part(QUESTION, QUESTION, hits=[hit(1, text)])) == query
 
 
 @pytest.mark.parametrize(("step", "rounds"), [(SearchTwice(), [True, False]), (SearchOnce(), [False])])
 def test_a_part_that_is_not_sure_is_searched_for_once_more_if_the_step_may(step, rounds):
     turn = turn_of(QUESTION)
-    turn.parts[0].hits = [hit(1, "The toaster was made by Ada Berg.", UNSURE - 0.05)]
+    turn.parts[0].hits = [hit(1, "The toaster was made by Ada Berg.", MIN_ANSWER_CONFIDENCE - 0.05)]
     narrower_queries = []
     for _ in turn.rounds(step):
         GradeEvidence()(turn)
-        narrower_queries.append(bool(turn.parts[0].narrower))
+        narrower_queries.append(bool(turn.parts[0].narrower_query))
     assert narrower_queries == rounds
 
 
@@ -137,4 +137,4 @@ def test_a_model_reads_whatever_was_found_and_nothing_is_refused_before(cosine, 
     turn.parts[0].hits = [] if cosine is None else [hit(1, "Otters.", cosine)]
     turn.hits = list(turn.parts[0].hits)
     LeaveToReader()(turn)
-    assert (turn.judgement.decision, turn.judgement.confidence) == (decision, cosine or 0.0)
+    assert (turn.judgment.decision, turn.judgment.confidence) == (decision, cosine or 0.0)

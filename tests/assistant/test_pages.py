@@ -22,7 +22,7 @@ from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.session import link
 from turnmark.assistant.steps.pages import cited_page, cited_text
 from turnmark.assistant.steps.retrieve import join_passages
-from turnmark.assistant.types import Checks, Judgement, Reply, Trace
+from turnmark.assistant.types import Checks, Judgment, Reply, Trace
 from turnmark.core.record import Record
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.pdf.document import read_pdf
@@ -159,7 +159,7 @@ def test_wrong_requests_for_a_picture(index: StoredIndex, parameters: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("variable", "record"), [("reply", Reply), ("trace", Trace), ("judged", Judgement), ("reply.checks", Checks)]
+    ("variable", "record"), [("reply", Reply), ("trace", Trace), ("judged", Judgment), ("reply.checks", Checks)]
 )
 def test_the_page_reads_fields_that_replies_have(variable: str, record: type[Record]) -> None:
     script = files("turnmark.assistant.serving").joinpath("page", "page.js").read_text(encoding="utf-8")

@@ -17,10 +17,10 @@ from tests.conftest import ROOT
 from turnmark.assistant.refusal import UNKNOWN_TEXT
 from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.marks import cited_numbers, lines_of
-from turnmark.assistant.steps.quote import LEFT_OUT, Quote, quotations
+from turnmark.assistant.steps.quote import OMITTED_ROWS, Quote, quote_parts
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.turn import Part, Turn
-from turnmark.assistant.types import Draft, Judgement
+from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import escape_marks
 from turnmark.corpora.types import CONTINUED, Passage
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -32,7 +32,7 @@ def hit(text: str, title: str = "Workshop", section: str = "", n: int = 1) -> Hi
 
 
 def part(question: str, *hits: Hit, decision: str = "answer") -> Part:
-    judgement = Judgement(decision=decision, confidence=0.5, reason="")
+    judgement = Judgment(decision=decision, confidence=0.5, reason="")
     return Part(question, question, hits=list(hits), judgement=judgement)
 
 
@@ -44,7 +44,7 @@ def said(question: str, *hits: Hit, decision: str = "answer") -> str:
 def quoted_for(*parts: Part) -> Draft | None:
     turn = turn_of(" ".join(part.text for part in parts))
     turn.parts = list(parts)
-    return quotations(turn)
+    return quote_parts(turn)
 
 
 # -- lines
@@ -152,7 +152,7 @@ def quoted_from(found: int, words: str, given: bool = False) -> tuple[Turn, Draf
     hits = [Hit(passage=passages[found], score=1.0)]
     turn.parts, turn.retriever, turn.evidence = [part(words, *hits)], Shelf(*passages), hits if given else None
     turn.number(hits)
-    draft = quotations(turn)
+    draft = quote_parts(turn)
     assert draft
     return turn, draft
 
@@ -197,7 +197,7 @@ def test_where_steps_are_asked_for_a_quotation_goes_on_with_what_follows(message
     turn = turn_of(message)
     turn.understood(understand([], message), "rules")
     turn.parts = [part(message, hit(f"{before} Glue the hole. {after}"))]
-    draft = quotations(turn)
+    draft = quote_parts(turn)
     assert draft
     assert "**Glue the hole.** Then wait for 1 hours" in draft.text
     assert ("wait for 20 hours" in draft.text) is goes_on
@@ -212,7 +212,7 @@ def test_a_quotation_from_any_passages_is_the_documents_text(texts, data):
     hits = [Hit(passage=data.draw(st.sampled_from(passages)), score=1.0)]
     turn.parts, turn.retriever = [part("ab a b", *hits)], Shelf(*passages)
     turn.number(hits)
-    draft = quotations(turn)
+    draft = quote_parts(turn)
     whole = "\n\n".join(texts)
     assert draft is None or all(hit.passage.text == whole[hit.passage.start : hit.passage.end] for hit in turn.hits)
 
@@ -248,7 +248,7 @@ def test_a_later_part_of_a_table_is_quoted_below_the_head_that_stands_above_it()
 def test_a_row_is_found_by_the_name_of_its_column_and_a_caption_is_no_answer():
     table = "| | Mondays | Fridays |\n|-|-|-|\n| opens | nine | ten |\n| `closes` | six | 4\\|5 |"
     lines = lines_of(hit(f"Table 3: When the gate opens and closes\n\n{table}").passage)
-    assert [line.text for line in lines if line.says] == [
+    assert [line.text for line in lines if line.can_answer] == [
         "opens; Mondays: nine; Fridays: ten", "closes; Mondays: six; Fridays: 4|5",
     ]  # fmt: skip
     answer = said("When does the gate close?", hit(f"Table 3: When the gate opens and closes\n\n{table}"))
@@ -338,7 +338,7 @@ def test_a_quotation_is_a_stretch_of_the_document_as_it_stands(text, question):
     draft = quoted_for(part(question, hit(text, title="")))
     if draft:
         body = draft.text.removesuffix("[1]").rstrip()
-        body = body.replace(LEFT_OUT, "")
+        body = body.replace(OMITTED_ROWS, "")
         said_, there = ("".join(each.replace("*", "").split()) for each in (body, escape_marks(text)))
         assert said_ in there
 

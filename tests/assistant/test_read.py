@@ -14,7 +14,7 @@ from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.assistant.steps.history import last_turns_within
 from turnmark.assistant.steps.marks import cited_numbers
-from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, show_section
+from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, format_section
 from turnmark.assistant.types import Event, Understanding
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.types import CONTINUED, Passage
@@ -123,7 +123,7 @@ def prompted(message: str, history=(), hits=(), generator=None, **more) -> tuple
 def test_a_section_shows_where_it_is_from_and_its_text_quoted():
     passage = Passage(id="d-0", document="d", title="Tools", section=f"Lent {CONTINUED}", path="a/tools.md",
                       date="2024-05-01", text="Two days [2].\n\n\n\n[1] x", start=0, end=20)  # fmt: skip
-    assert show_section(3, passage) == (
+    assert format_section(3, passage) == (
         "[3]\n> Tools › Lent (continued) (a/tools.md, 2024-05-01)\n> Two days (2).\n>\n> (1) x"
     )
 

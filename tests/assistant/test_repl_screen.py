@@ -21,7 +21,7 @@ from turnmark.assistant.session import Exchange
 from turnmark.assistant.types import (
     Checks,
     Event,
-    Judgement,
+    Judgment,
     Search,
     SearchHit,
     SubQuestion,
@@ -123,7 +123,7 @@ def test_why_shows_what_was_understood_searched_called_decided_and_spent():
             ToolUse(tool="search", asked="circular saw", found="nothing"),
             ToolUse(tool="grep", asked="saw", found="3 times in 2 sections of 2 of 40 documents [5]", round=2),
         ),
-        judgement=Judgement(decision="partial", confidence=0.62, reason="the model says so"),
+        judgement=Judgment(decision="partial", confidence=0.62, reason="the model says so"),
     )  # fmt: skip
     exchange = Exchange(
         turn=1, at="", kind="ask", question="How long, and which saw?", rating="bad", comment="short", edit="x",

@@ -197,7 +197,7 @@ def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_f
     )
     SearchTwice()(made)
     first, before = len(found.asked), list(made.parts[1].hits)
-    made.round, made.parts[1].narrower = 2, "mondays boats"
+    made.round, made.parts[1].narrower_query = 2, "mondays boats"
     SearchTwice()(made)
     assert [query.variants for query in found.asked[first:]] == [("mondays boats",)]
     assert made.searches[-1].round == 2

@@ -14,7 +14,13 @@ from tests.opened import assistant_over
 from turnmark.assistant.refusal import UNSURE_TEXT
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
-from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, apply_requests, last_answer
+from turnmark.assistant.steps.revise import (
+    NEEDS_MODEL_TEXT,
+    NOTHING_TO_CHANGE_TEXT,
+    UNCHANGED_TEXT,
+    apply_requests,
+    last_answer,
+)
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations, words
@@ -144,20 +150,20 @@ def test_a_change_by_rules_is_cited_anew():
 @pytest.mark.parametrize(
     ("history", "message", "said"),
     [
-        (TALK, "in simpler words please", TAKES_A_MODEL),
-        (TALK, "only the first nine", NOTHING_TO_CHANGE),
+        (TALK, "in simpler words please", NEEDS_MODEL_TEXT),
+        (TALK, "only the first nine", NOTHING_TO_CHANGE_TEXT),
         (conversation("How?", "- One is so.\n- Two is so."), "as a list", "it is that already."),
-        (conversation("How?", "I don't know: I found nothing about that."), "shorter", NOTHING_TO_CHANGE),
+        (conversation("How?", "I don't know: I found nothing about that."), "shorter", NOTHING_TO_CHANGE_TEXT),
     ],
 )
 def test_what_rules_cannot_do_is_said_and_the_answer_stays(history, message, said):
     reply = revised(message, history)
-    assert (reply.decision, reply.answer, reply.citations) == ("converse", f"{UNCHANGED}{said}", ())
+    assert (reply.decision, reply.answer, reply.citations) == ("converse", f"{UNCHANGED_TEXT}{said}", ())
 
 
 @pytest.mark.usefixtures("kitchen")
 def test_the_next_instruction_is_about_the_answer_before():
-    talk = [*TALK, *conversation("in simpler words please", f"{UNCHANGED}x", "ok thanks", "You're welcome.")]
+    talk = [*TALK, *conversation("in simpler words please", f"{UNCHANGED_TEXT}x", "ok thanks", "You're welcome.")]
     assert strip_citations(revised("only the first one", talk).answer) == "The kettle is red."
     assert last_answer(talk) == (0, "The kettle is red. It boils water in four minutes.")
     agreed = conversation("How is it made?", "Of dough. Shall I list the steps?", "ok", "1. Knead it.\n2. Bake it.")
@@ -186,7 +192,7 @@ def test_a_model_writes_the_complete_answer_anew_and_cites_it(kitchen):
 TWO = conversation(
     "Who made the toaster?", "The toaster was made by Ada Berg.", "thanks", "You're welcome.",
     "Tell me of the kettle.", "The kettle is red. It boils water in four minutes. [1]",
-    "in simpler words", f"{UNCHANGED}x",
+    "in simpler words", f"{UNCHANGED_TEXT}x",
 )  # fmt: skip
 
 

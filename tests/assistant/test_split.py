@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
 from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.steps.understand import MOST_PARTS, understand
+from turnmark.assistant.steps.understand import MAX_PARTS, understand
 from turnmark.corpora.compound_qa import CompoundQuestion, stream_tasks
 
 PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
@@ -147,5 +147,5 @@ def test_a_part_that_leans_on_the_conversation_carries_its_topic():
 
 def test_what_goes_beyond_the_most_parts_stays_with_the_last():
     parts = understand([], " ".join(f"What is thing number {n}?" for n in range(12))).asked
-    assert len(parts) == MOST_PARTS
+    assert len(parts) == MAX_PARTS
     assert all(f"number {n}?" in " ".join(parts) for n in range(12))

@@ -13,7 +13,7 @@ from tests.assistant.notes import conversation
 from tests.opened import assistant_over
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.assistant.steps.understand import BETTER, leans, topic_terms, understand, wants_procedure
+from turnmark.assistant.steps.understand import MIN_COSINE_GAIN, needs_topic, topic_terms, understand, wants_procedure
 from turnmark.corpora.types import Message
 
 RECIPE = conversation("How do I make Älplermagronen?", "Fry bacon, add potatoes, milk and macaroni.")
@@ -109,13 +109,13 @@ def test_the_better_found_wins():
         return lambda texts: [behind_topic if "till" in text.split() else alone for text in texts]
 
     topic, short, long = ("till",), "minimum ram", "which stone steps lead up to the old lighthouse"
-    assert not leans(short, topic, nearest(0.4, 0.4))
-    assert leans(short, topic, nearest(0.4, 0.41))
-    assert leans(long, topic, nearest(0.4, 0.4 + BETTER + 0.01))
-    assert not leans(long, topic, nearest(0.4, 0.4 + BETTER - 0.01))
-    assert leans("is it open", topic, nearest(0.9, 0.1))
-    assert leans(short, topic)
-    assert not leans(long, topic)
+    assert not needs_topic(short, topic, nearest(0.4, 0.4))
+    assert needs_topic(short, topic, nearest(0.4, 0.41))
+    assert needs_topic(long, topic, nearest(0.4, 0.4 + MIN_COSINE_GAIN + 0.01))
+    assert not needs_topic(long, topic, nearest(0.4, 0.4 + MIN_COSINE_GAIN - 0.01))
+    assert needs_topic("is it open", topic, nearest(0.9, 0.1))
+    assert needs_topic(short, topic)
+    assert not needs_topic(long, topic)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from tests.assistant.endpoint import opened
 from tests.assistant.notes import Room, conversation, prompts_of, understanding, with_model
 from tests.servers import Reset, Say, ScriptedServer, Status
 from turnmark.assistant.budget import count_tokens, cut_material
-from turnmark.assistant.steps.understand import MOST_PARTS, understand
+from turnmark.assistant.steps.understand import MAX_PARTS, understand
 from turnmark.assistant.steps.understand_llm import (
-    CONVERSATION,
-    MOST_PHRASES,
+    MAX_CONVERSATION_TOKENS,
+    MAX_PHRASES,
     Condense,
     Understand,
     UnderstandReply,
@@ -147,7 +147,7 @@ DRIFT = "word " * 60
         ({"leans": True, "rewrite": DRIFT}, [FOLLOW_UP]),
         ({"leans": False, "rewrite": "Something else?"}, [FOLLOW_UP]),
         ({"leans": True, "rewrite": " How much\ncheese is it? "}, ["How much cheese is it?"]),
-        ({"parts": [{"question": f"Part {n}?"} for n in range(20)]}, [f"Part {n}?" for n in range(MOST_PARTS)]),
+        ({"parts": [{"question": f"Part {n}?"} for n in range(20)]}, [f"Part {n}?" for n in range(MAX_PARTS)]),
     ],
 )
 def test_parts_and_rewrites_that_have_drifted_are_dropped(fields, questions):
@@ -163,10 +163,10 @@ ROWS = st.lists(st.fixed_dictionaries({"question": WORDS, "search": st.lists(WOR
 def test_any_reply_is_understood_within_its_limits(message, rows, rewrite, leans):
     reply = UnderstandReply.model_validate_json(understanding(leans=leans, rewrite=rewrite, parts=rows))
     understood = understanding_of(reply, message, True)
-    assert 1 <= len(understood.sub_questions) <= MOST_PARTS
+    assert 1 <= len(understood.sub_questions) <= MAX_PARTS
     assert len(understood.phrases) in (0, len(understood.sub_questions))
     assert all(phrase and "\n" not in phrase for phrases in understood.phrases for phrase in phrases)
-    assert len(understood.sub_questions) == 1 or max(map(len, understood.phrases)) <= MOST_PHRASES
+    assert len(understood.sub_questions) == 1 or max(map(len, understood.phrases)) <= MAX_PHRASES
 
 
 def test_of_a_long_conversation_the_last_turns_that_fit_are_shown():
@@ -192,7 +192,7 @@ def test_a_prompt_does_not_grow_with_a_conversation_though_the_context_has_room(
     history = conversation(*(f"turn {n} {'word ' * 100}" for n in range(1000)))
     (*_, message), notes = understand_prompt(Room(128_000, 100), history, FOLLOW_UP)
     assert "turn 999 " in message.content
-    assert CONVERSATION - 500 < count_tokens(message.content) < CONVERSATION + 500
+    assert MAX_CONVERSATION_TOKENS - 500 < count_tokens(message.content) < MAX_CONVERSATION_TOKENS + 500
     assert notes == [], "nothing that a person could change"
 
 
@@ -213,7 +213,7 @@ def test_a_small_model_puts_a_follow_up_as_a_question_and_names_phrases():
 def test_any_reply_of_a_small_model_is_a_question_and_phrases(text):
     question, phrases = read_condensed(text)
     assert "\n" not in question
-    assert len(phrases) <= MOST_PHRASES
+    assert len(phrases) <= MAX_PHRASES
     assert all(phrase.strip() and "\n" not in phrase for phrase in phrases)
 
 

@@ -17,7 +17,7 @@ from turnmark.assistant.steps.support import (
     unknown_names,
 )
 from turnmark.assistant.steps.verify import Verify, drop_dead_marks, procedure_valid
-from turnmark.assistant.types import Draft, Judgement, ProcedureStep, Reply, Understanding
+from turnmark.assistant.types import Draft, Judgment, ProcedureStep, Reply, Understanding
 from turnmark.core.untrusted import CITATION_MARK
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
@@ -29,7 +29,7 @@ def verified(text: str, *questions: str, decision: str = "answer", draft: Draft 
     turn = turn_of("How hot?")
     turn.hits = list(HITS)
     turn.understanding = Understanding(rewrite="How hot?", sub_questions=questions or ("How hot?",), **understood)
-    turn.judgement = Judgement(decision=decision, confidence=1.0, reason="")
+    turn.judgment = Judgment(decision=decision, confidence=1.0, reason="")
     turn.draft = draft or Draft(text=text)
     Verify()(turn)
     return turn.reply()
@@ -196,13 +196,13 @@ def test_sentences_and_items_with_what_they_cite():
     assert rows == [("Bake it.", [1]), ("It sails.", [1, 2, 3]), ("one", [1])]
 
 
-def test_another_wording_is_supported_by_likeness_and_a_strange_name_or_number_is_not():
+def test_another_wording_is_supported_supported_by_cosine_and_a_strange_name_or_number_is_not():
     texts = [LOAF, "Fares\nPurchasing tickets is possible aboard the vessel."]
     claim = "You can buy a ticket on the ship."
-    assert not Sources(texts).support(claim, [2])
+    assert not Sources(texts).supports(claim, [2])
     like = Sources(texts, minilm)
-    assert like.likeness(claim, [2]) > like.likeness(claim, [1]) + 0.3
-    assert like.support(claim, [2])
-    assert not like.support(claim, [1])
-    assert not like.support(claim.replace("the ship", "the ship Marigold"), [2])
-    assert not like.support(claim.replace("a ticket", "7 tickets"), [2])
+    assert like.best_cosine(claim, [2]) > like.best_cosine(claim, [1]) + 0.3
+    assert like.supports(claim, [2])
+    assert not like.supports(claim, [1])
+    assert not like.supports(claim.replace("the ship", "the ship Marigold"), [2])
+    assert not like.supports(claim.replace("a ticket", "7 tickets"), [2])

@@ -75,7 +75,7 @@ def row(name: str, rows: Sequence[Graded]) -> str:
 def main() -> None:
     """Print the tables."""
     rows = list(graded())
-    print(f"refused below {decide.UNKNOWN}, hedged below {decide.UNSURE}")
+    print(f"refused below {decide.MIN_PARTIAL_CONFIDENCE}, hedged below {decide.MIN_ANSWER_CONFIDENCE}")
     print(f"{'':30}   answerable: said, hedged, refused (facts)   unanswerable: the same")
     for half in ("tuning", "test"):
         kept = [each for each in rows if each.half == half]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.marks import pieces_of
+from turnmark.assistant.steps.marks import spaced_sentences
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.kiwi.rubrics import Operation, operations, read_revision, type_of
@@ -137,7 +137,7 @@ def test_operations_of_each_kind():
 
 
 def said(text):
-    return [" ".join(piece.text.split()) for piece in pieces_of(text)]
+    return [" ".join(piece.text.split()) for piece in spaced_sentences(text)]
 
 
 @given(st.one_of(TEXTS, st.text(max_size=80)), st.one_of(TEXTS, st.text(max_size=80)))

@@ -26,7 +26,7 @@ from turnmark.assistant.asking import merge_roles, write_text
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.requests import edit_requests
-from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_requests, revise_by_model
+from turnmark.assistant.steps.revise import NEEDS_MODEL_TEXT, apply_requests, revise_by_model
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora import kiwi
@@ -189,7 +189,7 @@ class Kiwi(KiwiTask):
         if generator is None:
             text = apply_requests(strip_citations(previous), edit_requests(instruction))
             if not text:
-                return Rewritten(previous, Usage(), (f"left as it was: {TAKES_A_MODEL}",))
+                return Rewritten(previous, Usage(), (f"left as it was: {NEEDS_MODEL_TEXT}",))
             return Rewritten(text, Usage())
         history = [Message(role="user", content=task.session.question)]
         prompts = self.assistant.config.prompts

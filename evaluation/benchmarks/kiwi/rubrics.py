@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from turnmark.assistant.steps.marks import pieces_of
+from turnmark.assistant.steps.marks import spaced_sentences
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.core.record import Record
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse, RevisionRating
@@ -197,7 +197,7 @@ def operations(previous: str, revised: str) -> tuple[Operation, ...]:
 
 def _sentences(text: str) -> list[str]:
     """The sentences of a text, each on one line."""
-    return [" ".join(piece.text.split()) for piece in pieces_of(text)]
+    return [" ".join(piece.text.split()) for piece in spaced_sentences(text)]
 
 
 def _take_one(counts: Counter[str], text: str) -> bool:
@@ -285,7 +285,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
         reasons.append(f"figures are gone: {', '.join(sorted(missing_figures))}")
     asks_for_copy = kind == "other" and bool(_COPY.search(instruction))
     unasked = [change for change in changes if asks_for_copy or not _is_requested(kind, request, before, change)]
-    share = min(1.0, len(unasked) / max(1, len(pieces_of(before))))
+    share = min(1.0, len(unasked) / max(1, len(spaced_sentences(before))))
     forbids_other_changes = asks_for_copy or bool(_LEAVE_ALONE.search(instruction))
     too_much = share > (0.0 if forbids_other_changes else TOLERATED)
     if too_much:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from turnmark.assistant.steps.understand_llm import MINIMAL
+from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
 from turnmark.corpora import mtrag
@@ -297,7 +297,7 @@ MADE: Mapping[str, Callable[[mtrag.MtragTask], Query]] = {
     "conversation": lambda task: Query(text="\n".join([*(turn.content for turn in task.history), task.question])),
     # The message in its conversation; the assistant's texts or a model's rewrite are added to it later.
     "assistant": lambda task: Query(text=task.question, history=task.history),
-    MINIMAL: lambda task: Query(text=task.question, history=task.history),
+    MINIMAL_QUERY: lambda task: Query(text=task.question, history=task.history),
 }
 """Modes that make the query from the conversation. So do `last-K` and, without a recorded query, `last-turn` and
 `questions`."""
@@ -399,7 +399,7 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, retrieval: bool = False) -
     if not known_mode(mode):
         modes = ", ".join(f"{name} ({summary})" for name, summary in MODES.items())
         raise RequestError(f"--query: no mode is called {mode!r}; there are: {modes}")
-    if mode == MINIMAL and not retrieval:
+    if mode == MINIMAL_QUERY and not retrieval:
         raise RequestError(
             f"--query {mode}: it is for --task retrieval; where answers are written, the --generator rewrites by itself"
         )

@@ -21,7 +21,7 @@ from typing import cast
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS, minimal
+from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY, MINIMAL_QUERY_SECONDS, minimal
 from turnmark.assistant.types import Search, Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
@@ -132,7 +132,7 @@ class Retrieval(Task):
     """The queries to search; None: lists of another system are scored."""
     _mode: str = "assistant"
     """The query mode, or `file`."""
-    _seconds: float = MINIMAL_SECONDS
+    _seconds: float = MINIMAL_QUERY_SECONDS
     """Deadline in seconds for the rewrite of one query in the mode `minimal`."""
 
     def open(self) -> None:
@@ -141,8 +141,8 @@ class Retrieval(Task):
         if request.query and request.queries:
             errors.add("--query and --queries name two sources of queries; give one of them")
         known_mode = errors.collect(check_mode, request.query, name, True) if request.query else "assistant"
-        if request.query == MINIMAL and not request.asks_model:
-            errors.add(f"--query {MINIMAL} asks a language model; name it with --generator, see `turnmark list`")
+        if request.query == MINIMAL_QUERY and not request.asks_model:
+            errors.add(f"--query {MINIMAL_QUERY} asks a language model; name it with --generator, see `turnmark list`")
         data = self._load(name, errors)
         if request.queries:
             self._queries = errors.collect(read_query_file, request.queries, data)
@@ -167,9 +167,9 @@ class Retrieval(Task):
         self.specs = {"query": self._mode}
         self.inputs = {"queries": file_sha256(request.queries)} if request.queries else {}
         self.prompts = {}
-        if self.searched and self._mode in (MINIMAL, "assistant") and request.asks_model:
+        if self.searched and self._mode in (MINIMAL_QUERY, "assistant") and request.asks_model:
             self._open_generator()
-        self.batched = self.searched and self._mode not in (MINIMAL, "assistant")
+        self.batched = self.searched and self._mode not in (MINIMAL_QUERY, "assistant")
 
     def _open_generator(self) -> None:
         """Record the generator, its prompts and the deadline of a rewrite."""
@@ -180,8 +180,8 @@ class Retrieval(Task):
         with suppress(RequestError):  # reported when the flags are checked
             self.specs = {**self.specs, "generator": str(GENERATORS.check(request.generator))}
             self.prompts = own_prompts(request.prompts)
-            if self._mode == MINIMAL:
-                self._seconds = MINIMAL_SECONDS if request.deadline is None else request.deadline
+            if self._mode == MINIMAL_QUERY:
+                self._seconds = MINIMAL_QUERY_SECONDS if request.deadline is None else request.deadline
                 self.deadline = self._seconds + SEARCHING
                 self.specs = {**self.specs, "rewrite": f"within {self._seconds:g} s"}
                 self.prompts = {name: self.prompts[name] for name in PROMPTS}
@@ -260,7 +260,7 @@ class Retrieval(Task):
         if isinstance(query, Sample):
             return query
         retriever = self.retrievers[item.domain or ""]
-        if self._mode == MINIMAL:
+        if self._mode == MINIMAL_QUERY:
             assert generator is not None, "a mode that asks a model is planned with one"
             return self._search_with_rewrite(item, query, retriever, generator)
         return self._search_by_assistant(item, query, self.assistant.using(retriever, generator))
