@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.prompts import Messages, Prompt
+from turnmark.assistant.prompts import Prompt, PromptMessages
 from turnmark.corpora.text import CJK
 from turnmark.corpora.types import Message
 
@@ -29,7 +29,7 @@ REPAIR = 200
 CUT = " […]"
 """Mark at the end of a shortened text."""
 
-Render = Callable[[Sequence[str], Sequence[Message]], Messages]
+Render = Callable[[Sequence[str], Sequence[Message]], PromptMessages]
 """A function from passages and earlier messages to the prompt with them."""
 
 
@@ -43,7 +43,7 @@ def count_tokens(text: str) -> int:
 class Fitted:
     """A prompt that fits, and notes on what it leaves out."""
 
-    messages: Messages
+    messages: PromptMessages
     notes: tuple[str, ...] = ()
 
 
@@ -92,7 +92,7 @@ def fit_prompt(
         texts, passages, history, plain, question: see `Prompt.fill`.
     """
 
-    def render(passages_shown: Sequence[str], history_shown: Sequence[Message]) -> Messages:
+    def render(passages_shown: Sequence[str], history_shown: Sequence[Message]) -> PromptMessages:
         return prompt.fill(texts, passages_shown, history_shown, plain, question)
 
     if "passages" not in prompt.placeholders:
@@ -105,7 +105,7 @@ def fit_prompt(
 def fit(render: Render, passages: Sequence[str], history: Sequence[Message], room: int) -> Fitted | None:
     """Render a prompt within `room` tokens; None if it does not fit even without passages and earlier messages."""
 
-    def attempt(passages_shown: Sequence[str], history_shown: Sequence[Message]) -> Messages | None:
+    def attempt(passages_shown: Sequence[str], history_shown: Sequence[Message]) -> PromptMessages | None:
         messages = render(passages_shown, history_shown)
         tokens = sum(count_tokens(message.content) for message in messages)
         return messages if tokens <= room else None

@@ -9,7 +9,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.forms import Reader, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.prompts import ASSISTANT, check_prompts
+from turnmark.assistant.prompts import ASSISTANT_PROMPTS, check_prompts
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.retrieval.index import Index
@@ -49,7 +49,7 @@ def _open_parts(
     if generator is None:
         generator, reader = _open_generator(config.generator, errors)
     errors.collect(forms_for, reader, config.steps)
-    errors.collect(check_prompts, config.prompts, ASSISTANT)
+    errors.collect(check_prompts, config.prompts, ASSISTANT_PROMPTS)
     if retriever is None and index is not None:
         retriever = errors.collect(open_retriever, config.retriever or default_retriever(index), index)
     elif retriever is not None:

@@ -1,4 +1,4 @@
-"""The state of one turn, which its steps read and write, and the reply made from it."""
+"""The state of one turn, which its steps read and write, and the reply that is made from it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _NOTHING_WRITTEN = Draft(text="")
 
 
 class Step(Protocol):
-    """A step of the turn in one of its forms: called with a turn, it reads and writes the turn's state.
+    """A step of the turn in one of its forms, which is called with the turn and reads and writes its state.
 
     Attributes:
         name: the name under which it is timed and traced: understand, retrieve, decide, answer or verify.
-        rounds: optional, of a retrieve step: how many rounds of searching a part may take; 1 without it.
+        rounds: optional attribute of a retrieve step: maximum rounds of searching per part; 1 without it.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Part:
         question: the question, complete without the conversation.
         phrases: search phrases in the words of documents.
         hits: its evidence, best first.
-        tables: hits further down, in documents of `hits`, whose tables may have a row that answers; without a model.
+        tables: further hits in the documents of `hits`, whose tables may have a row that answers; only without a model.
         judgment: the judgment of its evidence.
         narrower_query: the query for a second round of searching; "": no second round is needed.
     """
@@ -83,12 +83,12 @@ class Turn:
     Set when the turn begins:
 
     Attributes:
-        config: configuration of the assistant; `passages` is not None.
+        config: configuration of the assistant; `top_k` is not None.
         retriever: None: nothing can be searched.
         generator: language model; None: the extractive forms.
-        embed: unit vectors of texts; None: texts are compared by words only.
+        embed: function from texts to unit vectors; None: texts are compared by words only.
         evidence: passages to answer from, best first; None: the retrieve step searches.
-        trusted: the evidence is known to be about the question.
+        trusted: whether the evidence is known to be about the question.
         forms: step -> name of the form that runs; a step that falls back to another form changes it.
         notify: called with each event.
         span: returns the context in which a step runs (tracing).
@@ -103,8 +103,8 @@ class Turn:
         message_hits: by `retrieve`: hits of a compound message searched as one, best first.
         hits: by `retrieve`: all evidence; a citation `[n]` is the n-th, from 1.
         searches: by `retrieve` and `revise`: all searches, for the trace.
-        search_on: by `retrieve`: lets the model answer while it searches with tools; returns False if it could not.
-        calls: by `answer`: the tool calls of that, for the trace.
+        search_on: by `retrieve`: lets the model answer while it searches with tools, and returns False if it cannot.
+        calls: by `answer`: the tool calls of the model, for the trace.
         judgment: by `decide`, for all parts; `answer` may correct it.
         draft: by `answer` or `revise`.
         checks, sub_questions: by `verify`. A turn with checks is settled: no further step runs.
@@ -200,7 +200,7 @@ class Turn:
         )
 
     def rounds(self, retrieve: Step) -> Iterator[None]:
-        """Yield once a round of searching and judging, while a part has a narrower query and the step allows it."""
+        """Yield once per round of searching and judging, while a part has a narrower query and the step allows it."""
         rounds = getattr(retrieve, "rounds", 1)
         for self.round in range(1, rounds + 1):
             self.rounds_left = rounds - self.round

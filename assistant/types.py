@@ -1,4 +1,4 @@
-"""The records of a turn: understanding, searches, judgement, draft, checks and reply."""
+"""The records of a turn: understanding, searches, judgment, draft, checks and reply."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Citation(Record):
 
     @property
     def key(self) -> str:
-        """The id, after the name of its index if there is one: two indexes may hold passages of the same id."""
+        """The id, after the name of its index if there is one, since two indexes may have passages with the same id."""
         return f"{self.index}:{self.id}" if self.index else self.id
 
 
@@ -146,16 +146,14 @@ class ToolUse(Record):
 
 
 class Trace(Record):
-    """How a reply came about: forms, understanding, searches and judgements."""
+    """How a reply came about: forms, understanding, searches and judgments."""
 
     forms: Mapping[str, str] = Field(default_factory=dict, description="step -> name of the form that ran")
     understanding: Understanding | None = None
     searches: tuple[Search, ...] = ()
     calls: tuple[ToolUse, ...] = Field(default=(), description="tool calls of the model that answered")
     judgement: Judgment | None = None
-    parts: tuple[Judgment, ...] = Field(
-        default=(), description="judgement of each sub-question; empty for a single one"
-    )
+    parts: tuple[Judgment, ...] = Field(default=(), description="judgment of each sub-question; empty for a single one")
 
 
 class Checks(Record):
@@ -176,7 +174,7 @@ class Checks(Record):
 
 
 class Usage(Record):
-    """Calls, tokens and cost of a language model, summed over attempts. `cost` is None if no price is configured."""
+    """Calls, tokens and cost of a language model, summed over attempts; `cost` is None if no price is configured."""
 
     calls: int = 0
     prompt_tokens: int = 0

@@ -20,9 +20,9 @@ Size = Literal["large", "small"]
 ErrorKind = Literal["timeout", "rate_limited", "unavailable", "refused", "bad_reply", "auth", "bad_request"]
 
 MAX_TOKENS = 1024
-DEADLINE, OWN_DEADLINE = 120.0, 300.0
-"""Maximum seconds between two tokens, and before the first; `OWN_DEADLINE` for models on this machine."""
-RETRIES = 4
+DEADLINE_SECONDS, LOCAL_DEADLINE_SECONDS = 120.0, 300.0
+"""Maximum seconds between two tokens and before the first; the second value is for models on this machine."""
+MAX_RETRIES = 4
 CONTEXT_TOKENS = 8192
 OnText = Callable[[str], None]
 
@@ -38,7 +38,7 @@ class PromptMessage(Record):
 
 
 class Completion(Record):
-    """The text of a model, and why it stopped. The text is complete only if `finish_reason` is "stop"."""
+    """The text of a model and why it stopped. The text is complete only if `finish_reason` is "stop"."""
 
     text: str
     finish_reason: FinishReason
@@ -52,11 +52,11 @@ class Completion(Record):
 
 
 class GeneratorError(TurnmarkError):
-    """A call failed.
+    """A failed call.
 
     Args:
-        kind: `timeout` no token before the deadline; `rate_limited`; `unavailable` no connection, a server error, a
-            broken stream; `refused` the model or its filter declined; `bad_reply` not a completion; `auth`;
+        kind: `timeout` (no token before the deadline), `rate_limited`, `unavailable` (no connection, a server error, a
+            broken stream), `refused` (by the model or its filter), `bad_reply` (not a completion), `auth` or
             `bad_request`.
         message: for the user; never contains a secret.
         usage: usage of the failed requests.
@@ -69,14 +69,14 @@ class GeneratorError(TurnmarkError):
 
 
 class EmptyReply(GeneratorError):
-    """The model wrote an empty reply, which is not a failure of the endpoint."""
+    """An empty reply of the model, which is not a failure of the endpoint."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_reply", message, usage)
 
 
 class SchemaRefused(GeneratorError):
-    """The endpoint does not support schemas. The call may succeed without one, with the schema in the prompt."""
+    """A call to an endpoint that does not support schemas. It may succeed with the schema in the prompt."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
@@ -101,14 +101,14 @@ class CallOptions(TypedDict, total=False):
 
 
 class ToolsRefused(GeneratorError):
-    """The endpoint does not support tools. The same request without them may succeed."""
+    """A call to an endpoint that does not support tools. The same request without them may succeed."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
 
 
 class Generator(Protocol):
-    """A language model. Synchronous, and safe to call from many threads."""
+    """A language model, which is synchronous and safe to call from many threads."""
 
     @property
     def name(self) -> str:
@@ -220,9 +220,9 @@ class CallSettings(Record):
 
     max_tokens: PositiveInt = MAX_TOKENS
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
-    deadline: Seconds = DEADLINE
+    deadline: Seconds = DEADLINE_SECONDS
     size: Size = "large"
-    retries: NonNegativeInt = RETRIES
+    retries: NonNegativeInt = MAX_RETRIES
     context: Annotated[int, Field(ge=256)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     concurrency: PositiveInt | None = None
@@ -244,7 +244,7 @@ def option(kind: Any) -> Callable[[str], Any]:
 SETTINGS: Mapping[str, Callable[[str], Any]] = {
     name: option(Annotated[field.annotation, field]) for name, field in CallSettings.model_fields.items()
 }
-CACHE: Mapping[str, Callable[[str], Any]] = {"cache": option(Literal["0", "1"])}
+CACHE_OPTION: Mapping[str, Callable[[str], Any]] = {"cache": option(Literal["0", "1"])}
 """The option that `open_generator` removes from a spec before it calls the factory, unless its value is wrong."""
 
 
@@ -257,7 +257,7 @@ class GeneratorBase:
     name: str
     size: Size = "large"
     """Reader profile: `large` gets the full prompts, `small` short ones for models of a few billion parameters."""
-    deadline: float = DEADLINE
+    deadline: float = DEADLINE_SECONDS
     """Default maximum seconds between tokens."""
     temperature: float | None = None
     """Default temperature; None: not known."""
@@ -266,7 +266,7 @@ class GeneratorBase:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Everything that determines replies, except the options of a call: for the response cache; no secrets."""
+        """Everything that determines replies except the options of a call, for the response cache; no secrets."""
         return {"name": self.name}
 
     def make_ready(self) -> None:
@@ -338,7 +338,7 @@ def without_thinking(text: str) -> str:
 
 
 class GeneratorWrapper(GeneratorBase):
-    """Base of wrappers: name, limits and traits of the wrapped generator; subclasses add `complete`."""
+    """Base of wrappers, with name, limits and traits of the wrapped generator; subclasses add `complete`."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator

@@ -1,11 +1,11 @@
-"""The response cache: a wrapper that stores a generator's replies in an SQLite table, so that none is paid for twice.
+"""The response cache: a wrapper that stores a generator's replies in SQLite, so that none is paid for twice.
 
 The key covers everything that can change a reply: the generator's identity (model, endpoint, seed, engine arguments),
 the messages, maximum tokens, temperature, schema, and the number of the repeat, so that repeats of a sample are
 independent. Size, deadline, retries, API key and streaming are not in the key.
 
-Only complete replies are stored. A reply that is cut, filtered, empty or not of the schema is asked for again, and so
-is every failure. If the cache fails, the models are asked without it.
+Only complete replies are stored. A reply that is cut, filtered, empty or does not follow the schema is requested again,
+and so is every failed call. If the cache fails, models are asked without it.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from turnmark.core.console import notify
 from turnmark.core.home import home
 from turnmark.core.untrusted import valid_text
 
-FILE = "replies.db"
-LIMIT = 512_000_000
-"""Maximum bytes of the file; beyond, the oldest tenth of the replies is deleted."""
+STORE_FILE = "replies.db"
+MAX_STORE_BYTES = 512_000_000
+"""Maximum bytes of the file. Above it, the oldest tenth of the replies is deleted."""
 BUSY_SECONDS = 10.0
-_TABLE = "CREATE TABLE IF NOT EXISTS reply (key TEXT UNIQUE NOT NULL, value TEXT NOT NULL)"
-_USED = """SELECT (page_count - freelist_count) * page_size
+_CREATE_TABLE = "CREATE TABLE IF NOT EXISTS reply (key TEXT UNIQUE NOT NULL, value TEXT NOT NULL)"
+_USED_BYTES = """SELECT (page_count - freelist_count) * page_size
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
-_OLDEST = """DELETE FROM reply WHERE rowid IN
+_DELETE_OLDEST = """DELETE FROM reply WHERE rowid IN
     (SELECT rowid FROM reply ORDER BY rowid LIMIT 1 + (SELECT COUNT(*) / 10 FROM reply))"""
 
 
 class ResponseStore:
-    """Stores texts by key, for many threads and processes. If the file fails, the store does nothing, after one note.
+    """A store of texts by key, for many threads and processes. If its file fails, it writes one note and does nothing.
 
     Args:
         path: the file, created at first use, readable only by its owner.
         limit: maximum bytes.
     """
 
-    def __init__(self, path: Path, limit: int = LIMIT) -> None:
+    def __init__(self, path: Path, limit: int = MAX_STORE_BYTES) -> None:
         self.path, self.limit = path, limit
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -72,9 +72,9 @@ class ResponseStore:
     def put(self, key: str, text: str) -> None:
         """Store a text."""
         self._run("INSERT OR REPLACE INTO reply VALUES (?, ?)", key, valid_text(text))
-        rows = self._run(_USED)
+        rows = self._run(_USED_BYTES)
         if rows and rows[0][0] > self.limit:
-            self._run(_OLDEST)
+            self._run(_DELETE_OLDEST)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -88,19 +88,19 @@ class ResponseStore:
             if self._failed:
                 return []
             try:
-                self._db = self._db or self._opened()
+                self._db = self._db or self._open_file()
                 return self._db.execute(statement, values).fetchall()
             except (sqlite3.Error, OSError) as error:  # locked, full, damaged, not ours to write
                 self._failed = True
-                notify(f"the response cache {self.path} cannot be used ({error}); models are asked anew. Delete it")
+                notify(f"the response cache {self.path} cannot be used ({error}); models are asked again. Delete it")
                 return []
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Created here, since SQLite would make it readable for others; its journals get the same mode.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _TABLE):
+        for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _CREATE_TABLE):
             db.execute(statement)
         return db
 
@@ -112,13 +112,13 @@ def _store(path: Path) -> ResponseStore:
 
 def default_store() -> ResponseStore:
     """Return the store in the home folder, the same object for all callers."""
-    return _store(home() / "cache" / FILE)
+    return _store(home() / "cache" / STORE_FILE)
 
 
-Kept = TypeVar("Kept", Completion, ToolReply)
+CachedReply = TypeVar("CachedReply", Completion, ToolReply)
 
 
-class Cached(GeneratorWrapper):
+class CachedGenerator(GeneratorWrapper):
     """A generator with a response cache; each repeat of a sample has separate replies.
 
     A cached reply has `saved`, no calls and no tokens in its `usage`, and is streamed in one piece.
@@ -150,7 +150,7 @@ class Cached(GeneratorWrapper):
         return reply
 
     def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
-        """Return the cached reply, else one from the generator; see `ToolGenerator.converse`."""
+        """Return the cached reply, or one from the generator; see `ToolGenerator.converse`."""
         temperature = options.get("temperature")
         effective = self.temperature if temperature is None else temperature
         key = self._key(
@@ -174,7 +174,7 @@ class Cached(GeneratorWrapper):
         # ASCII with escapes, since a lone surrogate in a prompt cannot be encoded in UTF-8.
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
-    def _stored(self, key: str, kind: type[Kept]) -> Kept | None:
+    def _stored(self, key: str, kind: type[CachedReply]) -> CachedReply | None:
         text = self.store.get(key)
         if text is None:
             return None
@@ -193,12 +193,12 @@ def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:
     return schema is None or not isinstance(parse_object(reply.text, schema), str)
 
 
-def with_cache(generator: Generator, repeat: int = 0, store: ResponseStore | None = None) -> Cached:
+def with_cache(generator: Generator, repeat: int = 0, store: ResponseStore | None = None) -> CachedGenerator:
     """Wrap a generator with the response cache, for one repeat; a cached generator is not wrapped twice.
 
     Args:
-        store: None: the file in the home folder, `cache/replies.db`.
+        store: where replies are stored; None: the file `cache/replies.db` in the home folder.
     """
-    if isinstance(generator, Cached):
-        return Cached(generator.generator, store or generator.store, repeat)
-    return Cached(generator, store or default_store(), repeat)
+    if isinstance(generator, CachedGenerator):
+        return CachedGenerator(generator.generator, store or generator.store, repeat)
+    return CachedGenerator(generator, store or default_store(), repeat)

@@ -1,4 +1,4 @@
-"""The client of an endpoint: it makes strict schemas for structured output, and reads replies and errors.
+"""The client of an endpoint: make strict schemas for structured output, and read replies and errors.
 
 Everything that an endpoint sends is untrusted.
 """
@@ -52,14 +52,14 @@ async def _on_response(response: Any) -> None:
         on_rate_limit()
 
 
-def is_here(url: str) -> bool:
-    """Whether a URL is on this machine."""
+def is_local_url(url: str) -> bool:
+    """Return whether a URL is on this machine."""
     host = (urlsplit(url).hostname or "") if url else ""
     return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
 def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
-    """Return the SDK's client, with retries, and only the time-out of connecting; the caller has the deadline.
+    """Return the SDK's client with retries and a time-out for connecting only; the caller keeps the deadline.
 
     It sends through HTTPX2: HTTPX's connection pool checks every idle connection at each request and response, which
     takes most of the time with 64 concurrent requests (encode/httpcore#1035).
@@ -67,7 +67,7 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
     import httpx
     import openai
 
-    trust_env = not is_here(url)  # no proxy of the environment reaches this machine's loopback
+    trust_env = not is_local_url(url)  # no proxy of the environment reaches this machine's loopback
     http = openai.DefaultAsyncHttpx2Client(
         trust_env=trust_env,
         # HTTPX uses certifi's certificate authorities; HTTPX2 uses the system's, which a small container lacks.
@@ -88,7 +88,7 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
 # --- replies ---------------------------------------------------------------------------------------------------------
 
 # Finish reasons of several servers, in lower case.
-_FINISH: dict[str, FinishReason] = {
+_FINISH_REASONS: dict[str, FinishReason] = {
     **dict.fromkeys(("stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete"), "stop"),
     **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
     **dict.fromkeys(("content_filter", "safety", "blocklist", "prohibited_content", "refusal"), "content_filter"),
@@ -96,8 +96,8 @@ _FINISH: dict[str, FinishReason] = {
 
 
 def finish_reason(word: object) -> FinishReason:
-    """Normalise a server's finish reason; "other" for unknown or missing ones."""
-    return _FINISH.get(str(word).lower(), "other")
+    """Normalize a server's finish reason; "other" for unknown or missing ones."""
+    return _FINISH_REASONS.get(str(word).lower(), "other")
 
 
 def first_choice(reply: Any) -> Any:
@@ -195,7 +195,7 @@ class Received:
 
 
 class EndpointFault(GeneratorError):
-    """A call to an endpoint failed.
+    """A failed call to an endpoint.
 
     Attributes:
         status: HTTP status; None: no response.
@@ -213,7 +213,7 @@ class EndpointFault(GeneratorError):
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
     """Return the fault of an HTTP error status; for the arguments see `faults`."""
     complete = redact(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
-    words = excerpt(redact(_words(body), secret))
+    words = excerpt(redact(_error_message(body), secret))
     detail = f": {words}" if words else ""
     if status in (401, 403):
         # Without the endpoint's text, which may quote the key in a masked form.
@@ -263,7 +263,7 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
         raise EndpointFault("bad_reply", f"{label} answered with something that is not a chat completion") from None
 
 
-def _words(body: Any) -> str:
+def _error_message(body: Any) -> str:
     """Return the message in an error's body."""
     for key in ("error", "message", "detail"):
         if isinstance(body, dict) and body.get(key):
@@ -275,9 +275,9 @@ def _words(body: Any) -> str:
 
 # --- schemas ---------------------------------------------------------------------------------------------------------
 
-MOST_ITEMS = 100
+MAX_ITEMS = 100
 """Maximum items of a list without `at_most`, in a model without `most_items`."""
-MOST_CHARACTERS, REASON_CHARACTERS = 4000, 300
+MAX_CHARACTERS, MAX_REASON_CHARACTERS = 4000, 300
 """Maximum characters of a string without `short_text`, and of a verdict's reasons, which small models never end."""
 
 
@@ -291,23 +291,23 @@ def at_most(items: int) -> Any:
     return Field(json_schema_extra={"maxItems": items})
 
 
-def short_text(characters: int = REASON_CHARACTERS) -> Any:
+def short_text(characters: int = MAX_REASON_CHARACTERS) -> Any:
     """Annotate a string of a reply with the maximum number of characters in its schema; see `at_most`."""
     return Field(json_schema_extra={"maxLength": characters})
 
 
 def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]:
-    """Return the schema of `model`: no further properties, every property required, no defaults, titles or docstrings.
+    """Return the schema of `model` with every property required, and no further ones, defaults, titles or docstrings.
 
-    Every list has a bound: that of `at_most`, or the class attribute `most_items` of the model, or `MOST_ITEMS`. Every
-    string has one: that of `short_text`, or `MOST_CHARACTERS`.
+    Every list has a bound: that of `at_most`, or the class attribute `most_items` of the model, or `MAX_ITEMS`. Every
+    string has one: that of `short_text`, or `MAX_CHARACTERS`.
 
     Args:
         bounds: False: leave out all bounds, for endpoints that do not support them.
 
     Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
     """
-    return dict(_strict(model.model_json_schema(), getattr(model, "most_items", MOST_ITEMS) if bounds else None))
+    return dict(_strict(model.model_json_schema(), getattr(model, "most_items", MAX_ITEMS) if bounds else None))
 
 
 def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
@@ -334,7 +334,7 @@ def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
         if max_items is not None:
             strict["maxItems"] = bound
     if strict.get("type") == "string" and "enum" not in strict and "const" not in strict:
-        length = strict.pop("maxLength", MOST_CHARACTERS)
+        length = strict.pop("maxLength", MAX_CHARACTERS)
         if max_items is not None:
             strict["maxLength"] = length
     if strict.get("type") == "object" and "properties" in strict:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from turnmark.assistant.generators.base import (
-    CACHE,
+    CACHE_OPTION,
     CONTEXT_TOKENS,
-    DEADLINE,
+    DEADLINE_SECONDS,
+    LOCAL_DEADLINE_SECONDS,
     MAX_TOKENS,
-    OWN_DEADLINE,
     SETTINGS,
     CallOptions,
     Completion,
@@ -25,8 +25,8 @@ from turnmark.assistant.generators.base import (
     Size,
     estimate_usage,
 )
-from turnmark.assistant.generators.client import field_of, finish_reason, first_choice, is_here, reported_usage
-from turnmark.assistant.generators.stopping import News, follow
+from turnmark.assistant.generators.client import field_of, finish_reason, first_choice, is_local_url, reported_usage
+from turnmark.assistant.generators.stopping import CallReports, wait_for_call
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.core.specs import Spec, check_options, load_python
@@ -36,7 +36,7 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "context": SETTINGS["context"],
     "deadline": SETTINGS["deadline"],
     "size": SETTINGS["size"],
-    **CACHE,
+    **CACHE_OPTION,
 }
 
 
@@ -58,7 +58,7 @@ class LlamaIndexGenerator(GeneratorBase):
     ) -> None:
         self.name, self._llm, self._context, self.size = name, llm, context_tokens, size
         address = str(getattr(llm, "api_base", None) or getattr(llm, "base_url", None) or "")
-        self.deadline = deadline or (OWN_DEADLINE if is_here(address) else DEADLINE)
+        self.deadline = deadline or (LOCAL_DEADLINE_SECONDS if is_local_url(address) else DEADLINE_SECONDS)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class LlamaIndexGenerator(GeneratorBase):
         from llama_index.core.llms import ChatMessage
 
         chat = [ChatMessage(role=message.role, content=message.content) for message in messages]
-        news: News = queue.SimpleQueue()
+        news: CallReports = queue.SimpleQueue()
         abandoned = threading.Event()
 
         def work() -> None:
@@ -131,7 +131,7 @@ class LlamaIndexGenerator(GeneratorBase):
 
         threading.Thread(target=work, name="turnmark-llama-index", daemon=True).start()
         try:
-            response, reason = follow(news, deadline, on_text)
+            response, reason = wait_for_call(news, deadline, on_text)
         except TimeoutError:
             message = f"{self.name} sent nothing for {deadline:g} s"
             raise GeneratorError("timeout", message, Usage(calls=1)) from None

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from turnmark.assistant.generators.base import (
-    CACHE,
+    CACHE_OPTION,
     CONTEXT_TOKENS,
-    OWN_DEADLINE,
+    LOCAL_DEADLINE_SECONDS,
     SETTINGS,
     CallOptions,
     CallSettings,
@@ -28,18 +28,20 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
-from turnmark.assistant.generators.stopping import current
+from turnmark.assistant.generators.stopping import current_stop
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError
 from turnmark.core.specs import Spec, check_options
 from turnmark.core.untrusted import valid_text
 from turnmark.corpora.models import MODELS, named_or_other
 
-_OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}
+_OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {
+    **CACHE_OPTION
+}
 
 
 class LocalGenerator(ConfiguredGenerator):
-    """A model in this process. It runs one call at a time; a call's deadline counts from its start."""
+    """A model in this process, which runs one call at a time. The deadline of a call counts from its start."""
 
     at_once = 1
 
@@ -61,7 +63,7 @@ class LocalGenerator(ConfiguredGenerator):
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """Return one reply; see `Generator.complete`."""
-        call, stop = self._call(options), current()
+        call, stop = self._call(options), current_stop()
         form = json.dumps(strict_schema(call.schema)) if call.schema is not None else ""
         if form in self._refused:
             raise SchemaRefused(f"{self.name} takes no such schema")
@@ -118,7 +120,7 @@ class LocalGenerator(ConfiguredGenerator):
 
 
 class _Stream:
-    """Streams text as its tokens come; an incomplete character is held back."""
+    """A stream of text, passed on as tokens come, without incomplete characters."""
 
     def __init__(self, model: LocalModel, on_text: OnText | None) -> None:
         self._model, self._on_text, self._text = model, on_text, ""
@@ -149,10 +151,10 @@ def open_local(spec: Spec) -> LocalGenerator:
         errors.add("generator 'local' takes no url: the model runs in this process")
     path = errors.collect(_path, spec.argument)
     options = errors.collect(check_options, spec, _OPTIONS, "generator")
-    model_context = errors.collect(_own_context, path) if path is not None else None
+    model_context = errors.collect(_context_length, path) if path is not None else None
     errors.raise_all()
     assert path is not None, "what is None was a mistake"
-    settings = CallSettings(**{"deadline": OWN_DEADLINE, "size": "small", **(options or {})})
+    settings = CallSettings(**{"deadline": LOCAL_DEADLINE_SECONDS, "size": "small", **(options or {})})
     context = min(filter(None, (settings.context, model_context)), default=CONTEXT_TOKENS)
     return LocalGenerator(str(spec), model_at(path), context, settings)
 
@@ -171,7 +173,7 @@ def _path(argument: str) -> Path:
     return path
 
 
-def _own_context(path: Path) -> int | None:
+def _context_length(path: Path) -> int | None:
     """Return the context length in tokens from the model's files; None if they do not say."""
     try:
         if path.is_dir():
@@ -185,10 +187,10 @@ def _own_context(path: Path) -> int | None:
     return length if isinstance(length, int) and length > 0 else None
 
 
-_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
-_STRING = 8
-_LONGEST_STRING = 1 << 20
-_MOST_FIELDS = 1000
+_NUMBER_FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_STRING_TYPE = 8
+_MAX_STRING_BYTES = 1 << 20
+_MAX_FIELDS = 1000
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -201,7 +203,7 @@ def read_header(path: Path) -> dict[str, Any]:
     """
 
     def read_exactly(size: int) -> bytes:
-        data = file.read(size) if size <= _LONGEST_STRING else b""
+        data = file.read(size) if size <= _MAX_STRING_BYTES else b""
         if len(data) < size:
             raise ValueError("the header ends early, or is damaged")
         return data
@@ -214,12 +216,12 @@ def read_header(path: Path) -> dict[str, Any]:
         if file.read(4) != b"GGUF":
             raise ValueError("not a GGUF file")
         read_exactly(12)  # the version, and the number of tensors
-        for _ in range(min(number("<Q"), _MOST_FIELDS)):
+        for _ in range(min(number("<Q"), _MAX_FIELDS)):
             name, kind = read_exactly(number("<Q")).decode("utf-8", "replace"), number("<I")
-            if kind == _STRING:
+            if kind == _STRING_TYPE:
                 fields[name] = read_exactly(number("<Q")).decode("utf-8", "replace")
-            elif kind in _NUMBERS:
-                fields[name] = number(_NUMBERS[kind])
+            elif kind in _NUMBER_FORMATS:
+                fields[name] = number(_NUMBER_FORMATS[kind])
             else:
                 break
     return fields

@@ -1,8 +1,8 @@
 """Load a language model with OpenVINO GenAI, convert GGUF files, and generate tokens.
 
-Prompts are processed in steps of `CHUNK` tokens, and replies token by token, each step in one call of the library. So
-an interruption takes effect after at most one step. The key-value cache of earlier prompts stays in memory (prefix
-caching): of a prompt that begins like an earlier one, only the rest is processed.
+Prompts are processed in steps of `PROMPT_CHUNK_TOKENS` tokens and replies token by token. Each step is one call of the
+library, so an interruption takes effect after at most one step. The key-value cache of earlier prompts stays in memory
+(prefix caching): if a prompt begins like an earlier one, only the rest is processed.
 
 Source: openvinotoolkit.github.io/openvino.genai, `ContinuousBatchingPipeline`.
 """
@@ -25,14 +25,14 @@ from turnmark.assistant.types import Usage
 from turnmark.core.console import notify
 from turnmark.core.home import home, write_json
 
-CHUNK = 128
-"""Prompt tokens of one step, which takes a second on two cores. 256 save 2% of the time, 64 cost 20%."""
+PROMPT_CHUNK_TOKENS = 128
+"""Prompt tokens per step, which takes a second on two cores. 256 save 2% of the time, 64 cost 20% more."""
 CACHE_GB = 1
-"""Memory for the key-value cache of prompts; 70,000 tokens of a model of 1.5B parameters."""
+"""Memory for the key-value cache of prompts, enough for 70,000 tokens of a model with 1.5B parameters."""
 TOP_P = 0.9
-"""Default of sampling, if the model's folder has none."""
-SOURCE = "source.json"
-"""Written last by a conversion; its presence marks a complete one."""
+"""Default for sampling if the model's folder has none."""
+SOURCE_FILE = "source.json"
+"""The file that a conversion writes last; its presence marks a complete conversion."""
 
 OnTokens = Callable[[Sequence[int]], None]
 
@@ -46,7 +46,7 @@ class Generated:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
-    """Minimum number of prompt tokens that were cached; up to `CHUNK` - 1 more may have been."""
+    """Minimum number of prompt tokens that were cached; up to `PROMPT_CHUNK_TOKENS` - 1 more may have been."""
 
     @property
     def usage(self) -> Usage:
@@ -154,7 +154,7 @@ class LocalModel:
                     reason = output.finish_reason
                     if reason != GenerationFinishReason.NONE:
                         result.finish = "length" if reason == GenerationFinishReason.LENGTH else "stop"
-                result.cached_tokens = max(0, result.prompt_tokens - steps * CHUNK)
+                result.cached_tokens = max(0, result.prompt_tokens - steps * PROMPT_CHUNK_TOKENS)
                 if result.tokens and result.tokens[-1] in ends:
                     result.tokens.pop()
                 if on_tokens is not None:
@@ -186,7 +186,7 @@ def _pipeline(path: Path, **properties: object) -> Any:
     scheduler = SchedulerConfig()
     scheduler.enable_prefix_caching = True
     scheduler.cache_size = CACHE_GB
-    scheduler.max_num_batched_tokens = CHUNK
+    scheduler.max_num_batched_tokens = PROMPT_CHUNK_TOKENS
     return ContinuousBatchingPipeline(path, scheduler, "CPU", properties)
 
 
@@ -226,7 +226,7 @@ def _convert(path: Path, folder: Path) -> None:
         Tokenizer(link, enable_save_ov_model=True)
         _pipeline(link, enable_save_ov_model=True)
         link.unlink()
-        write_json(scratch / SOURCE, _state(path))
+        write_json(scratch / SOURCE_FILE, _state(path))
         shutil.rmtree(folder, ignore_errors=True)
         scratch.replace(folder)
     finally:
@@ -245,7 +245,7 @@ def _converted_from(folder: Path) -> object:
     import json
 
     try:
-        return json.loads((folder / SOURCE).read_text(encoding="utf-8"))
+        return json.loads((folder / SOURCE_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 

@@ -1,6 +1,7 @@
 """A model behind any OpenAI-compatible endpoint, through the official client.
 
-Every reply is streamed, also to callers that want it in one piece: only so is it known that the endpoint still writes.
+Every reply is streamed, even for callers that want it in one piece, since only a stream shows that the endpoint is
+still writing.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import urlsplit, urlunsplit
 
 from turnmark.assistant.generators.base import (
-    CACHE,
-    DEADLINE,
-    OWN_DEADLINE,
+    CACHE_OPTION,
+    DEADLINE_SECONDS,
+    LOCAL_DEADLINE_SECONDS,
     SETTINGS,
     Call,
     CallOptions,
@@ -44,10 +45,10 @@ from turnmark.assistant.generators.client import (
     faults,
     field_of,
     finish_reason,
-    is_here,
+    is_local_url,
     strict_schema,
 )
-from turnmark.assistant.generators.stopping import OnPiece, Slots, current, drive
+from turnmark.assistant.generators.stopping import OnPiece, Slots, current_stop, run_call
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.specs import Spec, check_options
@@ -57,16 +58,16 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 OFFICIAL_URL = "https://api.openai.com/v1"
-HOSTED_CONTEXT, OWN_CONTEXT = 128_000, 32_768
-"""Default context length in tokens of an endpoint that does not report it; the second for endpoints on this machine."""
+HOSTED_CONTEXT_TOKENS, LOCAL_CONTEXT_TOKENS = 128_000, 32_768
+"""Default context length of an endpoint that does not report it; the second value is for endpoints on this machine."""
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window")
-"""Fields of /models with the context length: of vLLM; OpenRouter and Together; Mistral and LM Studio; Groq."""
+"""Fields of /models with the context length, used by vLLM; OpenRouter and Together; Mistral and LM Studio; Groq."""
 MODELS_SECONDS = 5.0
-BREAK_WAIT = 1.0
-"""Seconds before a broken reply is requested again, doubled each time."""
+BROKEN_REPLY_WAIT_SECONDS = 1.0
+"""Seconds before a broken reply is requested again; doubled each time."""
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
-_OBJECTIONS = frozenset((400, 422, 501))
+_OBJECTION_STATUSES = frozenset((400, 422, 501))
 # Parameters that are left out if an endpoint rejects them: reasoning models support neither `temperature` nor
 # `max_tokens`, older servers no `stream_options`. A schema that is refused is written into the prompt.
 _LEFT_OUT = {
@@ -77,9 +78,9 @@ _LEFT_OUT = {
     "temperature": "temperature",
 }
 # "does not support tools", '"auto" tool choice requires …', "No endpoints found that support tool use".
-_NO_TOOLS = re.compile(r"\btools?\b|function.?call")
+_TOOL_OBJECTION = re.compile(r"\btools?\b|function.?call")
 # A rejected value ("max_tokens is too large for the context of this model"), not a rejected parameter.
-_TOO_MANY = re.compile("too (large|long|big|many)|context|exceed|maximum|at most|less than|at least|greater")
+_LENGTH_OBJECTION = re.compile("too (large|long|big|many)|context|exceed|maximum|at most|less than|at least|greater")
 
 
 def shown_url(url: str) -> str:
@@ -135,12 +136,12 @@ class OpenAIGenerator(ConfiguredGenerator):
         """The option `context`, or the context length in /models, or 128,000 (on this machine: 32,768)."""
         if self._context is not None:
             return self._context
-        default = OWN_CONTEXT if is_here(self._url) else HOSTED_CONTEXT
+        default = LOCAL_CONTEXT_TOKENS if is_local_url(self._url) else HOSTED_CONTEXT_TOKENS
         if self._url == OFFICIAL_URL:  # its /models has no context length
             return default
         try:
             self.make_ready()
-            self._context = drive(lambda _: self._ask_context(), MODELS_SECONDS) or default
+            self._context = run_call(lambda _: self._ask_context(), MODELS_SECONDS) or default
         except (GeneratorError, TimeoutError) as error:
             if getattr(error, "status", None) is None:  # not reachable: ask again next time
                 return default
@@ -184,7 +185,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             raise ToolsRefused(f"{self._where} calls no tools")
         call = self._call({"max_tokens": max_tokens, "temperature": temperature, "on_text": on_text})
         more = {"tools": [{"type": "function", "function": tool.model_dump()} for tool in tools]} if tools else {}
-        chat = [_wire(message) for message in messages]
+        chat = [_wire_message(message) for message in messages]
         try:
             received, sent = self._ask(call, lambda: self._body(call, chat) | more)
         except GeneratorError as error:
@@ -206,7 +207,7 @@ class OpenAIGenerator(ConfiguredGenerator):
     def _objects_to_tools(self, error: GeneratorError) -> bool:
         """Return whether a refusal is about tools, and not about a prompt that is too long with them."""
         words = str(error).replace(self._where, "").lower()
-        return bool(_NO_TOOLS.search(words)) and not _TOO_MANY.search(words)
+        return bool(_TOOL_OBJECTION.search(words)) and not _LENGTH_OBJECTION.search(words)
 
     def _body(self, call: Call, chat: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the request, without the parameters that this endpoint has rejected."""
@@ -231,7 +232,7 @@ class OpenAIGenerator(ConfiguredGenerator):
                 try:
                     return self._retrying(call, request, tally), tally.sent
                 except EndpointFault as fault:
-                    if fault.status not in _OBJECTIONS or not self._leave_out(request, fault.words):
+                    if fault.status not in _OBJECTION_STATUSES or not self._leave_out(request, fault.words):
                         raise
                     if call.schema is not None and "response_format" in self._refused:
                         raise
@@ -250,8 +251,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         raise (SchemaRefused(problem, usage) if schema_refused else GeneratorError(kind, problem, usage)) from None
 
     def _retrying(self, call: Call, body: dict[str, Any], tally: RequestTally) -> Received:
-        """Request a reply again that broke off before any text was shown; the client itself retries requests that
-        fail earlier."""
+        """Retry a reply that broke off before any text was shown. The client retries requests that fail earlier."""
         from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
         def may_retry(error: BaseException) -> bool:
@@ -260,15 +260,15 @@ class OpenAIGenerator(ConfiguredGenerator):
         retrying = Retrying(
             retry=retry_if_exception(may_retry),
             stop=stop_after_attempt(self._settings.retries + 1),
-            wait=wait_exponential(BREAK_WAIT, max=20),
-            sleep=current().wait,
+            wait=wait_exponential(BROKEN_REPLY_WAIT_SECONDS, max=20),
+            sleep=current_stop().wait,
             reraise=True,
         )
         on_text = call.show if call.on_text is not None else None
 
         def ask() -> Received:
             with self._slots.hold() if self._slots else nullcontext():  # its deadline begins when it has its slot
-                return drive(partial(self._streamed, body, tally), call.deadline, on_text)
+                return run_call(partial(self._streamed, body, tally), call.deadline, on_text)
 
         return retrying(ask)
 
@@ -278,7 +278,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         for name, pattern in _LEFT_OUT.items():
             if name not in body or not re.search(pattern, words):
                 continue
-            if name == "max_tokens" and _TOO_MANY.search(words):
+            if name == "max_tokens" and _LENGTH_OBJECTION.search(words):
                 continue
             self._refused.add(name)
             return True
@@ -327,7 +327,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         return None
 
 
-def _wire(message: ToolMessage) -> dict[str, Any]:
+def _wire_message(message: ToolMessage) -> dict[str, Any]:
     """Convert a message for the endpoint."""
     row: dict[str, Any] = {"role": message.role, "content": valid_text(message.content)}
     if message.calls:
@@ -341,7 +341,7 @@ def _wire(message: ToolMessage) -> dict[str, Any]:
 
 
 # Ollama silently cuts the beginning of a longer prompt; default and variable: docs.ollama.com/faq.
-OLLAMA_CONTEXT, OLLAMA_CONTEXT_ENV = 4096, "OLLAMA_CONTEXT_LENGTH"
+OLLAMA_CONTEXT_TOKENS, OLLAMA_CONTEXT_ENV = 4096, "OLLAMA_CONTEXT_LENGTH"
 
 
 def _url_problem(url: str) -> str:
@@ -362,7 +362,7 @@ def read_endpoint(
     context: int | None = None,
     extra_options: Mapping[str, Callable[[str], Any]] | None = None,
 ) -> Endpoint:
-    """Check a spec, and report all its mistakes at once.
+    """Check a spec and report all its mistakes at once.
 
     Args:
         preset_url: if neither the spec nor the environment variable `url_env` has one.
@@ -375,7 +375,12 @@ def read_endpoint(
         errors.add(f"{label} needs a model: {spec.name}:MODEL")
     from_env = os.environ.get(url_env, "").strip() if url_env and not spec.url else ""
     url = spec.url or from_env or preset_url
-    converters: dict[str, Callable[[str], Any]] = {**SETTINGS, **CACHE, "api_key_env": str, **(extra_options or {})}
+    converters: dict[str, Callable[[str], Any]] = {
+        **SETTINGS,
+        **CACHE_OPTION,
+        "api_key_env": str,
+        **(extra_options or {}),
+    }
     options = errors.collect(check_options, spec, converters, "generator") or {}
     options.pop("api_key_env", None)
     key_env = spec.options.get("api_key_env") or key_env
@@ -389,7 +394,7 @@ def read_endpoint(
         errors.add(f"{label}: the environment variable {key_env} is not set; it holds the key")
     errors.raise_all()
     more = {name: options.pop(name) for name in list(options) if name not in SETTINGS}
-    unset = {"context": context, "deadline": OWN_DEADLINE if is_here(url) else DEADLINE}
+    unset = {"context": context, "deadline": LOCAL_DEADLINE_SECONDS if is_local_url(url) else DEADLINE_SECONDS}
     settings = CallSettings(**{**unset, **options})
     name = str(Spec(spec.name, spec.argument, shown_url(spec.url or from_env), spec.options))
     return Endpoint(name, spec.argument, url, key_env, key, settings, more)
@@ -405,6 +410,6 @@ def open_openai(spec: Spec) -> OpenAIGenerator:
 def open_ollama(spec: Spec) -> OpenAIGenerator:
     """Open `ollama:MODEL[@URL]`, with the key in `OLLAMA_API_KEY`, if set; OpenAI's key is never sent."""
     from_env = os.environ.get(OLLAMA_CONTEXT_ENV, "")
-    context = int(from_env) if from_env.isdecimal() and int(from_env) else OLLAMA_CONTEXT
+    context = int(from_env) if from_env.isdecimal() and int(from_env) else OLLAMA_CONTEXT_TOKENS
     preset = "http://localhost:11434/v1"
     return OpenAIGenerator(read_endpoint(spec, preset_url=preset, key_env="OLLAMA_API_KEY", context=context))

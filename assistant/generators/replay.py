@@ -19,7 +19,7 @@ from typing import Any, Unpack
 from pydantic import Field, ValidationError
 
 from turnmark.assistant.generators.base import (
-    CACHE,
+    CACHE_OPTION,
     CONTEXT_TOKENS,
     MAX_TOKENS,
     SETTINGS,
@@ -54,7 +54,7 @@ class ScriptLine(Record):
 
 
 class ReplayGenerator(GeneratorBase):
-    """Gives the replies of a script, with `delay` seconds before each; streams word by word."""
+    """A generator that replays a script, with `delay` seconds before each reply, and streams word by word."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ REFERENCE = "reference"
 
 
 class ReferenceGenerator:
-    """Stands for the reference answers, which `turnmark eval` takes from the data (`evaluation.runs.execution`)."""
+    """A stand-in for the reference answers, which `turnmark eval` takes from the data (`evaluation.runs.execution`)."""
 
     name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS
 
@@ -163,5 +163,5 @@ def no_model(spec: Spec) -> None:
 
 def open_python_generator(spec: Spec) -> Any:
     """Open `python:pkg.mod:factory`: call the factory, which must return a `Generator`."""
-    check_options(spec, CACHE, "generator")
+    check_options(spec, CACHE_OPTION, "generator")
     return load_python(spec.argument, "generator")()

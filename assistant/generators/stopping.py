@@ -4,8 +4,7 @@ A turn runs in one thread. Within `stoppable(stop)` calls of a language model ch
 turn checks it between events.
 
 Calls of endpoints run as tasks on one background event loop, since a task can be cancelled at any moment. A blocking
-read could not be interrupted by Ctrl-C in another thread, and its time-out would start again with every keep-alive
-comment.
+read could not be interrupted by Ctrl-C in another thread, and its time-out would restart with every keep-alive comment.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from turnmark.assistant.types import Event, Reply
 
 T = TypeVar("T")
 OnPiece = Callable[[str], None]
-News = queue.SimpleQueue[tuple[str, Any]]
+CallReports = queue.SimpleQueue[tuple[str, Any]]
 """Reports of a call: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
-CLOSING = 2.0
+CLOSE_SECONDS = 2.0
 """Maximum seconds to wait for a cancelled call to close its connection."""
-LOOK_AGAIN = 0.1
+SLOT_POLL_SECONDS = 0.1
 """Seconds between two checks of the `Stop`, while waiting for a slot."""
 
 
-class Stopped(BaseException):
-    """The turn was stopped. Not an `Exception`, so that a step's fallback for a failing model does not catch it."""
+class TurnStopped(BaseException):
+    """Raised when a turn is stopped. Not an `Exception`, so a step's fallback for a failing model does not catch it."""
 
 
 class Stop:
-    """Stops a turn, from any thread.
+    """A switch that stops a turn from any thread.
 
     Args:
-        seconds: stop the turn after this time; None: only by `set`.
+        seconds: time after which the turn is stopped; None: only `set` stops it.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -68,9 +67,9 @@ class Stop:
         return seconds if self._ends is None else max(0.0, min(seconds, self._ends - time.monotonic()))
 
     def check(self) -> None:
-        """Raise `Stopped` if the turn was stopped, or its time is up."""
+        """Raise `TurnStopped` if the turn was stopped, or its time is up."""
         if self._set.is_set() or self.late:
-            raise Stopped
+            raise TurnStopped
 
     def wait(self, seconds: float) -> None:
         """Sleep, at most until the turn is stopped.
@@ -99,7 +98,7 @@ class Stop:
 _CURRENT: ContextVar[Stop | None] = ContextVar("STOP", default=None)
 
 
-def current() -> Stop:
+def current_stop() -> Stop:
     """Return the `Stop` of the turn in this thread; without one, a new `Stop` that is never set."""
     return _CURRENT.get() or Stop()
 
@@ -115,10 +114,10 @@ def stoppable(stop: Stop) -> Iterator[None]:
 
 
 class Slots:
-    """Slots for calls of a model that runs so many at once, given in the order in which they were asked for.
+    """Slots for concurrent calls of a model, given out in the order in which they were asked for.
 
-    A lock of `threading` goes to whoever happens to ask when it is free: of eight clients that waited for the same
-    model, the slowest waited three times as long as the fastest.
+    A `threading.Lock` does not keep this order: of eight clients that waited for the same model, the slowest waited
+    three times as long as the fastest.
     """
 
     def __init__(self, count: int) -> None:
@@ -128,8 +127,8 @@ class Slots:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Wait for a slot, and keep it within this context; raise `Stopped` if the turn is stopped while waiting."""
-        stop, mine = current(), threading.Event()
+        """Wait for a slot and keep it within this context; raise `TurnStopped` if the turn is stopped meanwhile."""
+        stop, mine = current_stop(), threading.Event()
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -137,14 +136,14 @@ class Slots:
             else:
                 self._waiting.append(mine)
         try:
-            while not mine.wait(stop.left(LOOK_AGAIN)):
+            while not mine.wait(stop.left(SLOT_POLL_SECONDS)):
                 stop.check()
             yield
         finally:
             self._leave(mine)
 
     def _leave(self, mine: threading.Event) -> None:
-        """Give the slot to the call that has waited longest; a call that has none stops waiting."""
+        """Give the slot to the call that has waited longest; a call without a slot stops waiting."""
         with self._lock:
             if not mine.is_set():
                 self._waiting.remove(mine)
@@ -155,9 +154,9 @@ class Slots:
 
 
 def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:
-    """Run a turn in another thread; yield its events as they come, then its reply.
+    """Run a turn in another thread, and yield its events as they come and then its reply.
 
-    Closing the generator, or `stop`, stops the turn; then there is no reply.
+    Closing the generator or `stop` stops the turn, and then there is no reply.
     """
     events: queue.SimpleQueue[Event | Reply | BaseException] = queue.SimpleQueue()
 
@@ -180,7 +179,7 @@ def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) ->
         stop.set()
     if isinstance(event, Reply):
         yield event
-    elif not isinstance(event, Stopped):
+    elif not isinstance(event, TurnStopped):
         raise event
 
 
@@ -201,14 +200,14 @@ def _running_loop() -> asyncio.AbstractEventLoop:
         return _loop[1]
 
 
-def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
+def wait_for_call(news: CallReports, deadline: float, on_text: OnPiece | None = None) -> Any:
     """Wait for a call that reports to `news`, and pass its text to `on_text` in this thread; return its result.
 
     Raises:
         TimeoutError: no report for `deadline` seconds.
         Stopped: the turn of this call was stopped.
     """
-    stop = current()
+    stop = current_stop()
     with stop.waking(lambda: news.put(("stop", None))):
         while True:
             stop.check()
@@ -225,13 +224,13 @@ def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
                 return value
 
 
-def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on_text: OnPiece | None = None) -> T:
-    """Run `work(report)` on the event loop and wait for its result, see `follow`; an exception here cancels it.
+def run_call(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on_text: OnPiece | None = None) -> T:
+    """Run `work(report)` on the event loop and wait for its result (see `wait_for_call`); an exception here cancels it.
 
     Args:
         work: calls `report` with each piece of text when it arrives; "" for one without text.
     """
-    news: News = queue.SimpleQueue()
+    news: CallReports = queue.SimpleQueue()
     ended = threading.Event()
 
     async def run() -> None:
@@ -242,12 +241,12 @@ def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on
         finally:
             ended.set()
 
-    current().check()
+    current_stop().check()
     future = asyncio.run_coroutine_threadsafe(run(), _running_loop())
     try:
-        result: T = follow(news, deadline, on_text)
+        result: T = wait_for_call(news, deadline, on_text)
         return result
     finally:
         if not ended.is_set():  # the endpoint must not keep writing after the caller has returned
             future.cancel()
-            ended.wait(CLOSING)
+            ended.wait(CLOSE_SECONDS)

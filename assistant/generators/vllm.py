@@ -1,4 +1,4 @@
-"""Use vLLM: `vllm:MODEL@URL`, a running server; `vllm:MODEL`, a server that this process starts and ends.
+"""Use vLLM: `vllm:MODEL@URL` is a running server, `vllm:MODEL` a server that this process starts and ends.
 
 The command that starts a server is `TURNMARK_VLLM_COMMAND`, or `vllm serve`. A spec cannot set it, since a spec may
 come with a run from elsewhere. A spec may only set the engine arguments in `ENGINE`, which affect how a model runs.
@@ -49,7 +49,7 @@ ENGINE = {
 START_SECONDS = 600.0
 """Default maximum seconds until a started server answers."""
 POLL_SECONDS, GRACE_SECONDS = 0.2, 15.0
-"""Seconds between two checks of whether a server answers; seconds from SIGTERM to SIGKILL."""
+"""Seconds between two checks whether a server answers, and seconds from SIGTERM to SIGKILL."""
 LOG_LINES, LOG_CHARACTERS = 15, 2000
 # Keys of other services, which a model server does not need.
 _NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")

@@ -25,17 +25,17 @@ from turnmark.corpora.types import Message
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-HERE = Path(__file__).parent
-TAG = "tag"
+PROMPTS_FOLDER = Path(__file__).parent
+TAG_PLACEHOLDER = "tag"
 
 _SECTION = re.compile(r"^=== (system|user|assistant) ===[ \t]*\n", re.MULTILINE)
 _COMMENT = re.compile(r"\{#.*?#\}\s*", re.DOTALL)
-_QUOTING = '"> "'
-_SPEAKERS = {"assistant": "agent"}
+_QUOTE_MARK = '"> "'
+_SPEAKER_NAMES = {"assistant": "agent"}
 
-Role = Literal["system", "user", "assistant"]
-Section = tuple[Role, str]
-Messages = tuple[PromptMessage, ...]
+PromptRole = Literal["system", "user", "assistant"]
+PromptSection = tuple[PromptRole, str]
+PromptMessages = tuple[PromptMessage, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Prompt:
     """
 
     name: str
-    sections: tuple[Section, ...]
+    sections: tuple[PromptSection, ...]
     placeholders: frozenset[str]
     sha256: str
     own: bool = False
@@ -57,9 +57,9 @@ class Prompt:
     @property
     def bare(self) -> bool:
         """Whether the prompt shows material without fences."""
-        return self.own and TAG not in self.placeholders
+        return self.own and TAG_PLACEHOLDER not in self.placeholders
 
-    def render(self, **values: str | bool) -> Messages:
+    def render(self, **values: str | bool) -> PromptMessages:
         """Return the messages with the values filled in. Values are text: neither Jinja nor a chat template reads them.
 
         A user's prompt may leave values unused.
@@ -88,7 +88,7 @@ class Prompt:
         history: Sequence[Message] = (),
         plain: Mapping[str, str] | None = None,
         question: str | None = None,
-    ) -> Messages:
+    ) -> PromptMessages:
         """Return the messages with all material fenced, or unfenced if the prompt is bare.
 
         Bare material has the form of MTRAG's official scripts (judge_utils.py): passages one after the other, turns as
@@ -106,8 +106,8 @@ class Prompt:
         contents = [text for text in texts.values() if text is not None]
         tag = fence_tag(*contents, *passages, *(turn.content for turn in conversation))
         values = {name: "" if text is None else self.frame(text, name, tag) for name, text in texts.items()}
-        if TAG in self.placeholders:
-            values[TAG] = tag
+        if TAG_PLACEHOLDER in self.placeholders:
+            values[TAG_PLACEHOLDER] = tag
         if "passages" in self.placeholders:
             values["passages"] = self._passages(passages, tag)
         if "history" in self.placeholders:
@@ -118,11 +118,11 @@ class Prompt:
 
     def frame(self, text: str, kind: str, tag: str) -> str:
         """Fence a text, unless the prompt is bare."""
-        return text if self.bare else fence(text, _KINDS.get(kind, kind), tag)
+        return text if self.bare else fence(text, _FENCE_KINDS.get(kind, kind), tag)
 
     def quote(self, text: str) -> str:
         """Quote the lines of a text with "> ", unless a user's prompt does not mention such lines."""
-        quotes = not self.own or any(_QUOTING in section for _, section in self.sections)
+        quotes = not self.own or any(_QUOTE_MARK in section for _, section in self.sections)
         return quote_lines(text) if quotes else text
 
     def _passages(self, texts: Sequence[str], tag: str) -> str:
@@ -137,13 +137,13 @@ class Prompt:
         return "\n".join(fence(message.content, message.role, tag) for message in messages)
 
 
-_KINDS = {"answer": "reply"}
+_FENCE_KINDS = {"answer": "reply"}
 """Placeholder -> word in its marks, if they differ."""
 
 
 def turn_lines(messages: Sequence[Message]) -> str:
     """Format turns as MTRAG's official scripts do, one on each line, after the speaker."""
-    return "\n".join(f"{_SPEAKERS.get(message.role, message.role)}: {message.content}" for message in messages)
+    return "\n".join(f"{_SPEAKER_NAMES.get(message.role, message.role)}: {message.content}" for message in messages)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class PromptFolder:
         unknown = sorted(prompt.placeholders - available)
         if unknown:
             problems.append(f"unknown placeholders: {', '.join(unknown)}")
-        if available - {TAG} and not prompt.placeholders - {TAG}:
+        if available - {TAG_PLACEHOLDER} and not prompt.placeholders - {TAG_PLACEHOLDER}:
             problems.append("it uses no placeholder, so it would show nothing of what it is about")
         if problems:
             raise RequestError(f"prompt {file}: {'; '.join(problems)}; available: {', '.join(sorted(available))}")
@@ -231,12 +231,12 @@ def check_prompts(directory: Path | None, *folders: PromptFolder) -> None:
     errors.raise_all()
 
 
-ASSISTANT = PromptFolder((HERE,), "the assistant", fixed=frozenset(("json", "repair")))
+ASSISTANT_PROMPTS = PromptFolder((PROMPTS_FOLDER,), "the assistant", fixed=frozenset(("json", "repair")))
 
 
 def load_prompt(name: str, directory: Path | None = None) -> Prompt:
     """Load a prompt of the assistant; see `PromptFolder.load`."""
-    return ASSISTANT.load(name, directory)
+    return ASSISTANT_PROMPTS.load(name, directory)
 
 
 @cache
@@ -282,18 +282,18 @@ def read_prompt(name: str, path: Path, own: bool = False) -> Prompt:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"prompt {path}: cannot be read ({error})") from error
-    return _parsed(name, path, text, own)
+    return _parse_prompt(name, path, text, own)
 
 
 @lru_cache(maxsize=128)
-def _parsed(name: str, path: Path, text: str, own: bool) -> Prompt:
+def _parse_prompt(name: str, path: Path, text: str, own: bool) -> Prompt:
     from jinja2 import TemplateSyntaxError, meta
 
     body = _COMMENT.sub("", text)
     first, *bodies = _SECTION.split(body)
     if bodies and first.strip():
         raise RequestError(f"prompt {path}: there is text above its first '=== … ===' line")
-    sections: tuple[Section, ...] = (("user", body),)
+    sections: tuple[PromptSection, ...] = (("user", body),)
     if bodies:
         sections = tuple(zip(bodies[::2], bodies[1::2], strict=True))  # type: ignore[arg-type]
     used: set[str] = set()

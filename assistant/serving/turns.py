@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from turnmark.assistant.generators.base import GeneratorError, make_ready
-from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.generators.stopping import Stop, TurnStopped, stoppable
 from turnmark.assistant.open import up_to_date
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
@@ -90,7 +90,7 @@ class Turns:
             with stoppable(stop):
                 stop.check()
                 return self._current().reply(request.history, request.message, on_event)
-        except Stopped:
+        except TurnStopped:
             return _ENDED
         except GeneratorError as error:
             return Refusal(str(error), status=504 if error.kind == "timeout" else 502, code=error.kind)

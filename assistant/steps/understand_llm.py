@@ -19,7 +19,7 @@ from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.budget import count_tokens, fit_prompt, room_beside, shorten
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.client import at_most, short_text
-from turnmark.assistant.prompts import Messages, load_prompt
+from turnmark.assistant.prompts import PromptMessages, load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.history import SPEAKER_NAMES, ends_with_question, last_turns_within
 from turnmark.assistant.steps.understand import MAX_PARTS, refers_back, understand, wants_procedure
@@ -332,7 +332,7 @@ def _without(failure: str, reason: str, usage: Usage | None = None) -> Rewrites:
 
 def rewrite_prompt(
     generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
-) -> tuple[Messages, tuple[str, ...]] | None:
+) -> tuple[PromptMessages, tuple[str, ...]] | None:
     """Return the messages that ask for a rewrite, and notes on earlier messages that were left out.
 
     None if the message leaves no room for the reply.

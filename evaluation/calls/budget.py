@@ -23,7 +23,7 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     traits_of,
 )
-from turnmark.assistant.generators.openai import HOSTED_CONTEXT
+from turnmark.assistant.generators.openai import HOSTED_CONTEXT_TOKENS
 from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
@@ -286,7 +286,7 @@ def smallest_value(schema: dict[str, Any]) -> Any:
 def counting_like(generator: Generator) -> CountingModel:
     """A counting generator for which prompts are made as for `generator`."""
     # Reading the generator's own context size could call its endpoint.
-    counting = CountingModel(generator.name, HOSTED_CONTEXT, generator.reply_tokens)
+    counting = CountingModel(generator.name, HOSTED_CONTEXT_TOKENS, generator.reply_tokens)
     counting.size = traits_of(generator).size
     return counting
 

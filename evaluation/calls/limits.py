@@ -15,8 +15,8 @@ from turnmark.assistant.generators.base import (
     GeneratorWrapper,
     PromptMessage,
 )
-from turnmark.assistant.generators.cache import Cached
-from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
+from turnmark.assistant.generators.cache import CachedGenerator
+from turnmark.assistant.generators.stopping import Stop, TurnStopped, current_stop, stoppable
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.core.specs import parse_spec
@@ -92,7 +92,7 @@ class Bounded(GeneratorWrapper):
     @property
     def repeat(self) -> int:
         """Number of the repeat, for a cached generator; 0 for others, which do not know it."""
-        return self.generator.repeat if isinstance(self.generator, Cached) else 0
+        return self.generator.repeat if isinstance(self.generator, CachedGenerator) else 0
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """See `Generator.complete`. Nothing is streamed, because a broken stream could not be retried."""
@@ -119,12 +119,12 @@ class Bounded(GeneratorWrapper):
         if not self.left:
             raise GeneratorError("timeout", problem)
         try:
-            with stoppable(Stop(current().left(self.left))):  # if deadlines are nested, the earlier one holds
+            with stoppable(Stop(current_stop().left(self.left))):  # if deadlines are nested, the earlier one holds
                 reply = call()
         except GeneratorError as error:
             self.count(error.usage)
             raise
-        except Stopped:
+        except TurnStopped:
             self.count(Usage(calls=1))
             raise GeneratorError("timeout", problem) from None
         self.count(reply.usage)

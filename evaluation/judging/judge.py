@@ -51,9 +51,9 @@ class Judge:
 
     def for_try(self, times: int) -> Generator:
         """The generator after `times` failed tries; each try has its own cache entry, so a failure is not repeated."""
-        from turnmark.assistant.generators.cache import Cached, with_cache
+        from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 
-        if not isinstance(self.generator, Cached):
+        if not isinstance(self.generator, CachedGenerator):
             return self.generator
         return with_cache(self.generator, times)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from turnmark.assistant.asking import Failure
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 from turnmark.assistant.prompts import turn_lines
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
@@ -83,7 +83,7 @@ def _for_repeat(generator: Generator, number: int) -> Generator:
     """The judge for one of the repeats, each of which has its own cache entries."""
     if isinstance(generator, ModelNoting):
         return generator.over(_for_repeat(generator.generator, number))
-    if isinstance(generator, Cached):
+    if isinstance(generator, CachedGenerator):
         return with_cache(generator, REPEATS * generator.repeat + number)
     return generator
 

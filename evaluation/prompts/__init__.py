@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.assistant.prompts import ASSISTANT, Prompt, PromptFolder, check_prompts
+from turnmark.assistant.prompts import ASSISTANT_PROMPTS, Prompt, PromptFolder, check_prompts
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
 
@@ -64,8 +64,8 @@ _QUOTES = {ord("‘"): "'", ord("’"): "'", ord("“"): '"', ord("”"): '"', o
 
 def own_prompts(directory: Path | None) -> dict[str, str]:
     """Check every file of a folder with the user's own prompts; return name -> SHA-256 of the assistant's prompts."""
-    check_prompts(directory, ASSISTANT, JUDGES)
-    return ASSISTANT.hashes(ASSISTANT.names, directory)
+    check_prompts(directory, ASSISTANT_PROMPTS, JUDGES)
+    return ASSISTANT_PROMPTS.hashes(ASSISTANT_PROMPTS.names, directory)
 
 
 def digest(prompt: Prompt) -> str:

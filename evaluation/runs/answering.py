@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, traits_of
-from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.calls.budget import Ledger, add_usage
@@ -130,7 +130,7 @@ class _Engine:
         seconds, generator, item = self._limits.deadline, self._generator, job.item
         if job.before is not None:
             item = replace(item, earlier=self._store.samples.get(job.before))
-        if job.repeat and isinstance(generator, Cached):
+        if job.repeat and isinstance(generator, CachedGenerator):
             generator = with_cache(generator, job.repeat)  # each repeat has its own cache entries
         bounded = Bounded(generator, began + seconds, seconds) if generator else None
         self._started[job.key] = began, bounded

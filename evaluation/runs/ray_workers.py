@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
-from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.records import RunManifest, Sample
@@ -101,7 +101,7 @@ def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator |
     """Answer an item on a worker; an error makes the same failed sample as in the engine."""
     complaints: list[None] = []
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
-    if repeat and isinstance(generator, Cached):
+    if repeat and isinstance(generator, CachedGenerator):
         generator = with_cache(generator, repeat)
     bounded = Bounded.until(generator, seconds) if generator is not None else None
     try:

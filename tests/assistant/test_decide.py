@@ -65,9 +65,9 @@ def test_what_the_documents_answer_is_said_and_what_they_are_not_about_is_not(re
      (MIN_ANSWER_CONFIDENCE - 0.01, "partial"), (MIN_ANSWER_CONFIDENCE, "answer")],
 )  # fmt: skip
 def test_grades_by_cosine(cosine, decision):
-    judgement = grade_evidence(["How high is it?"], [hit(1, "Otters swim.", cosine), hit(2, "It is 9 m.", -1.0)])
-    assert judgement.decision == decision
-    assert judgement.confidence == max(0.0, cosine)
+    judgment = grade_evidence(["How high is it?"], [hit(1, "Otters swim.", cosine), hit(2, "It is 9 m.", -1.0)])
+    assert judgment.decision == decision
+    assert judgment.confidence == max(0.0, cosine)
 
 
 def test_the_level_of_the_index_decides_where_it_is_known():

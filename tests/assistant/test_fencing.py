@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import Room, conversation, hit
-from turnmark.assistant.prompts import ASSISTANT, load_prompt
+from turnmark.assistant.prompts import ASSISTANT_PROMPTS, load_prompt
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.steps.understand_llm import last_turns, rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
@@ -161,9 +161,9 @@ def test_a_question_that_quotes_such_a_text_holds_no_control_mark(kind):
 def test_every_prompt_that_shows_material_is_among_these():
     """A new file with a new name for what it shows must be looked at: fence or quote it, and name it here."""
     ours = "tag question message understood today revises rounds problem schema share documents counts tokens"
-    unknown = {name: load_prompt(name).placeholders - MATERIAL - set(ours.split()) for name in ASSISTANT.names}
+    unknown = {name: load_prompt(name).placeholders - MATERIAL - set(ours.split()) for name in ASSISTANT_PROMPTS.names}
     assert {name: names for name, names in unknown.items() if names} == {}
-    showing = {name for name in ASSISTANT.names if load_prompt(name).placeholders & MATERIAL}
+    showing = {name for name in ASSISTANT_PROMPTS.names if load_prompt(name).placeholders & MATERIAL}
     assert showing == {*QUOTING, "rewrite"}
     for name in showing:
         system = load_prompt(name).sections[0][1]

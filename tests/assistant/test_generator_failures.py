@@ -12,7 +12,7 @@ import pytest
 from tests.assistant.endpoint import ASK, failure, opened
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators.base import ON_RATE_LIMIT
-from turnmark.assistant.generators.stopping import Slots, Stop, Stopped, stoppable
+from turnmark.assistant.generators.stopping import Slots, Stop, TurnStopped, stoppable
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -85,10 +85,10 @@ def test_a_wait_for_a_place_is_not_part_of_the_deadline_and_ends_with_the_turn()
         while not server.seen:
             time.sleep(0.02)
         threading.Timer(0.3, second.set).start()
-        with stoppable(second), pytest.raises(Stopped):
+        with stoppable(second), pytest.raises(TurnStopped):
             generator.complete(ASK)
         first.set()
-        with pytest.raises(Stopped):
+        with pytest.raises(TurnStopped):
             holder.result(10)
     assert len(server.seen) == 1
 
@@ -119,7 +119,7 @@ def test_a_call_that_stops_waiting_leaves_its_place_in_the_queue():
     slots, stop, served = Slots(1), Stop(), threading.Event()
 
     def left() -> None:
-        with stoppable(stop), pytest.raises(Stopped), slots.hold():
+        with stoppable(stop), pytest.raises(TurnStopped), slots.hold():
             pass
 
     def stays() -> None:

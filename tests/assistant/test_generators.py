@@ -13,9 +13,9 @@ from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import SchemaRefused, open_generator
 from turnmark.assistant.generators.client import (
-    MOST_CHARACTERS,
-    MOST_ITEMS,
-    REASON_CHARACTERS,
+    MAX_CHARACTERS,
+    MAX_ITEMS,
+    MAX_REASON_CHARACTERS,
     at_most,
     short_text,
     strict_schema,
@@ -96,8 +96,8 @@ def test_a_schema_is_sent_in_strict_form_and_nothing_in_it_goes_on_for_ever():
     fields = schema["properties"]
     assert schema["required"] == list(fields)
     assert schema["additionalProperties"] is False
-    assert (fields["names"]["maxItems"], fields["few"]["maxItems"]) == (MOST_ITEMS, 3)
-    assert (fields["reason"]["maxLength"], fields["answer"]["maxLength"]) == (REASON_CHARACTERS, MOST_CHARACTERS)
+    assert (fields["names"]["maxItems"], fields["few"]["maxItems"]) == (MAX_ITEMS, 3)
+    assert (fields["reason"]["maxLength"], fields["answer"]["maxLength"]) == (MAX_REASON_CHARACTERS, MAX_CHARACTERS)
     assert "maxLength" not in fields["label"]
     assert "maxLength" not in json.dumps(strict_schema(Tints, bounds=False))
     assert fields["few"]["description"] == "as numbers"

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from tests.conftest import ROOT, Turnmark
 from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.local import LocalGenerator, read_header
-from turnmark.assistant.generators.local_model import CHUNK
+from turnmark.assistant.generators.local_model import PROMPT_CHUNK_TOKENS
 from turnmark.core.errors import RequestError
 
 NAME = "qwen2.5-coder-1.5b"
@@ -75,7 +75,7 @@ def test_a_second_question_over_the_same_text_reads_only_what_is_new(reader: Loc
     second = asking("Is anything said about weights?", system)
     reply = reader.complete(second, max_tokens=4)
     assert reply.usage.prompt_tokens > 1200
-    assert reply.usage.prompt_tokens - reply.usage.cached_tokens <= 2 * CHUNK
+    assert reply.usage.prompt_tokens - reply.usage.cached_tokens <= 2 * PROMPT_CHUNK_TOKENS
     again = reader.complete(second, max_tokens=4)
     assert again.text == reply.text
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.assistant.prompts import ASSISTANT, HERE, check_prompts, load_prompt
+from turnmark.assistant.prompts import ASSISTANT_PROMPTS, PROMPTS_FOLDER, check_prompts, load_prompt
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import fence
 
@@ -23,9 +23,9 @@ def test_what_a_value_says_is_not_read_as_a_template_or_a_section():
 
 
 def test_every_built_in_prompt_loads_and_has_a_hash_of_its_file():
-    assert {"answer", "understand", "rewrite", "json", "repair"} <= set(ASSISTANT.names)
-    for name, digest in ASSISTANT.hashes(ASSISTANT.names).items():
-        assert digest == hashlib.sha256((HERE / f"{name}.txt").read_bytes()).hexdigest()
+    assert {"answer", "understand", "rewrite", "json", "repair"} <= set(ASSISTANT_PROMPTS.names)
+    for name, digest in ASSISTANT_PROMPTS.hashes(ASSISTANT_PROMPTS.names).items():
+        assert digest == hashlib.sha256((PROMPTS_FOLDER / f"{name}.txt").read_bytes()).hexdigest()
 
 
 def test_a_prompt_of_ones_own_replaces_the_built_in_one(tmp_path):
@@ -34,7 +34,7 @@ def test_a_prompt_of_ones_own_replaces_the_built_in_one(tmp_path):
     assert [(part.role, part.content) for part in own.render(**VALUES)] == [("user", "th -> m")]
     assert own.sha256 != load_prompt("rewrite").sha256
     assert load_prompt("answer", tmp_path) == load_prompt("answer")
-    assert ASSISTANT.hashes(["rewrite", "answer"], tmp_path) == {
+    assert ASSISTANT_PROMPTS.hashes(["rewrite", "answer"], tmp_path) == {
         "rewrite": own.sha256, "answer": load_prompt("answer").sha256,
     }  # fmt: skip
 
@@ -75,11 +75,11 @@ def test_wrong_names_and_folders(tmp_path):
     with pytest.raises(RequestError, match="answer"):
         load_prompt("rewriting")
     with pytest.raises(RequestError, match="no such folder"):
-        check_prompts(tmp_path / "nowhere", ASSISTANT)
+        check_prompts(tmp_path / "nowhere", ASSISTANT_PROMPTS)
     for name in ("rewriting", "json"):  # what asks for JSON depends on the endpoint, and is nobody's to change
         (tmp_path / f"{name}.txt").write_text("{{ schema }}", encoding="utf-8")
     with pytest.raises(RequestError, match=r"json\.txt, rewriting\.txt is not used"):
-        check_prompts(tmp_path, ASSISTANT)
+        check_prompts(tmp_path, ASSISTANT_PROMPTS)
 
 
 @given(st.text())

@@ -32,8 +32,8 @@ def hit(text: str, title: str = "Workshop", section: str = "", n: int = 1) -> Hi
 
 
 def part(question: str, *hits: Hit, decision: str = "answer") -> Part:
-    judgement = Judgment(decision=decision, confidence=0.5, reason="")
-    return Part(question, question, hits=list(hits), judgement=judgement)
+    judgment = Judgment(decision=decision, confidence=0.5, reason="")
+    return Part(question, question, hits=list(hits), judgment=judgment)
 
 
 def said(question: str, *hits: Hit, decision: str = "answer") -> str:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from tests.assistant.endpoint import opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
-from turnmark.assistant.generators.cache import Cached, ResponseStore, default_store, with_cache
+from turnmark.assistant.generators.cache import CachedGenerator, ResponseStore, default_store, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.core.home import home
 
@@ -37,7 +37,7 @@ def counted():
 
 
 def cached(server, store, options="", model="tiny", repeat=0):
-    return Cached(opened(server, options, model), store, repeat)
+    return CachedGenerator(opened(server, options, model), store, repeat)
 
 
 def test_what_was_said_before_is_said_again_at_no_cost_and_marked(store):
@@ -117,7 +117,7 @@ def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
         spec = f"openai:tiny@{server.url}?seed=4"
         plain, cached_generator, off = (open_generator(spec + end) for end in ("", "&cache=1", "&cache=0"))
         assert {generator.name for generator in (plain, cached_generator, off)} == {spec}
-        assert not isinstance(off, Cached)
+        assert not isinstance(off, CachedGenerator)
         assert [cached_generator.complete(ASK).text for _ in range(2)] == ["reply 0"] * 2
         assert [plain.complete(ASK).text for _ in range(2)] == ["reply 1", "reply 2"]
         assert cached_generator.reply_tokens == plain.reply_tokens

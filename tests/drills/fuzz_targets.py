@@ -78,7 +78,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     """Every kind of document, and what other programs hand us."""
     from turnmark.assistant.commands import read_history
     from turnmark.assistant.generators.replay import read_script
-    from turnmark.assistant.prompts import HERE, read_prompt
+    from turnmark.assistant.prompts import PROMPTS_FOLDER, read_prompt
     from turnmark.assistant.settings import read_source_file
     from turnmark.corpora.inspector import read_evaluation
     from turnmark.corpora.mtrag import domain_of
@@ -107,7 +107,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     history = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]'
     revisions = b'{"id": "1-2", "prediction": "x", "rating": "good"}\n'
     script = b'{"text": "a", "match": "b"}\n{"text": "c"}\n'
-    prompts = [(HERE / f"{name}.txt").read_bytes() for name in ("answer", "understand")]
+    prompts = [(PROMPTS_FOLDER / f"{name}.txt").read_bytes() for name in ("answer", "understand")]
     return targets | {
         "predictions": (
             [_OFFICIAL, b'{"id": "1", "prediction": "x"}\n'],

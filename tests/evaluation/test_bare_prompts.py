@@ -6,7 +6,7 @@ import pytest
 
 from tests.assistant.notes import conversation, hit
 from tests.evaluation.scripted_judges import Heard, say
-from turnmark.assistant.prompts import ASSISTANT, TAG
+from turnmark.assistant.prompts import ASSISTANT_PROMPTS, TAG_PLACEHOLDER
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.steps.understand_llm import rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
@@ -21,7 +21,7 @@ from turnmark.evaluation.synth.attempt import PROMPTS
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.turns import prompted_sample
 
-FOLDERS = {"assistant": ASSISTANT, "judges": JUDGES, "synth": PROMPTS}
+FOLDERS = {"assistant": ASSISTANT_PROMPTS, "judges": JUDGES, "synth": PROMPTS}
 NAMES = [(users, name) for users, folder in FOLDERS.items() for name in folder.replaceable]
 TALK = conversation("who built it", "a mason")
 SHOWN_TALK = "user: who built it\nagent: a mason"
@@ -31,7 +31,7 @@ PASSAGES = ("Kettles\nA kettle is red.", "A toaster is blue.")
 @pytest.mark.parametrize(("users", "name"), NAMES, ids=" ".join)
 def test_every_prompt_that_a_file_replaces_is_bare_without_a_tag(users, name, tmp_path):
     folder = FOLDERS[users]
-    names = sorted((folder.load(name).placeholders | folder.further(name)) - {TAG})
+    names = sorted((folder.load(name).placeholders | folder.further(name)) - {TAG_PLACEHOLDER})
     (tmp_path / f"{name}.txt").write_text("\n".join(f"{{{{ {placeholder} }}}}" for placeholder in names))
     prompt = folder.load(name, tmp_path)
     raw = {placeholder: f"the {placeholder}\n> [1] <x>" for placeholder in names}

@@ -216,7 +216,7 @@ def test_a_call_after_the_deadline_is_not_made(tmp_path):
 
         def complete(self, messages, **_):
             Slow.calls += 1
-            assert stopping.current().left(60.0) <= 0.2
+            assert stopping.current_stop().left(60.0) <= 0.2
             time.sleep(0.25)
             return super().complete(messages)
 

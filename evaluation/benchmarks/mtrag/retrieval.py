@@ -211,7 +211,7 @@ class Retrieval(Task):
     def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
         """See `Task.fit`. Options of a model's calls have a use if the query mode asks a model."""
         by_assistant = request.query in (None, "assistant") and not request.queries and not request.scoring
-        asks_model = request.query == MINIMAL or (by_assistant and request.asks_model)
+        asks_model = request.query == MINIMAL_QUERY or (by_assistant and request.asks_model)
         used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks_model else set())
         if by_assistant:
             used |= {"generator", "steps"}
@@ -224,7 +224,8 @@ class Retrieval(Task):
                 errors.add(f"{flag} belongs to generation; leave it out")
             elif name in request.typed and (request.query is None or bench.known_mode(request.query)):
                 errors.add(
-                    f"{flag} is for the calls of a model: generation, --query assistant or {MINIMAL}; leave it out"
+                    f"{flag} is for the calls of a model: generation, --query assistant or {MINIMAL_QUERY}; "
+                    "leave it out"
                 )
         return request.reset(unused)
 
