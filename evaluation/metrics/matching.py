@@ -2,13 +2,13 @@
 
 The fit of a sentence to a part is the cosine of their embeddings plus `WORDS_WEIGHT` times the share of the part's
 content words (stemmed) in the sentence. A sentence is assigned to the part with the best fit, if that reaches
-`LEAST_FIT`, and to every other part whose fit reaches `LEAST_FIT` and is nearly as good (`NEARLY`): "Both are baked in
+`MIN_FIT`, and to every other part whose fit reaches `MIN_FIT` and is nearly as good (`MAX_FIT_GAP`): "Both are baked in
 pots" answers both parts.
 
 The three values were chosen on 120 questions of Compound-QA (Understanding) whose reference has as many blocks as the
 question has parts. On 107 others the full reference covers .92 of the parts, the reference of another question .00; a
 part whose block is cut out counts as covered all the same in .36, because its neighbours share its topic. Terse answers
-("In 1879.") are missed: 15 references of the demo cover .70. A `LEAST_FIT` of .4 gains little of that (.77) and lets
+("In 1879.") are missed: 15 references of the demo cover .70. A `MIN_FIT` of .4 gains little of that (.77) and lets
 other questions' answers in (.04).
 """
 

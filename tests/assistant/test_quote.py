@@ -174,11 +174,11 @@ def test_a_quotation_of_what_was_handed_in_ends_where_that_ends():
 def test_scores_are_the_same_in_every_process():
     """Python orders a set of words differently in each; sums of floats depend on their order."""
     program = """
-from turnmark.assistant.steps.quote import _shares
+from turnmark.assistant.steps.quote import _word_shares
 from turnmark.assistant.turn import Part
 texts = ["red kettles whistle", "blue kettles boil", "green lamps", "red lamps shine", "old red doors", "kettles"]
 question = "Which red kettles, blue lamps, old doors and green benches whistle, boil, shine or creak in winter?"
-print(_shares(Part(text=question, question=question), [*texts, question], [*texts, question]))
+print(_word_shares(Part(text=question, question=question), [*texts, question], [*texts, question]))
 """
     printed = {
         subprocess.run(
