@@ -147,8 +147,8 @@ SHARED_NAMES: frozenset[str] = frozenset()
 NAMES_BEING_CHANGED = frozenset(
     """
     Answer Assistant Body Budget Chat Conversation EarlierTurn Embed Floats Ids Index
-    InstructionType Item Judgement Kept Kind Line Message Name Nearest Ours Pair Part Piece Ran
-    RatedAnswer Reader Reading Role Row Run Seed Stopped Texts Tool TopK Wire Worker
+    InstructionType Item Kind Line Message Name Ours Pair Part Ran
+    RatedAnswer Reader Reading Row Run Seed Stopped Texts Tool TopK Wire Worker
     """.split()
 )
 """Names that are still used twice. Remove a name here once each of its classes has a name of its own."""
