@@ -8,16 +8,16 @@ DEMO := env -u TURNMARK_DATA -u TURNMARK_GENERATOR TURNMARK_HOME=$(DEMO_HOME) $(
 .PHONY: demo test reader test-reader test-data lint dist drill drill-quick conversations audit clean help
 
 help:
-	@echo "make demo       build an index, hold a conversation, grade it on all four benchmarks"
-	@echo "make test       the test suite"
-	@echo "make reader     the small language model that the tests marked reader run (1.1 GB)"
-	@echo "make test-reader  these tests: whole turns with a real model, minutes"
-	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNMARK_DATA)"
-	@echo "make lint       ruff, mypy and deptry"
-	@echo "make dist       wheel and sdist, installed in a clean environment, and the main job done from there"
-	@echo "make drill      what goes wrong in the world, brought about on purpose: hours (drill-quick: minutes)"
-	@echo "make conversations  questions over documents that nobody here wrote, without a model and with one"
-	@echo "make audit      known holes in the pinned packages, by pip-audit"
+	@echo "make demo       build an index, hold a conversation, run all four benchmarks on small splits"
+	@echo "make test       run the test suite"
+	@echo "make reader     fetch the small language model that tests marked reader need (1.1 GB)"
+	@echo "make test-reader  run these tests: whole turns with a real model, minutes"
+	@echo "make test-data  run the slow tests and those on the large real corpora (../shared/data or TURNMARK_DATA)"
+	@echo "make lint       run ruff, mypy and deptry"
+	@echo "make dist       build wheel and sdist, install the wheel in a clean environment, and run the main tasks there"
+	@echo "make drill      cause faults on purpose and check the results: hours (drill-quick: minutes)"
+	@echo "make conversations  score questions over documents by others, without a model and with one"
+	@echo "make audit      list known vulnerabilities of the pinned packages, with pip-audit"
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
@@ -81,7 +81,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	@touch $@
 
-# CONVERSATIONS="--fetch files --half all --show wrong" and so on; tests/conversations/collections.py says which packages it needs.
+# For example CONVERSATIONS="--fetch files --half all --show wrong"; tests/conversations/collections.py lists the packages that it needs.
 conversations: $(VENV)/.bench
 	$(BIN)/python -m tests.conversations --fetch hatch $(CONVERSATIONS)
 
