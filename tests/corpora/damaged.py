@@ -1,4 +1,4 @@
-"""Damaged variants of real files of every type that is read in a process of its own."""
+"""Damaged variants of valid files, for every type that is read in a separate process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PANDOC = (".docx", ".odt", ".epub", ".pptx", ".rtf", ".rst", ".org", ".tex", ".
 
 
 def seeds(folder: Path) -> dict[str, bytes]:
-    """A good file of each type, by its suffix."""
+    """Return a valid file of each type, by suffix."""
     found = {suffix: by_pandoc(folder / f"seed{suffix}", REPORT).read_bytes() for suffix in _PANDOC}
     for suffix, form in ((".mediawiki", "mediawiki"), (".1", "man")):
         found[suffix] = by_pandoc(folder / f"seed{suffix}", REPORT, "--to", form).read_bytes()
@@ -65,7 +65,7 @@ def seeds(folder: Path) -> dict[str, bytes]:
 
 
 def damaged(content: bytes, number: int) -> bytes:
-    """One variant: bytes of the file, or of a part of an archive, are changed, cut or doubled."""
+    """Return a variant in which bytes of the file, or of a part of an archive, are changed, cut or repeated."""
     chance = random.Random(number)
     if content.startswith(b"PK") and number % 4:
         return _with_damaged_part(content, chance)
@@ -81,7 +81,7 @@ def _with_damaged_part(content: bytes, chance: random.Random) -> bytes:
             data = packed.read(part)
             if part.filename != unlucky:
                 copy.writestr(part.filename, data)
-            elif chance.random() < 0.9:  # else it is missing
+            elif chance.random() < 0.9:  # otherwise the part is missing
                 copy.writestr(part.filename, _changed(data, chance))
     return buffer.getvalue()
 

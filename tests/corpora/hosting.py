@@ -1,10 +1,9 @@
-"""GitHub and Hugging Face as far as a fetch needs them, on a real socket: listings, files, and any mischief.
+"""A stand-in for GitHub and Hugging Face on a real socket, with listings, files and misbehavior.
 
     with Hosting({"IBM/mt-rag-benchmark": {"LICENSE": b"…"}}):
         fetch(CATALOG["mtrag"])
 
-`host.twists[path]` takes over what the file at that path in its repository is answered with: a function of the handler
-and of the content that there is to send.
+`host.twists[path]` replaces the response for the file at that path. It is a function of the handler and the content.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Twist = Callable[["Handler", bytes], None]
 
 
 def blob(content: bytes) -> str:
-    """Git's id of a content."""
+    """Return the git blob id of a content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
@@ -34,16 +33,16 @@ class Handler(BaseHTTPRequestHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
-    # Header and body leave together: each on its own would wait for the other side's acknowledgement.
+    # Header and body are sent together. Sent separately, each would wait for an acknowledgment.
     wbufsize = 1 << 16
     disable_nagle_algorithm = True
     server: Server
 
     def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal."""
+        """Log nothing."""
 
     def send(self, status: int, body: bytes = b"", length: int | None = None, **headers: str) -> None:
-        """A whole reply; `length` lies about its length."""
+        """Send a complete reply. `length` overrides its true length."""
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -54,11 +53,11 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def plainly(self, content: bytes) -> None:
-        """The content."""
+        """Send the content."""
         self.send(200, content)
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer a request."""
         self.server.requests.append(self.path)
         path = self.path.partition("?")[0]
         if path in self.server.pages:
@@ -74,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """What the handlers share."""
+    """The state that the handlers share."""
 
     daemon_threads = True
     repositories: dict[str, dict[str, bytes]]
@@ -83,19 +82,19 @@ class Server(ThreadingHTTPServer):
     requests: list[str]
 
     def handle_error(self, *_: Any) -> None:
-        """A client that goes away in the middle is what is tested."""
+        """Ignore errors: tests disconnect on purpose."""
 
 
 class Hosting:
-    """A host that runs for the length of a `with` statement, in which fetching asks it.
+    """A host that runs inside a `with` statement, in which fetches are sent to it.
 
     Args:
         repositories: owner/name -> path -> content.
         large: paths that the hub lists with their SHA-256.
 
     Attributes:
-        pages: path -> status and body of what is not a file of a repository.
-        twists: path in its repository -> what answers.
+        pages: path -> status and body, for paths that are not files of a repository.
+        twists: path in its repository -> function that answers.
     """
 
     def __init__(self, repositories: dict[str, dict[str, bytes]], large: tuple[str, ...] = ()) -> None:
@@ -108,7 +107,7 @@ class Hosting:
             self.list_files(name, files, large)
 
     def list_files(self, name: str, files: dict[str, bytes], large: tuple[str, ...] = ()) -> None:
-        """Announce these files."""
+        """List these files."""
         tree = [
             {"path": path, "mode": "100644", "type": "blob", "sha": blob(content), "size": len(content)}
             for path, content in files.items()
@@ -127,7 +126,7 @@ class Hosting:
         }
 
     def asked(self, name: str = "") -> list[str]:
-        """Paths asked for so far, those that end with `name`."""
+        """Return the requested paths that end with `name`."""
         return [path for path in self._server.requests if path.partition("?")[0].endswith(name)]
 
     def __enter__(self) -> Hosting:

@@ -1,4 +1,4 @@
-"""Files of Office and others, made for a test: by pandoc, openpyxl, reportlab, or part by part."""
+"""Makes Office and other files for tests, with pandoc, openpyxl, reportlab, or part by part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from turnmark.corpora.types import Document, Problem
 
 BOMB = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""How a file of the old formats of Office, or an encrypted one, begins."""
+"""The first bytes of a file in an old Office format, or of an encrypted one."""
 
 REPORT = """---
 title: The Mill
@@ -46,7 +46,7 @@ Grease them with 10^6^ drops of `oil_x`.
 
 
 def by_pandoc(path: Path, markdown: str = REPORT, *options: str) -> Path:
-    """A file of the type that its suffix says."""
+    """Make a file of the type of its suffix with pandoc."""
     subprocess.run(
         [str(_pandoc_path()), "--from", "markdown", "--standalone", "--output", str(path), *options],
         input=markdown.encode(), check=True, timeout=60,
@@ -55,7 +55,7 @@ def by_pandoc(path: Path, markdown: str = REPORT, *options: str) -> Path:
 
 
 def printed(path: Path) -> Path:
-    """A PDF of two pages with headings, bookmarks and a ruled table, its drawing not packed."""
+    """Make a PDF of two pages with headings, bookmarks and a ruled table, without compression."""
     from reportlab.pdfgen.canvas import Canvas
 
     canvas = Canvas(str(path), pagesize=(400, 500), pageCompression=0)
@@ -80,7 +80,7 @@ def printed(path: Path) -> Path:
 
 
 def scan(path: Path, *pages: Sequence[str]) -> None:
-    """A PDF of pictures: each page has some lines, none is an empty page of text."""
+    """Make a PDF of scanned pages with these lines."""
     from PIL import Image, ImageDraw, ImageFont
 
     pictures = []
@@ -94,26 +94,26 @@ def scan(path: Path, *pages: Sequence[str]) -> None:
 
 
 def read_all(path: Path) -> list[Document | Problem]:
-    """What a file is read as."""
+    """Return everything that is read from a file."""
     return list(read_file(path, path.name, ReadingReport()))
 
 
 def read_one(path: Path) -> Document:
-    """The only document of a file."""
+    """Return the only document of a file."""
     (document,) = read_all(path)
     assert isinstance(document, Document), document
     return document
 
 
 def refused(path: Path) -> str:
-    """Why a file is not read."""
+    """Return the reason why a file is not read."""
     (problem,) = read_all(path)
     assert isinstance(problem, Problem), problem
     return problem.what
 
 
 def workbook(path: Path, **sheets: list[list[Any]]) -> Path:
-    """A workbook with rows of values."""
+    """Make a workbook with rows of values."""
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -141,7 +141,7 @@ META = (
 
 
 def open_document(path: Path, body: str, title: str = "", styles: str = "") -> Path:
-    """An OpenDocument file around a body."""
+    """Make an OpenDocument file with a body."""
     content = (
         f"<office:document-content {ODF}><office:automatic-styles>{styles}</office:automatic-styles>"
         f"<office:body>{body}</office:body></office:document-content>"
@@ -154,7 +154,7 @@ def open_document(path: Path, body: str, title: str = "", styles: str = "") -> P
 
 
 def with_part(path: Path, name: str, content: bytes) -> Path:
-    """A copy of an archive in which one part is another, or one more."""
+    """Copy an archive with one part replaced or added."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(path) as packed, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as copy:
         for part in packed.infolist():

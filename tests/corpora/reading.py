@@ -1,4 +1,4 @@
-"""What the tests of data share: folders and archives written from a table, what is read of them, the real data."""
+"""Helpers for tests of data: write folders and archives, read them, and find the real data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 def jsonl(*rows: Any) -> bytes:
-    """Rows as lines of JSON; bytes are a line as they stand."""
+    """Encode rows as lines of JSON; bytes are written unchanged."""
     lines = (row if isinstance(row, bytes) else json.dumps(row, ensure_ascii=False).encode() for row in rows)
     return b"\n".join(lines) + b"\n"
 
@@ -66,7 +66,7 @@ def zipped(path: Path, files: dict[str, bytes], top: str = "") -> Path:
 
 
 def real_data(relative: str) -> Path:
-    """A folder or file of the real data; skips the test where it is not there."""
+    """Return a folder or file of the real data, or skip the test if it is missing."""
     path = DATA / relative
     if not path.exists():
         pytest.skip(f"no {relative} in $TURNMARK_DATA or ../shared/data")
@@ -74,7 +74,7 @@ def real_data(relative: str) -> Path:
 
 
 def beir_corpora() -> list[object]:
-    """The real BEIR corpora as test parameters; one that skips where there are none."""
+    """Return the real BEIR corpora as test parameters, or one that skips if there are none."""
     paths: list[object] = sorted((DATA / "mt-rag-benchmark/corpora/passage_level").glob("*.jsonl"))
     reason = "no mt-rag-benchmark/corpora in $TURNMARK_DATA or ../shared/data"
     return paths or [pytest.param(Path("none.jsonl"), marks=pytest.mark.skip(reason=reason))]

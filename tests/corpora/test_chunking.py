@@ -1,4 +1,4 @@
-"""Passages: nothing lost, nothing twice, nothing too long, and every heading holds for all of its text."""
+"""Passages: nothing is lost, repeated or too long, and every heading applies to all of its text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def documents_of(source: Path) -> list[Document]:
 
 
 def checked(document: Document, tokenize: Tokenizer, size: int) -> list[Passage]:
-    """The passages of a document, for which everything holds that holds for every document."""
+    """Return the passages of a document after checking what must hold for every document."""
     passages = chunk(document, tokenize, size)
     text, covered = document.text, 0
     for passage in passages:
@@ -45,7 +45,7 @@ def checked(document: Document, tokenize: Tokenizer, size: int) -> list[Passage]
 
 
 def paths(document: Document) -> dict[int, list[str]]:
-    """By the start of each block that is no heading: the headings above it."""
+    """Return the headings above each block that is not a heading, by the start of the block."""
     above: list[tuple[int, str]] = []
     found: dict[int, list[str]] = {}
     titled = False
@@ -61,7 +61,7 @@ def paths(document: Document) -> dict[int, list[str]]:
 
 
 def check_sections(document: Document, passages: list[Passage]) -> None:
-    """A passage's section is above all of its text; a part that goes on follows one of the same section."""
+    """Check that a section applies to all text of its passage, and that a continued part follows its section."""
     below = paths(document)
     previous = ""
     for passage in passages:
@@ -76,7 +76,7 @@ def check_sections(document: Document, passages: list[Passage]) -> None:
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(TEXTS, st.integers(16, 80))
-def test_every_document_is_covered_by_passages_that_fit(text: str, size: int) -> None:
+def test_passages_fit_and_cover_the_document(text: str, size: int) -> None:
     document = markdown.parse_markdown(text.replace("\r", "\n").replace("\0", ""), "a/b.md")
     assert bool(checked(document, regex_tokens, size)) == bool(document.text.strip())
     if text.strip():
@@ -84,7 +84,7 @@ def test_every_document_is_covered_by_passages_that_fit(text: str, size: int) ->
 
 
 def cut(text: str, size: int) -> list[tuple[str, str]]:
-    """(section, second and last word) of each passage of a Markdown text."""
+    """Return section and second and last word of each passage of a Markdown text."""
     passages = chunk(markdown.parse_markdown(text, "t.md"), regex_tokens, size)
     return [(p.section, f"{p.text.split()[1]} … {p.text.split()[-1]}") for p in passages]
 
@@ -92,7 +92,7 @@ def cut(text: str, size: int) -> list[tuple[str, str]]:
 FILLER = "Some words are here to fill it. " * 8  # 64 tokens
 
 
-def test_headings_end_passages_and_small_sisters_share_one() -> None:
+def test_headings_end_passages_and_small_siblings_are_joined() -> None:
     small = "A short one.\n\n"
     text = (
         f"# T\n\n## A\n\n### B\n\n{FILLER}\n\n### C\n\n{small}### D\n\n{small}### E\n\n{FILLER}\n\n## F\n\n{FILLER}\n"
@@ -109,7 +109,7 @@ def test_headings_end_passages_and_small_sisters_share_one() -> None:
 STEPS = "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in range(1, 9))  # 11 tokens each
 
 
-def test_a_long_section_is_cut_between_items_in_even_parts() -> None:
+def test_cuts_long_sections_between_items_into_even_parts() -> None:
     document = markdown.parse_markdown(f"# Bread\n\n## Directions\n\nNow bake it:\n\n{STEPS}", "b.md")
     passages = chunk(document, regex_tokens, 70)
     assert [passage.section for passage in passages] == ["Directions", "Directions (continued)"]
@@ -117,13 +117,13 @@ def test_a_long_section_is_cut_between_items_in_even_parts() -> None:
     assert passages[1].indexed_text.startswith("Bread › Directions\n5. Stir")
 
 
-def test_what_announces_a_list_goes_with_it() -> None:
+def test_introduction_stays_with_its_list() -> None:
     for lead in ("**Before you start**", "Now this:"):
         text = f"# T\n\n## A\n\n{FILLER}\n\n{lead}\n\n{FILLER}"
         assert cut(text, 100) == [("A", "T … it."), ("A (continued)", f"{lead.split()[1]} … it.")]
 
 
-def test_a_block_that_is_too_long_is_cut_at_rows_or_sentences() -> None:
+def test_cuts_long_blocks_at_rows_or_sentences() -> None:
     table = "| name | value |\n|---|---|\n" + "".join(f"| setting {n} | the value of it |\n" for n in range(20))
     passages = chunk(markdown.parse_markdown(f"# T\n\n{table}", "t.md"), regex_tokens, 60)
     assert len(passages) > 3
@@ -151,18 +151,18 @@ def ports(count: int) -> str:
         (f"Table 2 lists the ports.\n\n{ports(40)}", PORTS.rstrip()),
     ],
 )
-def test_the_head_of_a_table_stands_above_each_later_part(text: str, header: str) -> None:
+def test_table_head_is_repeated_above_each_later_part(text: str, header: str) -> None:
     passages = checked(markdown.parse_markdown(f"# T\n\n{text}", "t.md"), regex_tokens, 90)
     parts = [passage for passage in passages if passage.header]
     assert len(parts) > 3
     assert all(passage.header == header and passage.text.startswith("| service number") for passage in parts)
     assert all(passage.shown_text == f"{header}\n{passage.text}" for passage in parts)
     assert all(passage.shown_text in passage.indexed_text for passage in parts)
-    for passage in passages:  # a part begins with the head, or below it; never with the rule or the first row
+    for passage in passages:  # a part begins with the head or below it, never with the rule or the first row
         assert passage.header or not passage.text.startswith(("|---", "| service number 0 "))
 
 
-def test_names_of_many_columns_are_shortened_until_rows_have_room() -> None:
+def test_shortens_column_names_until_rows_fit() -> None:
     names = [f"a long name of the column {n}" for n in range(8)]
     row = f"| {' | '.join('value' for _ in names)} |\n"
     text = f"| {' | '.join(names)} |\n|{'---|' * 8}\n{row * 40}"
@@ -172,7 +172,7 @@ def test_names_of_many_columns_are_shortened_until_rows_have_room() -> None:
     assert {passage.header for passage in chunk(markdown.parse_markdown(wider, "t.md"), regex_tokens, 160)} == {""}
 
 
-def test_a_sheet_of_many_rows_takes_linear_time() -> None:
+def test_sheet_with_many_rows_takes_linear_time() -> None:
     document = markdown.parse_markdown(f"# Sheet\n\n{ports(30_000)}", "t.md")
     begun = time.process_time()
     passages = chunk(document, regex_tokens, 254)
@@ -181,20 +181,20 @@ def test_a_sheet_of_many_rows_takes_linear_time() -> None:
     assert sum(not passage.header for passage in passages) == 1
 
 
-def test_without_headings_passages_are_paragraphs_and_pages_count() -> None:
+def test_paragraphs_are_passages_without_headings() -> None:
     text = f"{FILLER}\n\n{FILLER}\n\n{FILLER}\n"
     document = prose.parse_text(text, "t.txt").model_copy(update={"pages": (0, len(FILLER))})
     passages = chunk(document, regex_tokens, 80)
     assert [(p.text, p.page) for p in passages] == [(FILLER.strip(), 1), (FILLER.strip(), 2), (FILLER.strip(), 2)]
 
 
-def test_a_title_longer_than_a_passage_leaves_room_for_the_text() -> None:
+def test_long_title_leaves_room_for_text() -> None:
     document = Document(id="d", title="very long title " * 40, text="plain words go here " * 60)
     titles = {passage.title for passage in checked(document, regex_tokens, 32)}
     assert [title.endswith("…") for title in titles] == [True]
 
 
-def test_two_megabytes_on_one_line_take_linear_time() -> None:
+def test_long_line_takes_linear_time() -> None:
     document = Document(id="d", title="t", text="The quick brown fox jumps over the lazy dog and sleeps. " * 36_000)
     begun = time.process_time()
     passages = chunk(document, regex_tokens)
@@ -202,7 +202,7 @@ def test_two_megabytes_on_one_line_take_linear_time() -> None:
     assert len(passages) > 400
 
 
-def test_real_documents() -> None:
+def test_real_documents_are_covered_by_passages() -> None:
     folders = ("based-cooking", "clef-handbook", "uptime-kuma-wiki")
     documents = [document for folder in folders for document in documents_of(real_data(f"docs/{folder}"))]
     assert len(documents) > 400
@@ -211,6 +211,6 @@ def test_real_documents() -> None:
 
 
 @pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)
-def test_a_real_corpus_gives_one_passage_a_row(corpus: Path) -> None:
+def test_real_corpus_has_one_passage_per_row(corpus: Path) -> None:
     for document in documents_of(corpus):
         assert [(p.id, p.text, p.section) for p in chunk(document, regex_tokens)] == [(document.id, document.text, "")]

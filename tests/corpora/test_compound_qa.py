@@ -1,4 +1,4 @@
-"""Compound-QA: every spelling of the layout, every field, every kind of mistake, and the real files where they are."""
+"""Compound-QA: every spelling of the layout, every field, every kind of error, and the real files if present."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(root: Path, *lines: Any, relative: str = FACTS) -> Path:
     return write_files(root, {relative: jsonl(*lines)})
 
 
-def test_a_row_becomes_a_task(tmp_path: Path) -> None:
+def test_reads_row_as_task(tmp_path: Path) -> None:
     loaded = compound_qa.load_tasks(write(tmp_path, row()))
     assert loaded.problems == ()
     task = loaded.data["Understanding/Factual-Statement/adversarial_qa_1"]
@@ -50,12 +50,12 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     ("Reasoning/Reasoning_Hypothetical_Analysis.jsonl", "Reasoning/Hypothetical-Analysis/"),
     ("understanding/understanding_comparison-and_selection.jsonl", "Understanding/Comparison-and-Selection/"),
 ])  # fmt: skip
-def test_every_spelling_of_the_layout_is_read(tmp_path: Path, relative: str, start: str) -> None:
+def test_reads_every_spelling_of_the_layout(tmp_path: Path, relative: str, start: str) -> None:
     (task,) = compound_qa.stream_tasks(write(tmp_path, row(), relative=relative))
     assert task.id == f"{start}adversarial_qa_1"
 
 
-def test_files_come_in_the_order_of_the_paper_and_ids_recur(tmp_path: Path) -> None:
+def test_reads_files_in_the_order_of_the_paper(tmp_path: Path) -> None:
     for capability in ("Knowleage", "Reasoning", "Understanding"):
         for kind in ("Factual_Statement", "Evaluation_and_Suggestion", "Cause-and-Effect"):
             name = capability.replace("Knowleage", "Knowledge")
@@ -74,7 +74,7 @@ def test_files_come_in_the_order_of_the_paper_and_ids_recur(tmp_path: Path) -> N
     }
 
 
-def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
+def test_reports_files_that_are_left_out(tmp_path: Path) -> None:
     for relative in (
         "data/Knowleage/Knowledge_Cause_and_Effect.jsonl",
         "data/Knowledge/Knowledge_Cause_and_Effect.jsonl",
@@ -102,16 +102,14 @@ def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
     ({"com_question": " "}, "'com_question' is empty"),
     ({}, "is already in line 1; the first is kept"),
 ])  # fmt: skip
-def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_reports_unreadable_row_and_continues(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     loaded = compound_qa.load_tasks(write(tmp_path, row(), row(**changes), row(ID="last")))
     assert [task.source_id for task in loaded.data.values()] == ["adversarial_qa_1", "last"]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(FACTS, 2)]
     assert message in loaded.problems[0].what
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_names_missing_files(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"expected data/<Capability>/<Capability>_<Type>\.jsonl in .* git clone"):
         compound_qa.stream_tasks(tmp_path)
     write(tmp_path, row())
@@ -122,7 +120,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
-def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
+def test_any_field_value_gives_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     root = write(tmp_path_factory.mktemp("any"), json.dumps(row(**changes)).encode())
     (item,) = compound_qa.stream_tasks(root)
     assert isinstance(item, Problem | compound_qa.CompoundQuestion)

@@ -1,4 +1,4 @@
-"""`turnmark data`: what it prints, what it refuses, and the statistics against counts made another way."""
+"""`turnmark data`: its output, its errors, and its statistics compared with independent counts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ CLONE = DEMO / "mt-rag-benchmark"
 
 
 def figures(part: CheckedData) -> dict[str, tuple[Any, Any]]:
-    """What -> here and paper."""
+    """Return the figures by name: the one here and the paper's."""
     return {figure.what: (figure.here, figure.paper) for figure in part.figures}
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A copy of the demo split, to be spoilt."""
+    """Copy the demo split, so that a test can damage it."""
     return Path(shutil.copytree(CLONE, tmp_path / "mt-rag-benchmark"))
 
 
-def test_the_figures_are_those_of_the_files():
+def test_figures_match_the_files():
     (part,) = check_folders(CLONE)
     rows = [json.loads(line) for line in (CLONE / TASKS).read_text(encoding="utf-8").splitlines()]
     turns_of = Counter(row["conversation_id"] for row in rows)
@@ -48,7 +48,7 @@ def test_the_figures_are_those_of_the_files():
     assert (part.missing, part.problems) == ((), ())
 
 
-def test_the_demo_splits_of_all_four(turnmark):
+def test_checks_demo_splits_of_all_benchmarks(turnmark):
     ran = turnmark("data", "check", DEMO)
     assert (ran.code, ran.err) == (0, "")
     for word in ("mtrag:", "inscoqa:", "compound-qa:", "kiwi:", "demo split", "1,500", "13", "234"):
@@ -60,7 +60,7 @@ def test_the_demo_splits_of_all_four(turnmark):
     assert {"what": "turns", "here": 23, "paper": 1260} in parts["kiwi"]["figures"]
 
 
-def test_every_bad_row_is_named_with_file_and_line(clone, turnmark):
+def test_check_lists_bad_rows_with_file_and_line(clone, turnmark):
     tasks = (clone / TASKS).read_text(encoding="utf-8").splitlines()
     tasks[1] = "{"
     tasks[4] = json.dumps(json.loads(tasks[4]) | {"turn": "zero"})
@@ -91,7 +91,7 @@ def test_every_bad_row_is_named_with_file_and_line(clone, turnmark):
     assert {problem["line"] for problem in problems if problem["file"] == TASKS} == {2, 5, len(tasks)}
 
 
-def test_what_is_missing_of_a_complete_clone(clone):
+def test_lists_what_a_clone_lacks(clone):
     shutil.rmtree(clone / "mtrag-synthetic")
     (clone / "mtrag-human/retrieval_tasks/almanac/almanac_rewrite.jsonl").unlink()
     (part,) = check_folders(clone)
@@ -104,7 +104,7 @@ def test_what_is_missing_of_a_complete_clone(clone):
     assert part.problems == ()
 
 
-def test_a_folder_that_holds_nothing(tmp_path, turnmark):
+def test_refuses_folder_without_data(tmp_path, turnmark):
     ran = turnmark("data", "check", tmp_path)
     assert ran.code == 2
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
@@ -115,7 +115,7 @@ def test_a_folder_that_holds_nothing(tmp_path, turnmark):
     assert "is a file; unpack it" in turnmark("eval", "mtrag", "--data", tmp_path / "x.zip").err
 
 
-def test_list_and_mistakes_of_a_request(turnmark):
+def test_lists_data_and_refuses_unknown_names(turnmark):
     ran = turnmark("data", "list")
     assert ran.code == 0
     for word in ("https://github.com/IBM/mt-rag-benchmark", "Apache-2.0", "fangyuan/kiwi", "no public copy exists"):
@@ -135,7 +135,7 @@ def sample(name: str, domain: str, texts: list[str], steps: list[str], rounds: i
     }  # fmt: skip
 
 
-def test_inscoqas_tables_1_and_2(tmp_path: Path) -> None:
+def test_counts_tables_1_and_2_of_inscoqa(tmp_path: Path) -> None:
     rows = [
         sample("a", "Gourmet", ["one two three", "one"], ["Light it.", "Bake it now."], 1),
         sample("b", "Travel", ["one two"], ["Go."], 3),
@@ -156,7 +156,7 @@ def test_inscoqas_tables_1_and_2(tmp_path: Path) -> None:
     assert table["all domains: steps a procedure"] == (1.5, 6.50)
 
 
-def test_kiwis_table_2_is_by_model(tmp_path: Path) -> None:
+def test_counts_table_2_of_kiwi_by_model(tmp_path: Path) -> None:
     def turn(**changes: Any) -> dict[str, Any]:
         return {
             "instruction": "Cut it.",

@@ -1,4 +1,4 @@
-"""The demo corpus: what ships is what its sources say, and its sources keep the promises of its README."""
+"""The demo corpus: the shipped files match their sources and the promises of the README."""
 
 import json
 import re
@@ -27,13 +27,13 @@ def turns(split: str) -> list[dict[str, Any]]:
     return [turn for c in CONVERSATIONS if c["split"] == split for turn in c["turns"]]
 
 
-def test_regenerating_gives_the_shipped_bytes(tmp_path: Path) -> None:
+def test_regenerating_the_demo_gives_the_shipped_files(tmp_path: Path) -> None:
     make.build(make.DEMO_ROOT, tmp_path / "again")
     assert tree(tmp_path / "again") == tree(SHIPPED)
 
 
 @pytest.mark.parametrize("split", make.SPLITS)
-def test_tasks_have_the_official_shape(split: str) -> None:
+def test_tasks_have_the_official_fields(split: str) -> None:
     (file,) = (SHIPPED / split / "generation_tasks").iterdir()
     label = "answerability" if split == "mtragun-human" else "Answerability"
     tasks = rows(file)

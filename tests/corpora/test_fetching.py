@@ -1,4 +1,4 @@
-"""Fetching: complete and checked or not there, continued after a cut, and every way a host can misbehave."""
+"""Fetching: complete and checked or absent, continued after an interruption, and safe from misbehaving hosts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAME = "IBM/mt-rag-benchmark"
 
 
 def demo(folder: str) -> dict[str, bytes]:
-    """The demo split as a repository, with a file that nobody wants."""
+    """Return the demo split as a repository, with one unwanted file."""
     return demo_files(folder) | {"scripts/setup.py": b"raise SystemExit", "README.md": b"# hello"}
 
 
@@ -60,7 +60,7 @@ def nothing_is_there() -> bool:
     return not folder_of(MTRAG).exists() and not (staged() / TASKS).exists() and manifest_of(MTRAG) is None
 
 
-def test_what_is_wanted_arrives_and_the_manifest_pins_commit_and_checksums(host):
+def test_fetches_wanted_files_and_records_commit_and_checksums(host):
     outcome = fetched(host)
     assert (outcome.new, outcome.folder) == (True, home() / "data" / "mt-rag-benchmark")
     paths = {path.relative_to(outcome.folder).as_posix() for path in outcome.folder.rglob("*") if path.is_file()}
@@ -78,7 +78,7 @@ def test_what_is_wanted_arrives_and_the_manifest_pins_commit_and_checksums(host)
     assert json.loads((folder_of(MTRAG) / MANIFEST).read_text()) == manifest.model_dump(mode="json")
 
 
-def test_what_was_changed_or_lost_is_repaired_and_the_change_kept(host):
+def test_repairs_files_and_keeps_changed_copies(host):
     folder = fetched(host).folder
     (folder / TASKS).write_text("mine")
     (folder / "mtrag-synthetic/generation_tasks/synthetic.jsonl").unlink()
@@ -99,7 +99,7 @@ def test_what_was_changed_or_lost_is_repaired_and_the_change_kept(host):
         fetched(host, "v2")
 
 
-def test_a_later_command_keeps_what_is_complete(host):
+def test_continues_after_an_interrupted_fetch(host):
     host.twists[TASKS] = lambda handler, content: handler.send(200, content[:1000], length=len(content))
     with pytest.raises(TurnmarkError, match="complete files are kept") as caught:
         fetched(host)
@@ -125,7 +125,7 @@ def test_a_later_command_keeps_what_is_complete(host):
         (lambda handler, _: handler.send(302, Location="file:///etc/passwd"), "No connection adapters"),
     ],
 )
-def test_what_is_refused_leaves_nothing_of_it(host, twist, message):
+def test_refused_fetch_leaves_no_files(host, twist, message):
     host.twists[TASKS] = twist
     with pytest.raises(TurnmarkError, match=message):
         fetched(host)
@@ -151,14 +151,14 @@ ROW = {"path": TASKS, "mode": "100644", "type": "blob", "sha": "0" * 40, "size":
         ((401, b""), "401 Client Error"),
     ],
 )  # fmt: skip
-def test_a_listing_that_cannot_be_used(host, page, message):
+def test_refuses_unusable_listing(host, page, message):
     host.pages[f"/repos/{NAME}/git/trees/{COMMIT}"] = page
     with pytest.raises(TurnmarkError, match=message):
         fetched(host)
     assert not host.asked(f"/{TASKS}")
 
 
-def test_a_revision_that_is_none(host):
+def test_refuses_invalid_revision(host):
     with pytest.raises(RequestError, match="has no revision 'v9'"):
         fetched(host, "v9")
     for bad in ("../x", "", "a b", "a/b", "-x", "x" * 101):
@@ -169,7 +169,7 @@ def test_a_revision_that_is_none(host):
         fetched(host)
 
 
-def test_a_folder_that_is_not_ours_is_left_alone(host):
+def test_leaves_folder_without_manifest_alone(host):
     folder_of(MTRAG).mkdir(parents=True)
     (folder_of(MTRAG) / "mine").write_text("mine")
     with pytest.raises(RequestError, match="was not fetched by Turnmark"):
@@ -181,7 +181,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(host):
     assert (folder_of(MTRAG) / "mine").read_text() == "mine"
 
 
-def test_one_at_a_time(host):
+def test_refuses_two_fetches_at_once(host):
     (home() / "data").mkdir(parents=True)
     with (
         FileLock(home() / "data" / ".mt-rag-benchmark.lock"),
@@ -190,7 +190,7 @@ def test_one_at_a_time(host):
         fetched(host)
 
 
-def test_two_repositories_of_the_hub_and_the_large_file_by_its_sha256():
+def test_fetches_two_hub_repositories_and_checks_sha256():
     files = demo("kiwi")
     sessions, papers = files["interaction_data_new.jsonl"], files["longform_sciqa.jsonl"]
     repositories = {
@@ -210,7 +210,7 @@ def test_two_repositories_of_the_hub_and_the_large_file_by_its_sha256():
 # --- the catalog -----------------------------------------------------------------------------------------------------
 
 
-def test_every_benchmark_is_there_once():
+def test_catalog_lists_every_benchmark_once():
     served = [name for entry in CATALOG.values() for name in entry.benchmarks]
     assert sorted(served) == ["compound-qa", "inscoqa", "kiwi", "mtrag", "mtrag-s", "mtrag-un"]
     assert entry_named("mtrag-un") is entry_named("mtrag") is CATALOG["mtrag"]
@@ -220,7 +220,7 @@ def test_every_benchmark_is_there_once():
 
 
 @given(st.text(alphabet=".\\/:~ab\0\n", max_size=12) | st.text(max_size=30))
-def test_no_pattern_lets_a_path_out_of_the_folder(path):
+def test_patterns_refuse_paths_outside_the_folder(path):
     for entry in CATALOG.values():
         for origin in entry.origins:
             if origin.wants(path):
@@ -239,7 +239,7 @@ def test_no_pattern_lets_a_path_out_of_the_folder(path):
         ("compound-qa", compound_qa, "data/Reasoning/Reasoning_Factual_Statement.jsonl", "holds no data/<Capability>"),
     ],
 )
-def test_a_loader_looks_where_the_catalog_puts_the_data(tmp_path, monkeypatch, name, module, file, hint):
+def test_loaders_find_fetched_data(tmp_path, monkeypatch, name, module, file, hint):
     assert module.locate(None) == module.Source(root=module.DEMO_ROOT, demo=True)
     with pytest.raises(RequestError, match=f"--data: .*{hint}"):
         module.locate(tmp_path)

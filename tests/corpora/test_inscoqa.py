@@ -1,4 +1,4 @@
-"""InsCoQA: every field, every kind of mistake in a file, lines too long to read, and any bytes at all."""
+"""InsCoQA: every field, every kind of error in a file, lines that are too long, and arbitrary values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(root: Path, *lines: Any, split: str = "test") -> Path:
     return write_files(root, {f"{split}.jsonl": jsonl(*lines)})
 
 
-def test_a_row_becomes_a_task(tmp_path: Path) -> None:
+def test_reads_row_as_task(tmp_path: Path) -> None:
     loaded = inscoqa.load_tasks(write(tmp_path, row()))
     assert loaded.problems == ()
     assert loaded.path == tmp_path / "test.jsonl"
@@ -68,16 +68,14 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     ({"procedure": ["Bake it.", 2]}, "'procedure[1]' is int, not text"),
     ({"procedure": ["Bake it.", "\t"]}, "'procedure[1]' is empty"),
 ])  # fmt: skip
-def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_reports_unreadable_row_and_continues(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     loaded = inscoqa.load_tasks(write(tmp_path, row(id="first"), row(**changes), row(id="last")))
     assert list(loaded.data) == ["first", "last"]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [("test.jsonl", 2)]
     assert message in loaded.problems[0].what
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_names_missing_files(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"the test split of InsCoQA: expected test\.jsonl in .* schema"):
         inscoqa.stream_tasks(tmp_path)
     with pytest.raises(RequestError, match=r"expected validation\.jsonl"):
@@ -89,7 +87,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         list(rows.json_lines(tmp_path / "rows.jsonl", "rows.jsonl"))
 
 
-def test_splits_and_files_of_them(tmp_path: Path) -> None:
+def test_finds_splits_and_their_files(tmp_path: Path) -> None:
     root = write(write(tmp_path, row()), row(), split="train")
     assert inscoqa.splits(root) == ("train", "test")
     assert inscoqa.locate(root / "train.jsonl").root == root
@@ -99,7 +97,7 @@ def test_splits_and_files_of_them(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
-def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
+def test_any_field_value_gives_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     text = json.dumps(row(**changes)).encode()
     root = tmp_path_factory.mktemp("any")
     (root / "test.jsonl").write_bytes(text)

@@ -1,4 +1,4 @@
-"""KIWI: the answer before a turn, the scales of ratings, every field, every kind of mistake, and any values at all."""
+"""KIWI: the answer before a turn, rating scales, every field, every kind of error, and arbitrary values."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def write(root: Path, *lines: Any, name: str = FILE) -> Path:
 
 
 def ratings(root: Path, *values: Any) -> tuple[list[str], list[str]]:
-    """The ratings read from one session a value, and what was said about the file."""
+    """Return the ratings read from sessions with one value each, and the problems of the file."""
     lines = [row(turn(rating=value), initial_answer=f"Draft {number}.") for number, value in enumerate(values)]
     loaded = kiwi.load_sessions(write(root, *lines))
     return [session.turns[0].rating for session in loaded.data], [str(problem) for problem in loaded.problems]
 
 
-def test_a_row_becomes_a_session(tmp_path: Path) -> None:
+def test_reads_row_as_session(tmp_path: Path) -> None:
     passage = {"title": "Paper", "text": "A finding."}
     full_turn = turn(
         answer_2="Shorter.", rating="Bad", instruction_type="Stylistic", fine_type="condense", comment="Too long.",
@@ -90,7 +90,7 @@ def test_a_row_becomes_a_session(tmp_path: Path) -> None:
     ([("A", None, "bad"), ("B", "F", "neutral"), ("C", None, "bad")], ["I", "I", "F", "F"]),
     ([("", None, "neutral")], ["I", ""]),
 ])  # fmt: skip
-def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list[str]) -> None:
+def test_answer_before_each_turn(tmp_path: Path, turns: list[Any], before: list[str]) -> None:
     rows = [turn(answer_1=answer, answer_2=edit, rating=rating) for answer, edit, rating in turns]
     (session,) = kiwi.load_sessions(write(tmp_path, row(*rows, initial_answer="I"))).data
     last = session.turns[-1]
@@ -111,7 +111,7 @@ def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list
         "'rating' is [] (", "'rating' is \"great\" (",
     ]),
 ])  # fmt: skip
-def test_the_numbers_of_a_file_decide_on_their_scale(
+def test_numbers_of_a_file_determine_the_scale(
     tmp_path: Path, values: list[Any], expected: list[str], messages: list[str]
 ) -> None:
     names, problems = ratings(tmp_path, *values)
@@ -132,9 +132,7 @@ def test_the_numbers_of_a_file_decide_on_their_scale(
     ({"interaction": [turn(rating=...)]}, "interaction[0]: 'rating' is missing"),
     ({}, "the same session is already in line 1; the first is kept"),
 ])  # fmt: skip
-def test_a_row_that_cannot_be_read_is_reported_and_keeps_its_index(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_reports_unreadable_row_and_counts_it(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     loaded = kiwi.load_sessions(write(tmp_path, row(), row(**changes), b"", row(model_name="last")))
     assert [(session.index, session.turns[0].id) for session in loaded.data] == [(0, "0/0"), (2, "2/0")]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(FILE, 2)]
@@ -146,9 +144,7 @@ def test_a_row_that_cannot_be_read_is_reported_and_keeps_its_index(
     ([turn(), 7, turn()], 1, "interaction[1]: a turn is int, not an object; 2 turns left out"),
     ([turn(), turn(), turn(answer_1=None)], 2, "interaction[2]: 'answer_1' is missing"),
 ])  # fmt: skip
-def test_a_session_ends_at_a_later_turn_that_cannot_be_read(
-    tmp_path: Path, turns: list[Any], count: int, message: str
-) -> None:
+def test_session_ends_at_unreadable_turn(tmp_path: Path, turns: list[Any], count: int, message: str) -> None:
     loaded = kiwi.load_sessions(write(tmp_path, row(*turns)))
     assert [len(session.turns) for session in loaded.data] == [count]
     (problem,) = loaded.problems
@@ -156,7 +152,7 @@ def test_a_session_ends_at_a_later_turn_that_cannot_be_read(
     assert f"{len(turns) - count} turn" in problem.what
 
 
-def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) -> None:
+def test_leaves_out_only_unreadable_optional_fields(tmp_path: Path) -> None:
     odd = turn(error_type="odd", instruction_type="loud", fine_type=4, comment=["x"], retrieved_passages=7)
     well = turn(type="Reorganise", error_category="IGNORED")
     loaded = kiwi.load_sessions(write(tmp_path, row(odd, well, retrieved_passages=[3])))
@@ -175,7 +171,7 @@ def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) 
     ([{"title": "P"}, 17], [{"paper_title": "P", "paragraphs": ["a", "b"]}], ("P", "17"), [("P", "a"), ("P", "b")]),
     ([], [], (), []),
 ])  # fmt: skip
-def test_companion_rows_of_any_shape(
+def test_reads_companion_rows_of_every_shape(
     tmp_path: Path, cited: Any, paragraphs: Any, titles: tuple[str, ...], expected: list[tuple[str, str]]
 ) -> None:
     companion = {"question": "Why?", "cited_papers": cited, "cited_paragraphs": paragraphs}
@@ -186,7 +182,7 @@ def test_companion_rows_of_any_shape(
     assert [(paragraph.title, paragraph.text) for paragraph in papers.paragraphs] == expected
 
 
-def test_a_companion_row_that_cannot_be_read_costs_no_session(tmp_path: Path) -> None:
+def test_unreadable_companion_row_keeps_sessions(tmp_path: Path) -> None:
     good = {"question": "Why?", "cited_papers": ["P"], "cited_paragraphs": ["a"]}
     lines = [b"{", good | {"question": ""}, good | {"cited_papers": "P"}, good | {"cited_paragraphs": [4]}, good, good]
     write(tmp_path, *lines, name="longform_sciqa.jsonl")
@@ -205,7 +201,7 @@ TURN_KEYS = "instruction answer_1 answer_2 rating instruction_type fine_type com
     st.lists(st.dictionaries(st.sampled_from(TURN_KEYS), JSON | st.sampled_from([-1, 0, 1, 2, "good"])), max_size=3),
     st.dictionaries(st.sampled_from(["question", "related_work_paragraph", "cited_papers", "cited_paragraphs"]), JSON),
 )
-def test_any_value_in_any_field_is_a_session_or_a_problem(
+def test_any_field_value_gives_a_session_or_a_problem(
     tmp_path_factory: Any, changes: dict[str, Any], turns: list[dict[str, Any]], companion: dict[str, Any]
 ) -> None:
     root = tmp_path_factory.mktemp("any")
@@ -224,5 +220,5 @@ def test_any_value_in_any_field_is_a_session_or_a_problem(
         ("meta-llama/Llama-2-70b-chat-hf", "LLaMA-2-70b-chat"), ("Llama-3.1-70B", "Llama-3.1-70B"),
     ],
 )  # fmt: skip
-def test_a_model_of_the_paper_is_known_however_it_is_spelled(written: str, name: str) -> None:
+def test_recognizes_spellings_of_the_models(written: str, name: str) -> None:
     assert kiwi.model_name(written) == name

@@ -1,4 +1,4 @@
-"""What is text in a Markdown or HTML page and what is not: metadata, site syntax, links' targets, navigation."""
+"""Markdown and HTML pages without metadata, site syntax, link targets and navigation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Read {{ page.title }} the guide, e.g. the [U.S. rates](https://gsa.gov/a.b) and 
 """
 
 
-def test_a_page_of_a_site_generator() -> None:
+def test_reads_page_of_a_site_generator() -> None:
     document = markdown.parse_markdown(PAGE, "travel/index.md")
     assert document.title == "Get reimbursed"
     assert document.text == (
@@ -62,7 +62,7 @@ def test_a_page_of_a_site_generator() -> None:
         ("text\n---\ntitle: x\n---\n", "", "text\n---\ntitle: x\n---\n"),
     ],
 )
-def test_front_matter(text: str, title: str, body: str) -> None:
+def test_reads_front_matter(text: str, title: str, body: str) -> None:
     front, behind = split_front_matter(text)
     assert (front.title, behind) == (title, body)
 
@@ -76,7 +76,7 @@ def test_front_matter(text: str, title: str, body: str) -> None:
         ("update: 2024-03-01", ""),
     ],
 )
-def test_the_date_of_a_page(lines: str, date: str) -> None:
+def test_reads_date_of_a_page(lines: str, date: str) -> None:
     document = markdown.parse_markdown(f"---\n{lines}\n---\n# T\n\nText.", "x.md")
     assert document.date == date
     assert [passage.date for passage in chunk(document, regex_tokens)] == [date]
@@ -84,7 +84,7 @@ def test_the_date_of_a_page(lines: str, date: str) -> None:
     assert html.parse_html(page, "x.html").date == "2025-02-03"
 
 
-def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
+def test_front_matter_title_precedes_the_heading() -> None:
     text = "---\ntitle: Leave\n---\n# Time off\n\n## Sick\n\nCall in. " + "Then rest well. " * 9
     document = markdown.parse_markdown(text, "x.md")
     assert document.title == "Leave"
@@ -99,7 +99,7 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
         ("Use `{{ a }}` and `[b](c)`.", "Use `{{ a }}` and `[b](c)`."),
         ("```\n{% a %}\n[b](c)\n```", "```\n{% a %}\n[b](c)\n```"),
         ('{% icon "check" %}{% include nav.html id="main" %}{% include "a" %}{% css "a/b.c" %}x', "x"),
-        # the words of tags
+        # words in tags
         ('drop into {% slack_channel "admins-github" %} and explain', "drop into admins-github and explain"),
         ('- {% channel\n    "help"\n    "The help desk" %}', "- help The help desk"),
         ('{%- alert "Don\'t forget", "error" "slim" -%}\n  The form.\n{% endalert %}', "Don't forget\n\n  The form."),
@@ -147,18 +147,18 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
             "- x\n\n  | a | b |\n  |---|:---:|\n  | 1 | `2 \\| 3` |",
         ),
         ("1. One [a](b)\n\n   two\n   - [c](d) e", "1. One a\n\n   two\n   - c e"),
-        # navigation; a list of links may be what a page is about
+        # navigation; but a list of links may be the content of a page
         ("# T\n\n- [A](#a)\n  - [B](#b)\n\n## A", "# T\n\n## A"),
         ("- [A](a.md)\n- [B](b.md)", "- A\n- B"),
         ("[← Previous](a) | [Next →](b)\n\nText.", "Text."),
         ("[Edit this page](a)\n\nText.\n\n[Back to top](#)", "Text."),
     ],
 )
-def test_site_syntax_and_links(text: str, expected: str) -> None:
+def test_removes_site_syntax_and_link_targets(text: str, expected: str) -> None:
     assert markdown.parse_markdown(f"---\ntitle: T\n---\n{text}", "x.md").text.strip() == expected
 
 
-def test_navigation_of_html_pages() -> None:
+def test_removes_navigation_of_html_pages() -> None:
     page = """<title>5. Leave — Handbook</title><div id="banner">Download</div>
     <div class="related" role="navigation"><a>next</a></div><ul class="docnav"><li>Prev</ul>
     <main><header><h1>5. Leave<a class="headerlink" href="#x">¶</a></h1></header>
@@ -168,7 +168,7 @@ def test_navigation_of_html_pages() -> None:
     assert (document.title, document.text) == ("5. Leave", "# 5. Leave\n\nAsk first.\n\nTake it.")
 
 
-def test_the_title_of_a_box_is_a_line_in_bold() -> None:
+def test_title_of_a_box_is_a_bold_line() -> None:
     page = '<h1>T</h1><div><p class="title"><b>CULTURE</b> Its *name*</p><p>It is old.</p></div><p>More.</p>'
     assert html.parse_html(page, "p.html").text == "# T\n\n**CULTURE Its name**\n\nIt is old.\n\nMore."
 
@@ -181,7 +181,7 @@ _PIECES = st.sampled_from([*_MARKS.split(), "\n", "\n\n", " ", "    ", "\t", "wo
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(_PIECES, max_size=40).map("".join))
-def test_any_page_is_read(text: str) -> None:
+def test_reads_any_page(text: str) -> None:
     document = markdown.parse_markdown(text, "x.md")
     end = 0
     for block in document.blocks:
@@ -201,7 +201,7 @@ _SOUND = st.sampled_from([
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(_SOUND, max_size=12).map("".join))
-def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
+def test_reading_the_result_again_changes_nothing(text: str) -> None:
     text_before = markdown.parse_markdown(text, "x.md").text
     assert "](i" not in text_before
     assert "{%" not in text_before

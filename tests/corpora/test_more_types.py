@@ -22,7 +22,7 @@ from turnmark.corpora.types import Document, Problem
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
-def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
+def test_counts_unread_types(tmp_path: Path) -> None:
     names = "a.md b.doc c.doc d.zip e.ppt f.PNG g.ttf h.css README .hidden.doc".split()
     write(tmp_path, dict.fromkeys(names, "text"))
     write(tmp_path, {"node_modules/x/readme.md": "x", "__pycache__/y.doc": "x", "env/pyvenv.cfg": "", "env/z.md": "x"})
@@ -39,7 +39,7 @@ def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
     assert report.unread == {}
 
 
-def test_a_build_says_which_types_it_did_not_read(tmp_path: Path, turnmark: Any) -> None:
+def test_build_reports_unread_types(tmp_path: Path, turnmark: Any) -> None:
     write(tmp_path / "notes", {"a.md": "The gates are shut.", "b.doc": "x", "c.zip": "x", "d.zip": "x"})
     ran = turnmark("index", "build", tmp_path / "notes", "--name", "n", "--retriever", "bm25")
     assert "3 files of types that are not read: .zip 2, .doc 1" in ran.err
@@ -50,7 +50,7 @@ def test_a_build_says_which_types_it_did_not_read(tmp_path: Path, turnmark: Any)
     assert "3 files of types that are not read" in ran.err
 
 
-def test_a_third_party_adds_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_third_party_adds_reader_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = write(
         tmp_path / "site",
         {
@@ -81,18 +81,18 @@ def test_a_third_party_adds_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyP
         isolation._end_worker()
 
 
-def test_the_table_is_listed(turnmark: Any) -> None:
+def test_list_shows_readers(turnmark: Any) -> None:
     listed = turnmark("list", "readers").out
     assert ".docx" in listed
     assert "PowerPoint" in listed
 
 
-def test_every_line_of_the_table_leads_to_a_reader() -> None:
+def test_every_reader_of_the_table_can_be_imported() -> None:
     for suffix, reader in registry.readers().items():
         assert callable(reader.load()), suffix
 
 
-def test_readers_of_llama_index(tmp_path: Path) -> None:
+def test_adapts_readers_of_llama_index(tmp_path: Path) -> None:
     class Reader:
         def load_data(self, path: Path) -> list[Any]:
             class Part:
@@ -124,7 +124,7 @@ def mail(subject: str, text: str, *, page: str = "", attached: str = "") -> byte
     return bytes(message)
 
 
-def test_a_mail(tmp_path: Path) -> None:
+def test_reads_mail(tmp_path: Path) -> None:
     text = (
         "It opens on Monday.\n\n- bring <keys>\n\nAnn\n\n"
         "On Thu, Feb 29, 2024 Bob <b@x>\nwrote:\n> When does it open?\n>\n> Bob\n"
@@ -139,14 +139,14 @@ def test_a_mail(tmp_path: Path) -> None:
     assert [text for kind, *_, text in told(document) if kind == "item"] == ["- bring <keys>"]
 
 
-def test_mail_that_is_only_a_page(tmp_path: Path) -> None:
+def test_reads_mail_that_is_only_html(tmp_path: Path) -> None:
     page = "<h2>Gates</h2><ul><li>shut</li></ul>"
     document = read_one(write(tmp_path, {"a.eml": mail("x", "-", page=page)}) / "a.eml")
     assert document.text.endswith("## Gates\n\n- shut\n")
     assert told(document)[-1] == ("item", 0, None, "- shut")
 
 
-def test_a_mailbox_has_a_document_a_message(tmp_path: Path) -> None:
+def test_mailbox_has_one_document_per_message(tmp_path: Path) -> None:
     first, second = mail("One", "The first.\n\n>From here it is cited.\n"), mail("Two", "The second.")
     box = b"From a Fri Mar 1\n" + first + b"\nFrom b Fri Mar 1\n" + second + b"\nFrom c Fri Mar 1\nno mail\n"
     items = read_all(write(tmp_path, {"box.mbox": box}) / "box.mbox")
@@ -162,7 +162,7 @@ HEAD = "From: ann@example.org\nSubject: Gates\n"
 
 
 def mail_body(tmp_path: Path, content: str | bytes) -> str:
-    """What is read of a mail below its sender."""
+    """Return the text of a mail below its sender."""
     return (
         read_one(write(tmp_path, {"a.eml": content}) / "a.eml")
         .text.split("(ann@example.org)")[-1]
@@ -181,7 +181,7 @@ def mail_body(tmp_path: Path, content: str | bytes) -> str:
         ("none", "utf-8"),
     ],
 )
-def test_mail_is_read_in_its_encoding_said_or_not(tmp_path: Path, said: str, encoding: str) -> None:
+def test_reads_mail_in_declared_or_guessed_encoding(tmp_path: Path, said: str, encoding: str) -> None:
     words = "開門九点" if encoding == "gbk" else "Die “Größe”"
     head = (
         f"{HEAD}Content-Type: text/plain; charset={said}\nContent-Transfer-Encoding: base64\n\n"
@@ -192,7 +192,7 @@ def test_mail_is_read_in_its_encoding_said_or_not(tmp_path: Path, said: str, enc
     assert mail_body(tmp_path, head.encode() + (b64encode(data) if said else data)) == f"{words}\n"
 
 
-def test_all_texts_of_a_mail_are_read_and_the_messages_attached(tmp_path: Path) -> None:
+def test_reads_all_texts_of_a_mail_and_attached_messages(tmp_path: Path) -> None:
     inner = f"{HEAD.replace('Gates', 'Keys')}Date: Fri, 01 Mar 2024 10:22:00 +0100\n\nUnder the mat."
     parts = [
         "Content-Type: text/plain\n\nSee the plan:", "Content-Type: application/pdf; name=plan.pdf\n\nx",
@@ -209,7 +209,7 @@ def test_all_texts_of_a_mail_are_read_and_the_messages_attached(tmp_path: Path) 
     assert "## Keys" in mail_body(tmp_path, f"{HEAD}Content-Type: multipart/digest; boundary=b\n\n{digest}")
 
 
-def test_a_page_that_says_much_more_than_the_text_beside_it_is_read(tmp_path: Path) -> None:
+def test_reads_html_part_that_is_much_longer_than_the_text(tmp_path: Path) -> None:
     page = "<p>The gates open at nine from Monday on, and the mill is shut until autumn.</p>" * 2
     text = read_one(write(tmp_path, {"a.eml": mail("x", "View this in a browser.", page=page)}) / "a.eml").text
     assert "until autumn" in text
@@ -225,18 +225,18 @@ def test_a_page_that_says_much_more_than_the_text_beside_it_is_read(tmp_path: Pa
         ("Open.\n-- \nAnn", "Open.\n\n-- \nAnn"),
     ],
 )
-def test_what_only_looks_like_a_quoted_message_or_a_heading(tmp_path: Path, text: str, read: str) -> None:
+def test_keeps_text_that_resembles_a_quotation_or_a_heading(tmp_path: Path, text: str, read: str) -> None:
     assert mail_body(tmp_path, f"{HEAD}\n{text}\n") == f"{read}\n"
 
 
-def test_a_line_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
+def test_from_line_in_the_text_begins_no_message(tmp_path: Path) -> None:
     box = f"From a Fri Mar 1 10:00:00 2024\n{HEAD}\nOpen.\n\nFrom my side there is no more.\n"
     assert read_one(write(tmp_path, {"a.mbox": box}) / "a.mbox").text.endswith(
         "Open.\n\nFrom my side there is no more.\n"
     )
 
 
-def test_one_broken_message_ends_no_mailbox(tmp_path: Path) -> None:
+def test_continues_after_a_broken_message(tmp_path: Path) -> None:
     broken = "Content-Type: multipart/mixed; boundary*\n\nx\n\n"
     box = "".join(f"From a Fri Mar 1\n{HEAD}{more}\nOpen.\n\n" for more in ("", broken, ""))
     items = read_all(write(tmp_path, {"a.mbox": box}) / "a.mbox")
@@ -245,13 +245,13 @@ def test_one_broken_message_ends_no_mailbox(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "empty"), (b"just words\n", "not a mail"), (b"\x00\xff" * 50, "no mail")]
+    ("content", "reason"), [(b"", "empty"), (b"just words\n", "not a mail"), (b"\x00\xff" * 50, "not a mail")]
 )
-def test_files_that_are_no_mail(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_refuses_files_that_are_not_mail(tmp_path: Path, content: bytes, reason: str) -> None:
     assert reason in refused(write(tmp_path, {"a.eml": content}) / "a.eml")
 
 
-def test_mail_that_is_broken_or_hostile_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_reads_broken_or_hostile_mail_as_far_as_possible(tmp_path: Path) -> None:
     deep = b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(3000))
     files = {
         "charset.eml": b"Subject: x\nContent-Type: text/plain; charset=none\n\nThe gates\n",
@@ -267,7 +267,7 @@ def test_mail_that_is_broken_or_hostile_is_read_as_far_as_it_goes(tmp_path: Path
 # --- JSON lines ------------------------------------------------------------------------------------------------------
 
 
-def test_json_lines(tmp_path: Path) -> None:
+def test_reads_json_lines(tmp_path: Path) -> None:
     rows = jsonl(
         {"title": "Gates", "text": "# North\n\nIt is shut.", "date": "2024-03-01T10:00"},
         {"name": "Ann", "age": 40, "tags": ["a", "b"]},
@@ -291,7 +291,7 @@ def test_json_lines(tmp_path: Path) -> None:
     assert [document.text for document in documents[3:]] == [nested, "human: Shut?\n", "user: Shut?\n"]
     assert [str(item) for item in items if isinstance(item, Problem)] == ["rows.jsonl:4: not a JSON object"]
     assert "are not JSON objects" in str(read_all(write(tmp_path, {"n.jsonl": b"1\n" * 50}) / "n.jsonl")[-1])
-    # A single file without `_id` is no BEIR corpus.
+    # A single file without `_id` is not a BEIR corpus.
     assert ids(tmp_path / "rows.jsonl") == [f"rows.jsonl#{line}" for line in (1, 2, 3, 6, 7, 8)]
 
 
@@ -323,7 +323,7 @@ def headings(document: Document) -> list[str]:
     return [text for kind, *_, text in told(document) if kind == "heading"]
 
 
-def test_python_by_its_definitions(tmp_path: Path) -> None:
+def test_divides_python_at_definitions(tmp_path: Path) -> None:
     document = read_one(write(tmp_path, {"gates.py": PYTHON}) / "gates.py")
     assert document.title == "gates.py"
     assert headings(document) == ["## open_gate", "## Wheel"]
@@ -376,21 +376,19 @@ def test_python_by_its_definitions(tmp_path: Path) -> None:
         ("a.kt", "fun open(a: Int) {}\ndata class Gate(val a: Int)\n", ["open", "Gate"]),
     ],
 )  # fmt: skip
-def test_other_languages_by_the_form_of_their_definitions(
-    tmp_path: Path, name: str, text: str, names: list[str]
-) -> None:
+def test_finds_definitions_of_other_languages(tmp_path: Path, name: str, text: str, names: list[str]) -> None:
     document = read_one(write(tmp_path, {name: text}) / name)
     assert [heading.lstrip("# ") for heading in headings(document)] == names
     for line in text.removeprefix("#!/bin/sh\n").split("\n"):
         assert line.strip(" /#!") in document.text, "no line is lost"
 
 
-def test_code_without_definitions_is_one_stretch(tmp_path: Path) -> None:
+def test_code_without_definitions_is_one_block(tmp_path: Path) -> None:
     document = read_one(write(tmp_path, {"a.sh": "echo '```'\nls\n"}) / "a.sh")
     assert told(document) == [("code", 0, None, "````sh\necho '```'\nls\n````")]
 
 
-def test_scripts_of_web_sites_and_what_programs_wrote_are_not_read(tmp_path: Path) -> None:
+def test_skips_scripts_of_web_sites_and_generated_code(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -406,8 +404,8 @@ def test_scripts_of_web_sites_and_what_programs_wrote_are_not_read(tmp_path: Pat
 # --- damaged files ---------------------------------------------------------------------------------------------------
 
 
-def test_damaged_files_of_every_type(tmp_path: Path) -> None:
-    """A few of each; `python -m tests.drills --only damaged` has 200."""
+def test_damaged_files_give_documents_or_problems(tmp_path: Path) -> None:
+    """A few variants of each; `python -m tests.drills --only damaged` tries 200."""
     (tmp_path / "seeds").mkdir()
     for suffix, content in seeds(tmp_path / "seeds").items():
         for number in range(3):

@@ -1,4 +1,4 @@
-"""The MTRAG family: spellings, domains, mistakes in files, and the real files where they are."""
+"""The MTRAG family: spellings, domains, errors in files, and the real files if present."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def load_one(root: Path, fields: dict[str, Any]) -> Loaded[dict[str, mtrag.Mtrag
     return mtrag.load_tasks(root, "mtrag")
 
 
-def test_a_row_becomes_a_task(tmp_path: Path) -> None:
+def test_reads_row_as_task(tmp_path: Path) -> None:
     loaded = load_one(tmp_path, row())
     assert loaded.problems == ()
     contexts = (
@@ -75,7 +75,7 @@ def test_every_spelling_gives_the_same_task(tmp_path: Path, changes: dict[str, A
     assert load_one(tmp_path, row(**changes)).data == plain
 
 
-def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
+def test_missing_fields_are_none(tmp_path: Path) -> None:
     names = ("Answerability", "Question Type", "Multi-Turn", "Standalone Type", "targets", "contexts")
     task = load_one(tmp_path, row(**dict.fromkeys(names, ...))).data["c<::>2"]
     assert (task.answerability, task.question_types, task.multi_turn, task.standalone) == (None, (), None, None)
@@ -94,9 +94,7 @@ def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
     ({"contexts": [{"text": "x"}]}, "'document_id' is missing"),
     ({"Question Type": 7}, "neither text nor a list"),
 ])  # fmt: skip
-def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_reports_unreadable_row_and_continues(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     write(tmp_path, {TASKS: jsonl(row(**changes), row(task_id="ok"))})
     loaded = mtrag.load_tasks(tmp_path, "mtrag")
     assert list(loaded.data) == ["ok"]
@@ -104,7 +102,7 @@ def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     assert message in loaded.problems[0].what
 
 
-def test_user_marks_are_stripped_from_every_line_of_a_query(tmp_path: Path) -> None:
+def test_strips_user_marks_from_every_line_of_a_query(tmp_path: Path) -> None:
     rows = [
         {"_id": "a", "text": "|user|:  What?\n|user|: And |user|: then?"}, {"_id": "b", "text": "|user|: "},
         {"_id": "c", "text": "plain"}, {"_id": "c", "text": "again"}, {"text": "no id"},
@@ -116,7 +114,7 @@ def test_user_marks_are_stripped_from_every_line_of_a_query(tmp_path: Path) -> N
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(path, 2), (path, 4), (path, 5)]
 
 
-def test_qrels(tmp_path: Path) -> None:
+def test_reads_relevance_labels(tmp_path: Path) -> None:
     rows = ["q\ta\t1", "q\tb\t2\r", "q\ta\t1", "q\tc", "q\td\tx", "", "z\ta\t0", "q\te\t0"]
     write(tmp_path, {QRELS: "\n".join(["query-id\tcorpus-id\tscore", *rows])})
     loaded = mtrag.load_qrels(tmp_path, "mtrag", "clapnq")
@@ -124,7 +122,7 @@ def test_qrels(tmp_path: Path) -> None:
     assert [problem.line for problem in loaded.problems] == [4, 5, 6, None]
 
 
-def test_what_is_missing_is_said_with_what_was_expected(tmp_path: Path) -> None:
+def test_names_missing_files_and_the_expected_ones(tmp_path: Path) -> None:
     for call, expected in (
         (lambda: mtrag.load_tasks(tmp_path, "mtrag-un"), "mtragun-human/generation_tasks/reference.jsonl"),
         (lambda: mtrag.load_queries(tmp_path, "fiqa", "rewrite"), "retrieval_tasks/fiqa/fiqa_rewrite.jsonl"),
@@ -141,7 +139,7 @@ def test_what_is_missing_is_said_with_what_was_expected(tmp_path: Path) -> None:
         mtrag.corpus_path(tmp_path, "govt")
 
 
-def test_the_real_files_read_without_a_problem(real: Path) -> None:
+def test_reads_real_files_without_problems(real: Path) -> None:
     for benchmark, answerability in (
         ("mtrag", {"ANSWERABLE": 355, "PARTIAL": 33, "UNANSWERABLE": 29, "CONVERSATIONAL": 6}),
         ("mtrag-un", {"ANSWERABLE": 116, "UNDERSPECIFIED": 44, "UNANSWERABLE": 34, "PARTIAL": 25}),
@@ -164,7 +162,7 @@ def test_the_real_files_read_without_a_problem(real: Path) -> None:
 ROW = b'{"_id": "a", "title": "", "text": "hello"}\n'
 
 
-def test_a_file_is_unpacked_once_and_again_if_the_archive_changes(tmp_path):
+def test_unpacks_again_only_if_the_archive_changes(tmp_path):
     archive = zipped(tmp_path / "govt.jsonl.zip", {"x/govt.jsonl": ROW})
     target = unzip(archive, "govt.jsonl")
     assert target.read_bytes() == ROW
@@ -174,7 +172,7 @@ def test_a_file_is_unpacked_once_and_again_if_the_archive_changes(tmp_path):
     assert unzip(archive, "govt.jsonl").read_bytes() == ROW * 2
 
 
-def test_what_cannot_be_unpacked(tmp_path, monkeypatch):
+def test_refuses_archives_that_cannot_be_unpacked(tmp_path, monkeypatch):
     two = zipped(tmp_path / "two.zip", {"a/govt.jsonl": ROW, "b/govt.jsonl": ROW})
     with pytest.raises(RequestError, match="found 2"):
         unzip(two, "govt.jsonl")
@@ -188,7 +186,7 @@ def test_what_cannot_be_unpacked(tmp_path, monkeypatch):
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_no_damage_is_more_than_a_request_error(data, tmp_path_factory):
+def test_damaged_archive_raises_only_request_errors(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     archive = zipped(folder / "x.zip", {"govt.jsonl": ROW * 50, "README.md": b"#"}, "top/")
     content = bytearray(archive.read_bytes())

@@ -1,4 +1,4 @@
-"""Word processors' files, books, markup, man pages and notebooks, as pandoc and our Markdown reader read them."""
+"""Text documents, books, markup, man pages and notebooks, read with pandoc and our Markdown reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnmark.corpora.types import Document, Problem
 
 
 @pytest.mark.parametrize("suffix", [".docx", ".odt", ".epub", ".rst", ".org", ".tex", ".rtf"])
-def test_headings_lists_and_tables_are_those_of_the_file(tmp_path: Path, suffix: str) -> None:
+def test_reads_headings_lists_and_tables(tmp_path: Path, suffix: str) -> None:
     document = read_one(by_pandoc(tmp_path / f"the-report{suffix}"))
     blocks = told(document)
     headings = [(level, text.lstrip("# ")) for kind, level, _, text in blocks if kind == "heading"]
@@ -27,7 +27,7 @@ def test_headings_lists_and_tables_are_those_of_the_file(tmp_path: Path, suffix:
     assert headings[-1][0] > headings[-2][0]
     assert document.title == "The Mill" or (suffix == ".rtf" and "The Mill" in document.text)
     items = [" ".join(text.split()) for kind, _, _, text in blocks if kind == "item"]
-    # Pandoc writes lists into RTF as lines, and no footnotes that it reads again.
+    # Pandoc writes lists as lines in RTF, and footnotes that it cannot read again.
     assert suffix == ".rtf" or items == ["1. Look at the river.", "2. Turn the wheel.", "- slowly", "- to the left"]
     (table,) = [text for kind, *_, text in blocks if kind == "table"]
     assert "| north | 4.5 m |" in table
@@ -36,14 +36,14 @@ def test_headings_lists_and_tables_are_those_of_the_file(tmp_path: Path, suffix:
     assert "10^6" in document.text
 
 
-def test_a_section_of_a_word_file_is_a_passage(tmp_path: Path) -> None:
+def test_section_of_a_word_file_is_a_passage(tmp_path: Path) -> None:
     document = read_one(by_pandoc(tmp_path / "a.docx"))
     passages = chunk(document, regex_tokens, 60)
     assert passages[-1].heading == "The Mill › Gates › Wheels"
 
 
-def test_headings_that_are_items_of_a_numbered_list_are_headings(tmp_path: Path) -> None:
-    """As OpenOffice writes numbered headings: those of the second level are in a list within a list."""
+def test_numbered_headings_are_headings(tmp_path: Path) -> None:
+    """OpenOffice writes headings of the second level as a list within a list."""
     markdown = "1. # Gates\n\n   Of wood.\n\n1. 1. ## Wheels\n\n      1. Look.\n      2. Turn.\n"
     document = read_one(by_pandoc(tmp_path / "a.odt", markdown))
     found = [(kind, " ".join(text.split())) for kind, _, _, text in told(document)]
@@ -56,7 +56,7 @@ def test_headings_that_are_items_of_a_numbered_list_are_headings(tmp_path: Path)
     ]
 
 
-def test_a_line_break_that_ends_a_heading_or_a_paragraph_is_no_backslash(tmp_path: Path) -> None:
+def test_final_line_break_is_not_a_backslash(tmp_path: Path) -> None:
     page = "<h1>The<br>mill<br></h1><p>Of wood.<br><br></p><p>Of<br>stone.</p>"
     text = read_one(by_pandoc(tmp_path / "a.docx", page, "--from", "html")).text
     assert text == "# The mill\n\nOf wood.\n\nOf\nstone.\n"
@@ -65,31 +65,31 @@ def test_a_line_break_that_ends_a_heading_or_a_paragraph_is_no_backslash(tmp_pat
 MAKE = "```\n# cd mill\n./configure \\\n    --water\n\nmake\n```\n"
 
 
-def test_paragraphs_that_are_set_as_code_are_one_block_of_code(tmp_path: Path) -> None:
+def test_code_paragraphs_are_one_code_block(tmp_path: Path) -> None:
     text = read_one(by_pandoc(tmp_path / "a.odt", f"Build it:\n\n{MAKE}\nIt turns.\n\nSo it does.\n")).text
     code = "    # cd mill\n    ./configure \\\n        --water\n\n    make\n"
     assert text == f"Build it:\n\n{code}\nIt turns.\n\nSo it does.\n"
 
 
-def test_a_text_that_is_all_of_a_fixed_width_has_no_code(tmp_path: Path) -> None:
+def test_fixed_width_text_is_not_code(tmp_path: Path) -> None:
     assert "code" not in [kind for kind, *_ in told(read_one(by_pandoc(tmp_path / "a.odt", MAKE)))]
 
 
 @pytest.mark.parametrize("suffix", [".docx", ".odt", ".rtf"])
-def test_what_is_typed_behind_a_prompt_is_code(tmp_path: Path, suffix: str) -> None:
+def test_shell_prompt_begins_code(tmp_path: Path, suffix: str) -> None:
     markdown = "Type:\n\n\\$ make water\n\n\\$ make mill\n\n\\$ 5 are due.\n"
     document = read_one(by_pandoc(tmp_path / f"a{suffix}", markdown))
     assert [kind for kind, *_ in told(document)] == ["paragraph", "code", "paragraph"]
     assert "    $ make water\n    $ make mill\n" in document.text
 
 
-def test_the_look_of_code_in_a_book_is_no_language(tmp_path: Path) -> None:
+def test_code_style_of_a_book_is_not_a_language(tmp_path: Path) -> None:
     for suffix, is_language in ((".epub", False), (".rst", True)):
         text = read_one(by_pandoc(tmp_path / f"a{suffix}", "# Mill\n\nSo:\n\n``` lua\nturn()\n```\n")).text
         assert ("lua" in text) == is_language, text
 
 
-def test_words_of_a_book_are_not_parted_by_their_readings(tmp_path: Path) -> None:
+def test_ruby_does_not_split_words_of_a_book(tmp_path: Path) -> None:
     page = "<h1>T</h1><p>The <ruby>会<rt>kai</rt>議<rt>gi</rt></ruby> is over.</p>"
     book = by_pandoc(tmp_path / "a.epub", page, "--from=html", "--to=epub3")
     with zipfile.ZipFile(book) as packed:
@@ -99,13 +99,13 @@ def test_words_of_a_book_are_not_parted_by_their_readings(tmp_path: Path) -> Non
     assert read_one(with_part(book, name, content)).text == "# T\n\nThe 会議 is over.\n"
 
 
-def test_the_contents_of_a_book_are_left_out(tmp_path: Path) -> None:
+def test_leaves_out_table_of_contents_of_a_book(tmp_path: Path) -> None:
     lists = "- [Gates](#gates)\n  - [Wheels](#wheels)\n\nBut:\n\n- [Gates](#gates) are shut\n- [Wheels](#wheels)\n"
     text = read_one(by_pandoc(tmp_path / "a.epub", f"# T\n\n{lists}\n## Gates\n\nx\n\n## Wheels\n\ny\n")).text
     assert text == "# T\n\nBut:\n\n- Gates are shut\n- Wheels\n\n## Gates\n\nx\n\n## Wheels\n\ny\n"
 
 
-def test_a_comment_of_a_setting_that_is_indented_is_no_heading(tmp_path: Path) -> None:
+def test_indented_comment_of_a_setting_is_not_a_heading(tmp_path: Path) -> None:
     path = by_pandoc(tmp_path / "a.odt", "# Settings\n\ninterval 3\n\nCOMMENT delay 5\n")
     with zipfile.ZipFile(path) as packed_file:
         content = packed_file.read("content.xml")
@@ -113,7 +113,7 @@ def test_a_comment_of_a_setting_that_is_indented_is_no_heading(tmp_path: Path) -
     assert [kind for kind, *_ in told(read_one(path))] == ["heading", "paragraph", "paragraph"]
 
 
-def test_words_are_shown_without_backslashes(tmp_path: Path) -> None:
+def test_words_have_no_backslashes(tmp_path: Path) -> None:
     text = "Call some_long_name with 5 * 3 and \\<name> or \\$HOME, see [x] & 'y'.\n\n\\# no heading\n"
     document = read_one(by_pandoc(tmp_path / "a.docx", text, "--from=markdown-smart"))
     assert "Call some_long_name with 5 * 3 and" in document.text
@@ -121,7 +121,7 @@ def test_words_are_shown_without_backslashes(tmp_path: Path) -> None:
     assert [kind for kind, *_ in told(document)] == ["paragraph", "paragraph"]
 
 
-def test_merged_cells_are_said_once_to_the_right_and_in_each_row_downwards(tmp_path: Path) -> None:
+def test_repeats_vertically_merged_cells_only(tmp_path: Path) -> None:
     page = (
         '<table><thead><tr><th rowspan="2"><b>Gate</b></th><th colspan="2">2024</th></tr>'
         "<tr><th>May</th><th>June</th></tr>"
@@ -135,13 +135,13 @@ def test_merged_cells_are_said_once_to_the_right_and_in_each_row_downwards(tmp_p
     assert rows[-2:] == [["north", "1", "2"], ["north", "3", "4"]]
 
 
-def test_lines_in_bold_are_headings_where_there_are_no_others(tmp_path: Path) -> None:
+def test_bold_lines_are_headings_if_there_are_no_others(tmp_path: Path) -> None:
     text = "**Gates**\n\nThe keeper shuts them at night.\n\n**Wheels**\n\nHe greases them in May.\n"
     document = read_one(by_pandoc(tmp_path / "a.docx", text))
     assert [text for kind, *_, text in told(document) if kind == "heading"] == ["## Gates", "## Wheels"]
 
 
-def test_title_and_date_of_the_files_own(tmp_path: Path) -> None:
+def test_reads_title_and_date_of_the_metadata(tmp_path: Path) -> None:
     path = by_pandoc(tmp_path / "minutes.docx", "The gates of the mill were painted.\n")
     core = (
         '<cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
@@ -154,7 +154,7 @@ def test_title_and_date_of_the_files_own(tmp_path: Path) -> None:
     assert document.title == "minutes"
 
 
-def test_pages_of_the_manual_and_files_that_only_end_like_them(tmp_path: Path) -> None:
+def test_reads_man_pages_and_skips_other_files_with_their_suffix(tmp_path: Path) -> None:
     page = '.TH MILL 1 "2024-03-01"\n.SH NAME\nmill \\- grind grain\n.SH OPTIONS\n.TP\n.B \\-s\ngrind slowly\n'
     mdoc = ".Dd March 1, 2024\n.Dt GATE 8\n.Sh NAME\n.Nm gate\n.Nd shut it\n"
     write(tmp_path, {"mill.1": page, "gate.8": mdoc, "log.1": "12:00 started\n", "data.2": b"\0\1"})
@@ -168,7 +168,7 @@ def test_pages_of_the_manual_and_files_that_only_end_like_them(tmp_path: Path) -
     assert report.unread == {".1": 1, ".2": 1}
 
 
-def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Path) -> None:
+def test_reads_roles_and_directives_of_sphinx(tmp_path: Path) -> None:
     text = (
         "The Mill\n========\n\nSee :ref:`the gates <gates>` and :func:`~mill.open`.\n\n"
         ".. toctree::\n\n   gates\n\n.. note:: Shut them.\n"
@@ -207,14 +207,14 @@ def test_restructured_text_with_the_roles_and_directives_of_sphinx(tmp_path: Pat
         ),
     ],
 )
-def test_markup_as_its_own_programs_show_it(tmp_path: Path, name: str, text: str, read: str) -> None:
+def test_reads_markup_as_displayed(tmp_path: Path, name: str, text: str, read: str) -> None:
     assert read_one(write(tmp_path, {name: text}) / name).text == read
 
 
 WORDML = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:m="m" xmlns:v="v"'
 
 
-def test_fields_readings_and_text_boxes_of_word_are_read(tmp_path: Path) -> None:
+def test_reads_fields_ruby_and_text_boxes_of_word(tmp_path: Path) -> None:
     def run(words: str) -> str:
         return f"<w:r><w:t>{words}</w:t></w:r>"
 
@@ -233,7 +233,7 @@ def test_fields_readings_and_text_boxes_of_word_are_read(tmp_path: Path) -> None
     assert read_one(made).text == "Before.\n\nIn a box.\n\nBelow.\n\nTable 7\n\n会a\nb\n"
 
 
-def test_fields_frames_and_shapes_of_open_document_are_read(tmp_path: Path) -> None:
+def test_reads_fields_frames_and_shapes_of_open_document(tmp_path: Path) -> None:
     body = (
         "<office:text><draw:frame><draw:text-box><text:p>On the page.</text:p></draw:text-box></draw:frame><text:p>On "
         "<text:date>1 March</text:date> <draw:frame><draw:text-box><text:p>In a frame.</text:p></draw:text-box>"
@@ -247,12 +247,12 @@ def test_fields_frames_and_shapes_of_open_document_are_read(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("rtf", "text"),
     [
-        # a letter with the sign for programs that do not know it, as LibreOffice, Word and TextEdit write it
+        # a letter with its replacement for older programs, as LibreOffice, Word and TextEdit write it
         (
             rb"don\u8217?t \u8220\'93see\u8221\'94 {\uc0 \u233 t\u233 } \uc2\u26085\'93\'fa\u-10179??\u-8704?? x",
             "don’t “see” été 日😀 x",
         ),
-        # bytes, by the character set of the font, else the code page of the file
+        # bytes in the character set of the font, or else the code page of the file
         (
             rb"\f1\'cf\'f0\'e8\'e2\'e5\'f2, {\f2\'83A\'89\'ef} \'93q\'94 \plain\'93q\'94 \f0 caf\'e9\b\'e9",
             "Привет, ア会 “q” “q” caféé",
@@ -261,13 +261,13 @@ def test_fields_frames_and_shapes_of_open_document_are_read(tmp_path: Path) -> N
         ("Größe 😀".encode(), "Größe 😀"),
     ],
 )
-def test_letters_of_rich_text(tmp_path: Path, rtf: bytes, text: str) -> None:
+def test_decodes_letters_of_rich_text(tmp_path: Path, rtf: bytes, text: str) -> None:
     fonts = rb"{\fonttbl{\f0\fnil\fcharset0 A;}{\f1\fnil\fcharset204 B;}{\f2\fmodern\fprq1\fcharset128 C;}}"
     write(tmp_path, {"a.rtf": rb"{\rtf1\ansi\ansicpg1251\deff0" + fonts + b" " + rtf + rb"\par}"})
     assert read_one(tmp_path / "a.rtf").text == f"{text}\n"
 
 
-def test_notebooks(tmp_path: Path) -> None:
+def test_reads_notebooks(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "metadata": {}, "source": ["# The Mill\n", "\n", "How it grinds."]},
         {"cell_type": "code", "metadata": {}, "source": ["grind(1)"], "outputs": [], "execution_count": 1},
@@ -278,7 +278,7 @@ def test_notebooks(tmp_path: Path) -> None:
     assert [kind for kind, *_ in told(document)] == ["heading", "paragraph", "code"]
 
 
-def test_the_output_of_a_notebook_is_what_a_person_sees(tmp_path: Path) -> None:
+def test_reads_visible_output_of_a_notebook(tmp_path: Path) -> None:
     widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "9a"}, "text/plain": ["Slider(7)"]}
     outputs = [
         {"output_type": "display_data", "metadata": {}, "data": widget},
@@ -290,7 +290,7 @@ def test_the_output_of_a_notebook_is_what_a_person_sees(tmp_path: Path) -> None:
     assert [text for kind, *_, text in told(document)] == ["``` python\na\n```", "Slider(7)\n\n    E: {{ x }}"]
 
 
-def test_markup_that_pandoc_does_not_understand_is_read_as_text(tmp_path: Path) -> None:
+def test_reads_unparsable_markup_as_text(tmp_path: Path) -> None:
     document = read_one(write(tmp_path, {"a.tex": "\\begin{mill} The gates are shut.\n"}) / "a.tex")
     assert "The gates are shut." in document.text
 
@@ -298,8 +298,8 @@ def test_markup_that_pandoc_does_not_understand_is_read_as_text(tmp_path: Path) 
 # --- hostile files ---------------------------------------------------------------------------------------------------
 
 
-def test_word_files_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is refused with its reason, and what is beside them is read."""
+def test_refuses_broken_or_hostile_word_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file is refused with a reason, and the files next to them are read."""
     good = by_pandoc(tmp_path / "z-good.docx").read_bytes()
     for name in ("a-bomb", "b-entity", "h-packed"):
         (tmp_path / f"{name}.docx").write_bytes(good)
@@ -325,7 +325,7 @@ def test_word_files_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pyte
     with zipfile.ZipFile(tmp_path / "h-packed.docx") as archive:
         part = archive.getinfo("word/document.xml")
     begins = part.header_offset + 30 + len(part.filename)
-    content[begins : begins + 20] = b"\xff" * 20  # no such kind of block in what is compressed
+    content[begins : begins + 20] = b"\xff" * 20  # an invalid block type in the compressed data
     (tmp_path / "h-packed.docx").write_bytes(content)
     (tmp_path / "l-book.docx").write_bytes(by_pandoc(tmp_path / "book.epub").read_bytes())
     (tmp_path / "book.epub").unlink()
@@ -342,7 +342,7 @@ def test_word_files_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pyte
     assert [item.id for item in items if isinstance(item, Document)] == ["z-good.docx"]
 
 
-def test_locked_books_and_documents(tmp_path: Path) -> None:
+def test_refuses_locked_books_and_documents(tmp_path: Path) -> None:
     book = with_part(by_pandoc(tmp_path / "a.epub"), "META-INF/rights.xml", b"<x/>")
     assert "DRM" in refused(book)
     manifest = b"<m><file-entry><encryption-data/></file-entry></m>"
@@ -350,7 +350,7 @@ def test_locked_books_and_documents(tmp_path: Path) -> None:
     assert "password" in refused(text)
 
 
-def test_pandoc_has_a_limit_of_memory_and_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pandoc_has_memory_and_time_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.org"
     path.write_text("*" * 3_000_000)
     monkeypatch.setattr(pandoc, "MAX_MEMORY_MEGABYTES", 50)
@@ -363,8 +363,8 @@ def test_pandoc_has_a_limit_of_memory_and_of_time(tmp_path: Path, monkeypatch: p
         pandoc.read_markup(path, path.name, lambda *_: None)
 
 
-def test_pandoc_reads_no_other_file(tmp_path: Path) -> None:
-    """A text may ask for the contents of another: in its sandbox pandoc has none to give."""
+def test_pandoc_includes_no_other_file(tmp_path: Path) -> None:
+    """A text may include another file. In its sandbox, pandoc cannot read it."""
     write(tmp_path, {"secret.txt": "SECRET-4242"})
     secret = tmp_path / "secret.txt"
     texts = {
@@ -379,9 +379,7 @@ def test_pandoc_reads_no_other_file(tmp_path: Path) -> None:
         assert "SECRET-4242" not in str(item), name
 
 
-def test_a_file_that_takes_long_is_told_and_given_up_with_all_that_reads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_and_abandons_slow_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.org"
     path.write_text("*" * 40_000_000)
     monkeypatch.setattr(isolation, "MAX_FILE_SECONDS", 2.0)
@@ -395,5 +393,5 @@ def test_a_file_that_takes_long_is_told_and_given_up_with_all_that_reads_it(
     assert isolation._worker.ended
 
 
-def test_the_page_is_told() -> None:
+def test_progress_names_the_page() -> None:
     assert isolation._FileProgress("manual.pdf", 120, 1834).describe() == "reading manual.pdf, page 120 of 1,834"

@@ -1,4 +1,4 @@
-"""PDFs: columns, headings, paragraphs, lists, tables, code, running headers, contents pages, pages; hostile files."""
+"""PDFs: columns, headings, paragraphs, lists, tables, code, running headers, contents, pages; hostile files."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ WORDS = (
 
 
 def prose(count: int, start: int = 0) -> str:
-    """So many words, the sentences of which differ."""
+    """Return this many words in different sentences."""
     return " ".join(WORDS[(start + index) % len(WORDS)] for index in range(count))
 
 
 def built(
     path: Path, story: Sequence[Any], *, columns: int = 1, furniture: Callable[..., None] | None = None
 ) -> Document:
-    """The Document of a PDF that reportlab lays out from a story."""
+    """Return the Document of a PDF that reportlab makes from a story."""
     platypus = pytest.importorskip("reportlab.platypus")
     width, height = 595, 842
     template = platypus.BaseDocTemplate(str(path), pagesize=(width, height), title="")
@@ -54,7 +54,7 @@ def built(
 
 
 def text_of(*paragraphs: str, size: float = 10, bold: bool = False, **options: Any) -> list[Any]:
-    """Paragraphs of a story."""
+    """Return paragraphs of a story."""
     platypus, styles = pytest.importorskip("reportlab.platypus"), pytest.importorskip("reportlab.lib.styles")
     look = styles.ParagraphStyle(
         "x", fontSize=size, leading=1.2 * size, spaceAfter=size, spaceBefore=size if bold else 0
@@ -72,14 +72,14 @@ def kinds(document: Document) -> list[str]:
     return [kind for kind, *_ in told(document)]
 
 
-def test_two_columns_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_reads_two_columns_one_after_the_other(tmp_path: Path) -> None:
     first, second = prose(600), prose(500, 7)
     document = built(tmp_path / "a.pdf", [*text_of(first), *text_of(second)], columns=2)
     assert " ".join(document.text.split()) == f"{first} {second}"
     assert kinds(document) == ["paragraph", "paragraph"]
 
 
-def test_headings_by_their_size(tmp_path: Path) -> None:
+def test_finds_headings_by_size(tmp_path: Path) -> None:
     story = [
         *heading("The Mill", 20), *text_of(prose(60)),
         *heading("1 Water"), *text_of(prose(60, 3)),
@@ -98,8 +98,8 @@ def test_headings_by_their_size(tmp_path: Path) -> None:
     assert "1 Water › 1.1 Gates" in sections
 
 
-def test_headings_by_the_outline(tmp_path: Path) -> None:
-    """Bookmarks say which lines of the text's own size are headings, and how deep."""
+def test_finds_headings_by_outline(tmp_path: Path) -> None:
+    """Bookmarks determine which lines in the body size are headings, and their levels."""
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"), pagesize=(595, 842))
     y = 780
     for key, level, title in (("a", 0, "Water"), ("b", 1, "Gates"), ("c", 0, "Stones")):
@@ -117,7 +117,7 @@ def test_headings_by_the_outline(tmp_path: Path) -> None:
     assert found == ["# Water", "## Gates", "# Stones"]
 
 
-def test_a_numbered_heading_that_its_paragraph_goes_on_after(tmp_path: Path) -> None:
+def test_finds_run_in_headings(tmp_path: Path) -> None:
     story = heading("1 Water", 14)
     for number, title in enumerate(("Who opens the gates?", "When do they close?"), 1):
         story += text_of(f"<b>1.{number}. {title}</b> {prose(60, number)}")
@@ -129,7 +129,7 @@ def test_a_numbered_heading_that_its_paragraph_goes_on_after(tmp_path: Path) -> 
     assert f"Note {prose(60)}" in document.text
 
 
-def test_headings_in_italics_and_names_that_are_none(tmp_path: Path) -> None:
+def test_finds_italic_headings_but_not_names(tmp_path: Path) -> None:
     authors = [f"{initial}. Miller, {initial}. Baker, Mill of {initial}" for initial in "ABC"]
     story = heading("The Mills of the River", 20) + text_of(*authors, size=12)
     for number, title in enumerate(("Water", "Stones", "Sails"), 1):
@@ -143,7 +143,7 @@ def test_headings_in_italics_and_names_that_are_none(tmp_path: Path) -> None:
 
 
 def drawn(path: Path, pages: Sequence[Sequence[tuple[float, float, float, str]]], size: tuple[int, int]) -> Document:
-    """The Document of a PDF with lines of text at places: x, y, size and text, page by page."""
+    """Return the Document of a PDF with lines of text, given as x, y, size and text for each page."""
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(path), pagesize=size)
     for page in pages:
         for x, y, letters, text in page:
@@ -154,7 +154,7 @@ def drawn(path: Path, pages: Sequence[Sequence[tuple[float, float, float, str]]]
     return read_pdf(path, path.name)
 
 
-def test_the_first_and_largest_line_of_a_slide_is_its_title(tmp_path: Path) -> None:
+def test_largest_first_line_is_slide_title(tmp_path: Path) -> None:
     titles = ("Water", "Gates", "Stones", "Sails")
     pages = [
         [(30, 230, 12, title), *((40, 200 - 14 * line, 11, f"• {prose(6, number + line)}") for line in range(4))]
@@ -166,7 +166,7 @@ def test_the_first_and_largest_line_of_a_slide_is_its_title(tmp_path: Path) -> N
     assert "heading" not in kinds(portrait), "a line that is hardly larger is no heading elsewhere"
 
 
-def test_slides_one_of_which_is_empty(tmp_path: Path) -> None:
+def test_reads_slides_with_an_empty_one(tmp_path: Path) -> None:
     titles = enumerate(("Water", "Gates", "Sails"))
     first, *others = [[(30, 230, 14, title), (40, 200, 11, prose(6, at))] for at, title in titles]
     slides = drawn(tmp_path / "slides.pdf", [first, [], *others], (363, 272))
@@ -174,7 +174,7 @@ def test_slides_one_of_which_is_empty(tmp_path: Path) -> None:
     assert len(slides.pages) == 4
 
 
-def test_slides_about_one_thing_are_one_section_with_their_second_lines_below_it(tmp_path: Path) -> None:
+def test_slides_with_one_title_are_one_section(tmp_path: Path) -> None:
     titles = ("Water", "Gates", "Gates", "Gates", "Stones", "Sails")
     pages = [
         [
@@ -194,8 +194,8 @@ def test_slides_about_one_thing_are_one_section_with_their_second_lines_below_it
     assert sum(kind == "item" for kind, *_ in found) == 4 * len(titles)
 
 
-def test_running_headers_with_raised_letters_in_larger_type_than_the_text(tmp_path: Path) -> None:
-    """The logo of LaTeX, and a name with the page's number, both larger than the text."""
+def test_removes_large_running_headers_with_raised_letters(tmp_path: Path) -> None:
+    """The LaTeX logo, and a name with the page number, are both larger than the text."""
     pages = []
     for number in range(1, 9):
         header = [(60, 800, 12, f"{number} K. Miller")]
@@ -209,8 +209,8 @@ def test_running_headers_with_raised_letters_in_larger_type_than_the_text(tmp_pa
     assert document.text.startswith(prose(20, 1))
 
 
-def test_a_short_list_beside_prose_is_a_column(tmp_path: Path) -> None:
-    """A list of contents without page numbers, each entry at the height of a line of the text beside it."""
+def test_short_list_next_to_prose_is_a_column(tmp_path: Path) -> None:
+    """A list of contents without page numbers, whose entries align with the lines of the text next to it."""
     platypus = pytest.importorskip("reportlab.platypus")
     entries = [f"{number} Mill of {WORDS[number]}s" for number in range(1, 16)]
     story = [platypus.Paragraph("<br/>".join(entries)), platypus.FrameBreak()]
@@ -220,7 +220,7 @@ def test_a_short_list_beside_prose_is_a_column(tmp_path: Path) -> None:
     assert prose(220) in text
 
 
-def test_a_paragraph_over_two_pages_knows_both(tmp_path: Path) -> None:
+def test_paragraph_on_two_pages_has_both(tmp_path: Path) -> None:
     def furniture(canvas: Any, template: Any) -> None:
         canvas.setFont("Helvetica", 9)
         canvas.drawString(60, 800, "The Mill and its River")
@@ -235,7 +235,7 @@ def test_a_paragraph_over_two_pages_knows_both(tmp_path: Path) -> None:
     assert sorted({passage.page for passage in passages if passage.page}) == list(range(1, len(document.pages) + 1))
 
 
-def test_lists(tmp_path: Path) -> None:
+def test_reads_lists(tmp_path: Path) -> None:
     items = [f"<bullet>&bull;</bullet>Item {index} {prose(20, index)}" for index in range(2)]
     steps = [f"<bullet>{index}.</bullet>Step {prose(20, index)}" for index in (1, 2, 3)]
     story = [
@@ -265,7 +265,7 @@ TABLE = """| Tank | Volume | Drained |
 
 
 @pytest.mark.parametrize("lines", ["grid", "between", "none"])
-def test_tables(tmp_path: Path, lines: str) -> None:
+def test_reads_tables(tmp_path: Path, lines: str) -> None:
     platypus = pytest.importorskip("reportlab.platypus")
     style: list[tuple[Any, ...]] = {
         "grid": [("GRID", (0, 0), (-1, -1), 0.5, "black")],
@@ -282,13 +282,13 @@ def test_tables(tmp_path: Path, lines: str) -> None:
 
 
 def ruled(words: Sequence[tuple[float, float, str]], rules: Sequence[Rule]) -> tuple[list[list[list[str]]], list[str]]:
-    """The rows of tables, and the words that are in none, of words at places with lines around or between them."""
+    """Return the rows of tables, and the words outside of tables, for positioned words and rules."""
     segments = [Segment([Word(text, x, x + 5 * len(text), y, 10)]) for x, y, text in words]
     tables, rest = find_ruled_tables(segments, rules)
     return [table.rows for table in tables], [segment.text for segment in rest]
 
 
-def test_a_table_with_lines_only_around_its_header_and_between_groups_of_columns() -> None:
+def test_finds_table_with_rules_around_header_and_column_groups() -> None:
     words = [(15, 92, "Gate"), (95, 92, "Width"), (135, 92, "Depth")]
     rows = [
         ("north. . . .", "4.5", "2"),
@@ -305,7 +305,7 @@ def test_a_table_with_lines_only_around_its_header_and_between_groups_of_columns
     assert (tables, rest) == ([[["Gate", "Width", "Depth"], *map(list, rows)]], [])
 
 
-def test_lines_of_two_lengths_around_one_table() -> None:
+def test_finds_table_between_rules_of_two_lengths() -> None:
     words = [(x, y, text) for y in (90, 70) for x, text in ((60, "gate"), (160, "keeper"), (300, "height"))]
     long = [Rule(50, y, 400, y) for y in (100, 80, 60)]
     short = [Rule(58, y - 3, 400, y - 3) for y in (100, 80, 60)]
@@ -314,7 +314,7 @@ def test_lines_of_two_lengths_around_one_table() -> None:
     assert not rest
 
 
-def test_what_is_in_a_grid_that_is_no_table_is_read() -> None:
+def test_reads_text_in_a_grid_that_is_not_a_table() -> None:
     across = [Rule(50, y, 300, y) for y in (100, 80, 60, 40)]
     down = [Rule(x, 40, x, 100) for x in (50, 200, 300)]
     tables, rest = ruled([(60, 85, "gates"), (60, 65, "stones"), (60, 45, "sails")], [*across, *down])
@@ -322,7 +322,7 @@ def test_what_is_in_a_grid_that_is_no_table_is_read() -> None:
     assert rest == ["gates", "stones", "sails"]
 
 
-def test_a_cell_of_several_lines_is_one_and_a_table_goes_on_over_pages(tmp_path: Path) -> None:
+def test_joins_lines_of_a_cell_and_parts_of_a_table(tmp_path: Path) -> None:
     platypus = pytest.importorskip("reportlab.platypus")
     cell = text_of(prose(25))[0]
     rows = [
@@ -340,7 +340,7 @@ def test_a_cell_of_several_lines_is_one_and_a_table_goes_on_over_pages(tmp_path:
     assert document.text[document.pages[1] :].startswith("| ")
 
 
-def test_running_headers_page_numbers_and_contents_go(tmp_path: Path) -> None:
+def test_removes_running_headers_page_numbers_and_contents(tmp_path: Path) -> None:
     platypus = pytest.importorskip("reportlab.platypus")
 
     def furniture(canvas: Any, template: Any) -> None:
@@ -359,13 +359,13 @@ def test_running_headers_page_numbers_and_contents_go(tmp_path: Path) -> None:
     assert len(document.pages) == 6
 
 
-def test_pages_with_nothing_but_their_numbers_are_empty(tmp_path: Path) -> None:
+def test_pages_with_only_page_numbers_are_empty(tmp_path: Path) -> None:
     numbers = drawn(tmp_path / "numbers.pdf", [[(300, 40, 10, f"Page {page}")] for page in range(1, 5)], (595, 842))
     assert (numbers.text, numbers.blocks, numbers.pages) == ("", (), (0, 0, 0, 0))
     assert problems(tmp_path) == ["numbers.pdf: empty: there is no text in it"]
 
 
-def test_hyphens_and_ligatures(tmp_path: Path) -> None:
+def test_joins_hyphenated_words_and_splits_ligatures(tmp_path: Path) -> None:
     lines = ["The keeper of the mill opens the office of the con-", "federation, whose flood-", "gates are shut.",
              "A confederation needs flood-gates in its middle line."]  # fmt: skip
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"))
@@ -380,8 +380,8 @@ def test_hyphens_and_ligatures(tmp_path: Path) -> None:
     assert normalize_letters("caf´e na¨ıve") == "café naïve"
 
 
-def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
-    """TeX's bitmap fonts are of type 3: their characters have codes, here those of T1 and TS1, and no names."""
+def test_decodes_ligatures_of_bitmap_fonts(tmp_path: Path) -> None:
+    """TeX's bitmap fonts (type 3) have character codes, here those of T1 and TS1, but no names."""
     lines = b"(The \x10unified\x11 \x1dood is de\x1cned.) Tj 0 -14 Td (It o\x1bers su\x1ecient room.) Tj"
     content = b"BT /F 10 Tf 72 700 Td " + lines + b" ET"
     glyph = b"500 0 0 0 500 700 d1 0 0 400 700 re f"
@@ -397,7 +397,7 @@ def test_ligatures_of_bitmap_fonts_without_names(tmp_path: Path) -> None:
     assert text_read == "The “unified” flood is defined. It offers sufficient room."
 
 
-def test_what_is_typed_in_the_fields_of_a_form_is_read(tmp_path: Path) -> None:
+def test_reads_text_in_form_fields(tmp_path: Path) -> None:
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"))
     canvas.drawString(40, 440, "The keeper of the gates is called")
     canvas.acroForm.textfield(
@@ -408,8 +408,8 @@ def test_what_is_typed_in_the_fields_of_a_form_is_read(tmp_path: Path) -> None:
     assert text == "The keeper of the gates is called Ann Smith"
 
 
-def test_pages_that_are_read_from_right_to_left(tmp_path: Path) -> None:
-    """The capitals of the font are Hebrew letters; as in any such file, what is on the left is drawn first."""
+def test_reads_pages_from_right_to_left(tmp_path: Path) -> None:
+    """The font draws capitals as Hebrew letters. As in any such file, the leftmost letter is drawn first."""
     said = str.maketrans({chr(65 + at): chr(0x5D0 + at) for at in range(26)})
 
     def line(y: int, *words: str, right: int = 555) -> bytes:
@@ -443,7 +443,7 @@ def test_pages_that_are_read_from_right_to_left(tmp_path: Path) -> None:
     ]
 
 
-def test_code_keeps_its_lines_and_indents(tmp_path: Path) -> None:
+def test_code_keeps_lines_and_indents(tmp_path: Path) -> None:
     platypus, styles = pytest.importorskip("reportlab.platypus"), pytest.importorskip("reportlab.lib.styles")
     code = "def gate(level):\n    if level > 3:\n        close()\n    return level"
     look = styles.ParagraphStyle("c", fontName="Courier", fontSize=9, leading=11, spaceAfter=10)
@@ -454,7 +454,7 @@ def test_code_keeps_its_lines_and_indents(tmp_path: Path) -> None:
     assert told(document)[1][3] == f"```\n{code}\n```"
 
 
-def test_what_is_typed_behind_a_prompt_is_code_in_any_font(tmp_path: Path) -> None:
+def test_shell_prompt_begins_code_in_any_font(tmp_path: Path) -> None:
     lines = ["Type this at the mill, and it turns:", "$ make water", "$ make mill", "$ 5 are due then."]
     places = [(60, 700 - 40 * (number in (0, 3)) - 12 * number, 10, line) for number, line in enumerate(lines)]
     places[0] = (60, 760, 10, lines[0])
@@ -463,7 +463,7 @@ def test_what_is_typed_behind_a_prompt_is_code_in_any_font(tmp_path: Path) -> No
     assert told(document)[1][3] == "```\n$ make water\n$ make mill\n```"
 
 
-def test_footnotes_do_not_cut_a_paragraph(tmp_path: Path) -> None:
+def test_footnotes_do_not_divide_a_paragraph(tmp_path: Path) -> None:
     def furniture(canvas: Any, template: Any) -> None:
         if canvas.getPageNumber() == 1:
             canvas.setFont("Helvetica", 7)
@@ -474,7 +474,7 @@ def test_footnotes_do_not_cut_a_paragraph(tmp_path: Path) -> None:
     assert [text for *_, text in told(document)] == ["1 A note at the foot.", prose(1400)]
 
 
-def test_title_and_date(tmp_path: Path) -> None:
+def test_reads_title_and_date(tmp_path: Path) -> None:
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a-b.pdf"))
     canvas.setTitle("Keeping a Mill")
     canvas.drawString(72, 720, "Keeping a mill, as of 3 March 2021")
@@ -492,7 +492,7 @@ def test_title_and_date(tmp_path: Path) -> None:
 # --- scans -----------------------------------------------------------------------------------------------------------
 
 
-def test_scans_are_read_by_ocr(tmp_path: Path) -> None:
+def test_reads_scans_by_ocr(tmp_path: Path) -> None:
     scan(
         tmp_path / "scan.pdf", ["The mill has three gates.", "Each is shut at night."], [], ["The keeper has 14 keys."]
     )
@@ -508,7 +508,7 @@ def test_scans_are_read_by_ocr(tmp_path: Path) -> None:
     assert any(re.fullmatch(r"reading scan\.pdf, page 3 of 3 \(OCR, confidence [01]\.\d\d\)", line) for line in said)
 
 
-def test_what_was_read_by_ocr_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_ocr_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan(tmp_path / "scan.pdf", ["The mill has three gates.", "Each is shut at night."], [])
     first = read_pdf(tmp_path / "scan.pdf", "scan.pdf")
     kept = sorted((home() / "cache" / "ocr").glob("*.json"))
@@ -521,7 +521,7 @@ def test_what_was_read_by_ocr_is_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read_pdf(tmp_path / "scan.pdf", "scan.pdf") == first
 
 
-def test_without_ocr_scanned_pages_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_scanned_pages_without_ocr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ocr, "is_installed", lambda: False)
     scan(tmp_path / "scan.pdf", ["The mill has three gates."], ["The keeper has 14 keys."])
     with pytest.raises(
@@ -539,7 +539,7 @@ def test_without_ocr_scanned_pages_are_reported(tmp_path: Path, monkeypatch: pyt
     assert problem.what.startswith("pages 2-3 without text that can be read, so probably scanned; to read them: pip")
 
 
-def test_lines_of_about_one_size_have_the_same_and_words_their_share_of_a_line() -> None:
+def test_ocr_evens_sizes_and_places_words_within_lines() -> None:
     corners = [[[10, top], [110, top], [110, bottom], [10, bottom]] for top, bottom in ((10, 50), (60, 70), (80, 91))]
     words = ocr.words_of(["Gates", "shut at night", "by a keeper"], np.array(corners, dtype=np.float64), 100)
     ocr.even_sizes([PdfPage(120, 100, words, [])], [PdfPage(120, 100, words, [])])
@@ -556,7 +556,7 @@ def test_lines_of_about_one_size_have_the_same_and_words_their_share_of_a_line()
 
 
 def raw_pdf(*objects: bytes, root: int = 1) -> bytes:
-    """A PDF of objects, numbered from 1."""
+    """Write a PDF of objects, numbered from 1."""
     body, offsets = b"%PDF-1.7\n", []
     for number, content in enumerate(objects, 1):
         offsets.append(len(body))
@@ -569,10 +569,10 @@ def raw_pdf(*objects: bytes, root: int = 1) -> bytes:
 def page_with(
     content: bytes, font: bytes = b"/Subtype /Type1 /BaseFont /Helvetica", more: bytes = b"", *streams: bytes
 ) -> bytes:
-    """A PDF of one page with one font, object 5.
+    """Write a PDF of one page with one font, object 5.
 
     Args:
-        streams: objects from 6 on, that the font refers to.
+        streams: objects from 6 on, to which the font refers.
     """
     packed = zlib.compress(content)
     return raw_pdf(
@@ -586,8 +586,8 @@ def page_with(
     )  # fmt: skip
 
 
-def test_hostile_pdfs_are_problems_and_the_rest_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each says what is wrong with it; the files after it are read, by the same process or a new one."""
+def test_reports_hostile_pdfs_and_reads_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each problem says what is wrong. The files after it are read, by the same process or a new one."""
     monkeypatch.setattr(isolation, "MAX_PAGE_SECONDS", 20.0)
     good = page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET")
     many = b" ".join(b"%d 0 R" % number for number in range(3, 4))
@@ -616,13 +616,13 @@ def test_hostile_pdfs_are_problems_and_the_rest_is_read(tmp_path: Path, monkeypa
     assert "no page can be opened" in found[0]
     assert "10,000 pages; it may have 5,000 at most" in found[1]
     assert "broken" in found[2]
-    assert "without text on its 1 page" in found[3]  # OCR finds none either
+    assert "without text on its 1 page" in found[3]  # OCR finds no text either
     (document,) = [item for item in read_source(tmp_path) if isinstance(item, Document)]
     assert document.text == "The gates are shut."
 
 
-def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forms within forms: 10 to the power of 9 drawings of one word."""
+def test_abandons_slow_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nested form objects draw one word 10^9 times."""
     monkeypatch.setattr(isolation, "MAX_PAGE_SECONDS", 8.0)
     forms = []
     for level in range(9):
@@ -646,8 +646,8 @@ def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pyt
     assert isinstance(items[1], Document)
 
 
-def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page of 30 million characters, packed to 30 kB, asks for more than the process may have."""
+def test_reader_has_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of 30 million characters, compressed to 30 kB, exceeds the memory limit of the process."""
     pytest.importorskip("resource")
     content = b"BT /F 1 Tf 1 0 0 1 9 9 Tm " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * 1_000_000 + b"ET"
     (tmp_path / "a.pdf").write_bytes(page_with(content))
@@ -659,13 +659,13 @@ def test_the_reader_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def read_one(path: Path) -> Document:
-    """A PDF's Document, by the process that is kept."""
+    """Return the Document of a PDF, read by the reusable process."""
     (document,) = isolation.read_isolated("turnmark.corpora.readers.pdf.document:read_pdf", path, path.name)
     assert isinstance(document, Document)
     return document
 
 
-def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(tmp_path: Path) -> None:
+def test_reuses_process_and_replaces_crashed_one(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
     read_one(tmp_path / "a.pdf")
     first = isolation._worker
@@ -680,16 +680,16 @@ def test_one_process_reads_all_files_and_a_new_one_follows_one_that_died(tmp_pat
     assert isolation._worker is not first
 
 
-def test_the_size_of_the_process_that_reads_a_folder_ends_no_worker(tmp_path: Path) -> None:
+def test_size_of_the_parent_process_ends_no_worker(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
     isolation._end_worker()
-    large = b"x" * (isolation.MAX_KEPT_BYTES + 1)  # Linux counts it as the worker's largest size, too
+    large = b"x" * (isolation.MAX_KEPT_BYTES + 1)  # Linux also counts it as the peak memory of the worker
     read_one(tmp_path / "a.pdf")
     del large
     assert isolation._worker is not None
     assert not isolation._worker.ended
 
 
-def test_a_file_that_may_not_be_opened(tmp_path: Path) -> None:
+def test_reports_file_without_permission(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_one(tmp_path / "none.pdf")

@@ -1,4 +1,4 @@
-"""Sources to documents: every kind of file, and every way in which one can be unusable."""
+"""Reading sources: every kind of file, and every way in which a file can be unusable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnmark.corpora.readers import MAX_BYTES, html, markdown, prose, read_sour
 from turnmark.corpora.types import Document, Problem
 
 
-def test_a_folder_is_walked_in_order_without_hidden_and_ignored_files(tmp_path: Path) -> None:
+def test_walks_folder_in_order_without_hidden_and_ignored_files(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = dict.fromkeys(
         ["b.md", "a/z.txt", "a/build/x.md", "a/keep.log.md", ".git/x.md", ".hidden.md", "skip.md", "n/deep/y.html"],
         "text",
@@ -26,7 +26,7 @@ def test_a_folder_is_walked_in_order_without_hidden_and_ignored_files(tmp_path: 
     assert problems(tmp_path) == []
 
 
-def test_include_and_exclude(tmp_path: Path) -> None:
+def test_selects_files_by_globs(tmp_path: Path) -> None:
     write(tmp_path, {"a.md": "x", "notes/b.md": "x", "notes/old/c.md": "x", "notes/d.log": "x", "notes/e.bin": b"\0\1"})
     assert ids(tmp_path, include=["notes/**"]) == ["notes/b.md", "notes/d.log", "notes/old/c.md"]
     assert ids(tmp_path, include=["*.log"]) == ["notes/d.log"]
@@ -34,7 +34,7 @@ def test_include_and_exclude(tmp_path: Path) -> None:
     assert ids(tmp_path, exclude=["notes/", "!notes/b.md"]) == ["a.md", "notes/b.md"]
 
 
-def test_links(tmp_path: Path) -> None:
+def test_follows_only_links_inside_the_source(tmp_path: Path) -> None:
     outside = write(tmp_path / "outside", {"secret.md": "x"})
     root = write(tmp_path / "root", {"a.md": "x", "sub/b.md": "x"})
     (root / "out.md").symlink_to(outside / "secret.md")
@@ -48,7 +48,7 @@ def test_links(tmp_path: Path) -> None:
     assert "leads out of the source" in problems(root)[1]
 
 
-def test_files_too_large_or_locked_or_with_a_name_that_is_no_utf8(tmp_path: Path) -> None:
+def test_reports_large_or_locked_files_and_invalid_names(tmp_path: Path) -> None:
     with open(write(tmp_path, {"big.txt": ""}) / "big.txt", "wb") as file:
         file.truncate(MAX_BYTES + 1)
     assert "64 MB at most" in problems(tmp_path)[0]
@@ -60,7 +60,7 @@ def test_files_too_large_or_locked_or_with_a_name_that_is_no_utf8(tmp_path: Path
     assert "bad\\xff.md: the file's name is not valid UTF-8; rename it" in problems(tmp_path)
 
 
-def test_sources_that_cannot_be(tmp_path: Path) -> None:
+def test_refuses_invalid_sources(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="no such file or folder"):
         read_source(tmp_path / "none")
     os.mkfifo(tmp_path / "pipe.md")
@@ -81,20 +81,20 @@ def test_sources_that_cannot_be(tmp_path: Path) -> None:
         (b"\xff\xfea\0\x00\xd8", "x.md: not valid UTF-16"),
     ],
 )
-def test_bytes_that_are_no_text(tmp_path: Path, content: bytes, message: str) -> None:
+def test_refuses_bytes_that_are_not_text(tmp_path: Path, content: bytes, message: str) -> None:
     write(tmp_path, {"x.md": content, "y.md": "fine"})
     assert problems(tmp_path)[0].startswith(message)
     assert ids(tmp_path) == ["y.md"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
-def test_byte_order_marks_are_believed(tmp_path: Path, encoding: str) -> None:
+def test_byte_order_mark_determines_encoding(tmp_path: Path, encoding: str) -> None:
     write(tmp_path, {"x.md": "# Tïtle\r\n\r\nText\r".encode(encoding)})
     (document,) = read_source(tmp_path)
     assert (document.title, document.text) == ("Tïtle", "# Tïtle\n\nText\n")
 
 
-def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
+def test_reads_beir_rows_and_reports_bad_ones(tmp_path: Path) -> None:
     rows = [
         b'\xef\xbb\xbf{"_id": "1", "title": " T ", "text": "\\nx", "more": 1}',
         b'{"_id": "2", "text": "no title"}', b'{"_id": "1", "text": "again"}', b'{"_id": 3, "text": "x"}',
@@ -123,13 +123,13 @@ def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)
-def test_real_corpora(corpus: Path) -> None:
+def test_reads_real_corpora(corpus: Path) -> None:
     items = list(read_source(corpus))
     assert len(items) == {"clapnq": 12647, "fiqa": 15364}[corpus.stem]
     assert not [item for item in items if isinstance(item, Problem)]
 
 
-def test_markdown_blocks() -> None:
+def test_finds_markdown_blocks() -> None:
     text = (
         "---\ntitle: Other\n---\n\nSetext *title*\n======\n\nPara one\ngoes on.\n\n## Two\n\n3. first\n   more\n"
         "   - nested\n\n     its text\n4. second\n\n   ```\n   code\n   ```\n\n"
@@ -151,7 +151,7 @@ def test_markdown_blocks() -> None:
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(st.one_of(st.text(), st.text("#-*1. \n|>`ab\t=", max_size=80)))
-def test_blocks_are_in_order_apart_and_trimmed(text: str) -> None:
+def test_blocks_are_ordered_disjoint_and_trimmed(text: str) -> None:
     text = text.replace("\r", "\n").replace("\0", "")
     for parse in (markdown.parse_markdown, prose.parse_text, html.parse_html):
         document = parse(text, "x")
@@ -174,14 +174,14 @@ def test_blocks_are_in_order_apart_and_trimmed(text: str) -> None:
         ("Title\n-----\nText.", "Title"),
     ],
 )
-def test_text_titles(text: str, title: str) -> None:
+def test_finds_titles_of_plain_text(text: str, title: str) -> None:
     assert prose.parse_text(text, "my-file.txt").title == title
 
 
 @pytest.mark.parametrize(
     ("table", "lines"),
     [
-        (  # the cell over two rows is in both, the one over two columns names both; empty cells keep their place
+        (  # a cell over two rows is in both; one over two columns names both; empty cells keep their position
             "<caption>Size</caption><thead><tr><th rowspan=2>Name<th colspan=2>Size</tr><tr><th>low<th>high</thead>"
             "<tr><td rowspan=2>int<td>1<td>2</tr><tr><td><td>4</tr><tr><td colspan=3>Group</tr>",
             "**Size**\n\n| Name | Size low | Size high |\n|---|---|---|\n| int | 1 | 2 |\n| int |  | 4 |\n"
@@ -197,13 +197,13 @@ def test_text_titles(text: str, title: str) -> None:
             "<tr><th>Name<td>Ada<tr><th>Age<td>36<tr><th>Room<td>7",
             "|  |  |\n|---|---|\n| Name | Ada |\n| Age | 36 |\n| Room | 7 |",
         ),
-        ("<tr><td><p>one<p>two<tr><td>three", "one two\n\nthree"),  # a single column is no table
+        ("<tr><td><p>one<p>two<tr><td>three", "one two\n\nthree"),  # a single column is not a table
         ("<tr><td>1<td>The option.", "1 The option."),  # nor is a single row
         ("<tr><td colspan=9999999 rowspan=9999999>x<td>y<tr><td>z", "| x | y |"),
         ("", ""),
     ],
 )
-def test_a_table_is_read_as_a_markdown_table(table: str, lines: str) -> None:
+def test_html_table_becomes_markdown_table(table: str, lines: str) -> None:
     text = html.parse_html(f"<table>{table}</table>", "p.html").text
     assert text == lines or (len(lines) < 10 and lines in text)
 
@@ -221,21 +221,21 @@ def test_a_table_is_read_as_a_markdown_table(table: str, lines: str) -> None:
         ("<dt>Hull<dd><ul><li>red</ul>", "Hull\n\n- red"),
     ],
 )
-def test_a_list_of_short_definitions_is_a_list(page: str, text: str) -> None:
+def test_short_definitions_are_list_items(page: str, text: str) -> None:
     assert html.render(f"<dl>{page}</dl>") == text
 
 
-def test_a_table_of_too_many_cells_is_refused() -> None:
+def test_refuses_table_with_too_many_cells() -> None:
     rows = "<tr>" + "<td colspan=200 rowspan=200>x" * 8
     with pytest.raises(prose.Unreadable, match="200,000 cells"):
         html.parse_html(f"<table>{rows * 250}</table>", "p.html")
 
 
-def test_a_title_has_no_soft_hyphens() -> None:
+def test_titles_have_no_soft_hyphens() -> None:
     assert html.parse_html("<h1>Daten&shy;schutz</h1>", "p.html").title == "Datenschutz"
 
 
-def test_html_is_rendered_as_it_is_read() -> None:
+def test_renders_html_as_displayed() -> None:
     page = """<!doctype html><html><head><title> The
     page </title><style>x{}</style></head><body><header>logo</header><nav>menu</nav><!-- no -->
     <h1>Head <em>line</em></h1><p>One <b>bold</b><br>two &amp; three</p><div hidden>no</div>
@@ -261,19 +261,19 @@ def test_html_is_rendered_as_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        # a number that is raised stays a number of its own; the mark of a note is none
+        # a superscript number stays a separate number; a footnote mark is removed
         ("<p>3 × 10<sup>8</sup> m/s, 10<sup> −3</sup>, 4 m<sup>2</sup>", "3 × 10^8 m/s, 10^ −3, 4 m2"),
         ("<p>1<sup>1</sup>⁄<sub>2</sub> cups since 1990<sup><a href=#n>3</a></sup>", "1 1⁄2 cups since 19903"),
         ("<table><tr><th>a<th>b<tr><td>10<sup>6</sup><td>c", "| a | b |\n|---|---|\n| 10^6 | c |"),
         ("<math><msup><mn>10</mn><mn>6</mn></msup><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "10^61/2"),
-        # a formula is said once
+        # a formula is not repeated
         (
             "It is <span class=katex><math><mi>E</mi><annotation encoding=application/x-tex>E</annotation></math>"
             "<span aria-hidden=true>E</span></span>.",
             "It is E.",
         ),
         ("<p>So <span style='display:none'><math><mi>E</mi></math></span><img alt='E=mc^2'>.", "So E=mc^2."),
-        # pictures: what they show, but no icon, no link, and nothing that the caption says
+        # pictures: their alternative text, except for icons, links, and text that the caption repeats
         (
             "<p><img alt=Note><a href=x><img alt='Our logo'></a><img alt='A red door'> <img alt=a-b.png>x",
             "A red door x",
@@ -281,14 +281,14 @@ def test_html_is_rendered_as_it_is_read() -> None:
         ("<figure><img alt='A red door'><figcaption>A red door, shut.</figcaption></figure>", "A red door, shut."),
         ("<div class=figure><img alt='A red door'><p>A red door, shut.</p></div>", "A red door, shut."),
         ("<p><img alt='[A remark]'>x", "x"),
-        # a form around the page is the page; a button in a heading is the heading
+        # a form around the page is read as the page; a button in a heading is the heading
         (
             "<form><p>Gates open at nine, and shut at five.</p><button>Go</button></form>",
             "Gates open at nine, and shut at five.",
         ),
         ("<p>Gates open at nine.</p><form>Search</form>", "Gates open at nine."),
         ("<h2><button>How?</button></h2><p>By key. <button>Copy</button>", "## How?\n\nBy key."),
-        # numbers of lines are no code
+        # line numbers are not code
         (
             "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre><td class=code><pre>a\nb</pre></table>",
             "    a\n    b",
@@ -302,28 +302,28 @@ def test_html_is_rendered_as_it_is_read() -> None:
         ("<table><tr><td>menu<td><ul><li>iron<li>brass</ul></table>", "menu\n\n- iron\n- brass"),
         ("<ol><li value=5>five<li>six</ol>", "5. five\n6. six"),
         ("<blockquote><p>Shut it.</p><footer>Ann</footer></blockquote><footer>no</footer>", "Shut it.\n\nAnn"),
-        # the pages of tabs can be opened, what a script hides for good is not seen
+        # tabs can be opened; what a script hides permanently is not visible
         ("<div role=tabpanel>apt</div><div role=tabpanel hidden>brew</div><div hidden>no</div>", "apt\n\nbrew"),
         ("<p><ruby>会<rt>kai</rt>議<rp>(</rp><rt>gi</rt><rp>)</rp></ruby>", "会議"),
         ("<p>docu&shy;men\u00adtation<pre>a&shy;b</pre>", "documentation\n\n    ab"),
     ],
 )
-def test_what_a_browser_shows_is_read(page: str, text: str) -> None:
+def test_reads_what_a_browser_shows(page: str, text: str) -> None:
     assert html.render(page) == text
 
 
 @pytest.mark.parametrize(
     ("said", "encoding"),
     [
-        ("<meta charset=iso-8859-1>", "cp1252"),  # as browsers take it
+        ("<meta charset=iso-8859-1>", "cp1252"),  # as browsers read it
         ("<meta http-equiv=Content-Type content='text/html; charset=windows-1251'>", "cp1251"),
         ("<meta charset='x-sjis'>", "cp932"),
         ("<meta charset=iso-2022-jp>", "iso2022_jp"),
         ("<?xml version='1.0' encoding='koi8-r'?>", "koi8_r"),
-        ("<meta charset=iso-8859-1>", "utf-8"),  # and is not
+        ("<meta charset=iso-8859-1>", "utf-8"),  # declared wrongly
     ],
 )
-def test_a_page_is_read_in_the_encoding_that_it_says(tmp_path: Path, said: str, encoding: str) -> None:
+def test_reads_page_in_declared_encoding(tmp_path: Path, said: str, encoding: str) -> None:
     words = {"cp1252": "“Größe”", "cp1251": "Ворота", "koi8_r": "Ворота", "utf-8": "Größe"}.get(encoding, "会議")
     write(tmp_path, {"x.html": f"{said}<title>{words}</title><p>{words}".encode(encoding)})
     (document,) = read_source(tmp_path)
@@ -339,7 +339,7 @@ def test_a_page_is_read_in_the_encoding_that_it_says(tmp_path: Path, said: str, 
         ("x.dbk", "<?xml version='1.0' encoding='iso-8859-1'?><article><para>Größe</para></article>"),
     ],
 )
-def test_sources_are_read_in_the_encoding_that_they_say(tmp_path: Path, name: str, text: str) -> None:
+def test_reads_source_code_in_declared_encoding(tmp_path: Path, name: str, text: str) -> None:
     (document,) = read_source(write(tmp_path, {name: text.encode("latin-1")}))
     assert isinstance(document, Document)
     assert "Größe" in document.text

@@ -1,4 +1,4 @@
-"""What the loaders of all four benchmarks share: lines that are no rows, any bytes, rows one at a time."""
+"""Shared by the loaders of all benchmarks: lines that are not rows, arbitrary bytes, streaming."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Loader(NamedTuple):
     demo: str
 
     def row(self) -> bytes:
-        """A good row, with its line end."""
+        """Return a valid row with its line end."""
         return (DEMO / self.demo / self.file).read_bytes().partition(b"\n")[0] + b"\n"
 
     def read(self, root: Path, content: bytes) -> rows.Loaded[Any]:
@@ -49,7 +49,7 @@ every_loader = pytest.mark.parametrize("loader", LOADERS.values(), ids=list(LOAD
 
 
 @every_loader
-def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path, loader: Loader) -> None:
+def test_reports_lines_that_are_not_rows(tmp_path: Path, loader: Loader) -> None:
     good = loader.row()
     giant = b'{"id": "' + b"x" * (17 * 1024 * 1024) + b'"}'
     latin, surrogate = '{"id": "ü"}'.encode("latin-1"), b'{"id": "\\ud800"}'
@@ -67,15 +67,13 @@ def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path, loa
 
 @every_loader
 @given(lines=st.lists(st.binary(max_size=60), max_size=8))
-def test_any_bytes_give_rows_and_problems_for_every_line(
-    tmp_path_factory: Any, loader: Loader, lines: list[bytes]
-) -> None:
+def test_any_bytes_give_rows_or_problems(tmp_path_factory: Any, loader: Loader, lines: list[bytes]) -> None:
     loaded = loader.read(tmp_path_factory.mktemp("any"), b"\n".join(lines))
     content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
     assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
 
 
-def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path: Path) -> None:
+def test_reports_huge_line_without_loading_it(tmp_path: Path) -> None:
     row = LOADERS["inscoqa"].row()
     with open(tmp_path / "test.jsonl", "wb") as file:
         file.write(row + b'{"id": "')
@@ -102,7 +100,7 @@ def read(tmp_path: Path, *rows: Any) -> tuple[dict[str, RecordedQuery], list[str
     return loaded.data, [str(problem) for problem in loaded.problems]
 
 
-def test_a_row_with_a_text_alone_and_rows_with_variants(tmp_path: Path) -> None:
+def test_reads_queries_with_and_without_variants(tmp_path: Path) -> None:
     queries, problems = read(
         tmp_path,
         {"_id": "a", "text": "|user|: one", "title": "what BEIR has besides"},
@@ -127,9 +125,7 @@ def test_a_row_with_a_text_alone_and_rows_with_variants(tmp_path: Path) -> None:
     ({"text": "t", "variants": ["x", " "]}, "'2' is empty"),
     ({"text": "t", "variants": {"raw": "x"}}, "'variants': 'raw' is the name of the row's text"),
 ])  # fmt: skip
-def test_a_wrong_row_is_a_problem_with_its_line_and_stops_no_other(
-    tmp_path: Path, row: dict[str, Any], message: str
-) -> None:
+def test_reports_bad_query_row_and_continues(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     queries, [problem] = read(tmp_path, {"_id": "wrong", **row}, {"_id": "good", "text": "t"})
     assert list(queries) == ["good"]
     assert problem.startswith("queries.jsonl:1: ")
@@ -137,7 +133,7 @@ def test_a_wrong_row_is_a_problem_with_its_line_and_stops_no_other(
 
 
 @given(JSON)
-def test_whatever_a_row_holds_it_is_read_or_a_problem(tmp_path_factory: pytest.TempPathFactory, variants: Any) -> None:
+def test_any_query_row_is_read_or_reported(tmp_path_factory: pytest.TempPathFactory, variants: Any) -> None:
     row = {"_id": "a", "text": "t", "variants": variants}
     queries, problems = read(tmp_path_factory.mktemp("q"), row)
     assert len(queries) + len(problems) == 1

@@ -1,4 +1,4 @@
-"""Sheets: header rows, values as they are shown, merged cells, several tables; broken and huge ones. Slides."""
+"""Sheets: header rows, displayed values, merged cells, several tables, broken and huge files. Slides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnmark.corpora.types import Document, Problem
 
 
 def tables(document: Document) -> list[list[list[str]]]:
-    """The cells of each table, without the rule below the header."""
+    """Return the cells of each table, without the rule below the header."""
     found: list[list[list[str]]] = []
     for kind, *_, text in told(document):
         if kind == "table":
@@ -43,11 +43,11 @@ def tables(document: Document) -> list[list[list[str]]]:
         (timedelta(hours=27, minutes=3), "", "27:03"),
     ],
 )  # fmt: skip
-def test_values_are_what_a_person_sees(value: object, code: str, text: str) -> None:
+def test_formats_values_as_displayed(value: object, code: str, text: str) -> None:
     assert format_value(value, code) == text
 
 
-def test_a_sheet_is_a_section_with_its_table(tmp_path: Path) -> None:
+def test_sheet_is_a_section_with_its_table(tmp_path: Path) -> None:
     rows: list[list[Any]] = [
         ["Gates of the mill"], ["as of March"], [],
         [None, "Gate", "Width", "Since"],
@@ -64,7 +64,7 @@ def test_a_sheet_is_a_section_with_its_table(tmp_path: Path) -> None:
     assert document.text.startswith("## Gates\n\nGates of the mill\n\nas of March\n\n|")
 
 
-def test_a_title_above_a_table_is_its_heading_and_notes_below_are_text(tmp_path: Path) -> None:
+def test_title_above_a_table_is_a_heading_and_notes_are_text(tmp_path: Path) -> None:
     rows = [["Widths"], ["Gate", "Width", "Depth"], ["north", 4, 5], ["south", 3, 6], ["measured in May"]]
     document = read_one(workbook(tmp_path / "a.xlsx", S=rows))
     assert [(kind, text) for kind, *_, text in told(document) if kind != "table"] == [
@@ -73,7 +73,7 @@ def test_a_title_above_a_table_is_its_heading_and_notes_below_are_text(tmp_path:
     assert tables(document)[0][0] == ["Gate", "Width", "Depth"]
 
 
-def test_merged_cells_of_headers_and_of_rows(tmp_path: Path) -> None:
+def test_reads_merged_cells_of_headers_and_rows(tmp_path: Path) -> None:
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -92,7 +92,7 @@ def test_merged_cells_of_headers_and_of_rows(tmp_path: Path) -> None:
     assert "secret" not in document.text
 
 
-def test_tables_side_by_side(tmp_path: Path) -> None:
+def test_separates_tables_side_by_side(tmp_path: Path) -> None:
     rows = [["Gate", "Width", None, "Wheel", "Teeth"], ["north", 4, None, "old", 30], ["south", 3, None, None, None]]
     rows += [[f"gate {number}", number, None, None, None] for number in range(5)]
     first, second = tables(read_one(workbook(tmp_path / "a.xlsx", S=rows)))
@@ -100,7 +100,7 @@ def test_tables_side_by_side(tmp_path: Path) -> None:
     assert second == [["Wheel", "Teeth"], ["old", "30"]]
 
 
-def test_cells_that_look_like_markup_stay_cells(tmp_path: Path) -> None:
+def test_escapes_cells_that_look_like_markup(tmp_path: Path) -> None:
     rows = [["Name", "Note"], ["a|b", "first\nsecond"], ["<b>", "# no heading"], ["- x", "1. y"]]
     document = read_one(workbook(tmp_path / "a.xlsx", S=rows))
     (table,) = [text for kind, *_, text in told(document) if kind == "table"]
@@ -128,7 +128,7 @@ _ODS = (
 )
 
 
-def test_open_document_sheets(tmp_path: Path) -> None:
+def test_reads_open_document_sheets(tmp_path: Path) -> None:
     document = read_one(open_document(tmp_path / "a.ods", _ODS.format(style=""), title="The Gates"))
     assert (document.title, document.date) == ("The Gates", "2024-03-01")
     assert tables(document) == [
@@ -139,7 +139,7 @@ def test_open_document_sheets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_csv(tmp_path: Path, delimiter: str) -> None:
+def test_reads_csv(tmp_path: Path, delimiter: str) -> None:
     rows = [["Gate", "Width", "Note"], ["north", "4.5", '"wide, and; deep"'], ["south", "3", "x"]]
     text = "\r\n".join(delimiter.join(row) for row in rows)
     document = read_one(write(tmp_path, {"the_gates.csv": text}) / "the_gates.csv")
@@ -147,7 +147,7 @@ def test_csv(tmp_path: Path, delimiter: str) -> None:
     assert tables(document) == [[["Gate", "Width", "Note"], ["north", "4.5", "wide, and; deep"], ["south", "3", "x"]]]
 
 
-def test_a_table_goes_on_below_a_blank_row(tmp_path: Path) -> None:
+def test_table_continues_below_a_blank_row(tmp_path: Path) -> None:
     rows = [
         ["Gate", "Width"],
         ["north", 4.5],
@@ -173,7 +173,7 @@ def test_a_table_goes_on_below_a_blank_row(tmp_path: Path) -> None:
     ("name", "text", "rows"),
     [
         ("a.csv", "sep=;\nGate;Width\nnorth;4,5\n", [["Gate", "Width"], ["north", "4,5"]]),  # for Excel
-        ("b.csv", "Gate,Note\nnorth,a\u2028b\n", [["Gate", "Note"], ["north", "a b"]]),  # ends no row
+        ("b.csv", "Gate,Note\nnorth,a\u2028b\n", [["Gate", "Note"], ["north", "a b"]]),  # U+2028 does not end a row
         ("e.csv", 'Gate, Note\nnorth, "a, b"\n', [["Gate", "Note"], ["north", "a, b"]]),
         ("c.tsv", 'Gate\tNote\nnorth\t"open\nsouth\tx\n', [["Gate", "Note"], ["north", '"open'], ["south", "x"]]),
         (
@@ -183,11 +183,11 @@ def test_a_table_goes_on_below_a_blank_row(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_rows_of_values_as_programs_write_them(tmp_path: Path, name: str, text: str, rows: list[list[str]]) -> None:
+def test_reads_every_dialect_of_csv(tmp_path: Path, name: str, text: str, rows: list[list[str]]) -> None:
     assert tables(read_one(write(tmp_path, {name: text}) / name)) == [rows]
 
 
-def test_large_sheets_are_cut_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_rows_cut_from_large_sheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid, "MAX_ROWS", 10)
     path = workbook(tmp_path / "a.xlsx", Long=[["Gate", "Width"], *([f"g{n}", n] for n in range(30))], B=[["x", "y"]])
     document, problem = workbooks.read_xlsx(path, "a.xlsx", lambda *_: None)
@@ -199,7 +199,7 @@ def test_large_sheets_are_cut_with_a_message(tmp_path: Path, monkeypatch: pytest
     assert "## B" in document.text
 
 
-def test_sheets_that_are_broken_or_hostile(tmp_path: Path) -> None:
+def test_refuses_broken_or_hostile_sheets(tmp_path: Path) -> None:
     good = workbook(tmp_path / "good.xlsx", S=[["a", "b"], [1, 2]]).read_bytes()
     files = {
         "cut.xlsx": (good[: len(good) // 2], "broken or cut off"),
@@ -247,7 +247,7 @@ Show the key.
 """
 
 
-def test_a_slide_is_a_section_with_its_notes(tmp_path: Path) -> None:
+def test_slide_is_a_section_with_its_notes(tmp_path: Path) -> None:
     document = read_one(by_pandoc(tmp_path / "a.pptx", SLIDES))
     assert document.title == "The Mill"
     assert [text for kind, *_, text in told(document) if kind == "heading"] == ["## The Mill", "## Gates", "## Widths"]
@@ -256,7 +256,7 @@ def test_a_slide_is_a_section_with_its_notes(tmp_path: Path) -> None:
     assert tables(document) == [[["Gate", "Width"], ["north", "4.5 m"]]]
 
 
-def test_the_words_of_diagrams_and_in_angle_brackets_are_read(tmp_path: Path) -> None:
+def test_reads_diagrams_and_angle_brackets(tmp_path: Path) -> None:
     deck = by_pandoc(tmp_path / "a.pptx", "# Use `<b>`\n\n- set `<title>`\n- shut\n")
     slide, relations = "ppt/slides/slide1.xml", "ppt/slides/_rels/slide1.xml.rels"
     spaces = 'xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram"'
@@ -272,7 +272,7 @@ def test_the_words_of_diagrams_and_in_angle_brackets_are_read(tmp_path: Path) ->
     assert text == "## Use \\<b>\n\n- set \\<title>\n- shut\n- Look first\n"
 
 
-def test_the_numbers_of_a_chart_are_a_table(tmp_path: Path) -> None:
+def test_chart_becomes_a_table(tmp_path: Path) -> None:
     deck = by_pandoc(tmp_path / "a.pptx", "# Sales\n\nThey grow.\n")
     slide, relations = "ppt/slides/slide1.xml", "ppt/slides/_rels/slide1.xml.rels"
     spaces = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
@@ -316,13 +316,13 @@ _AWAY = (
 )
 
 
-def test_open_document_slides(tmp_path: Path) -> None:
+def test_reads_open_document_slides(tmp_path: Path) -> None:
     document = read_one(open_document(tmp_path / "a.odp", _ODP, title="Template 7", styles=_AWAY))
     assert document.title == "Gates"
     assert document.text == "## Gates\n\n- shut at night\n  - in winter\n\n**Notes**\n\nShow the key.\n"
 
 
-def test_slides_without_text_and_files_that_are_no_slides(tmp_path: Path) -> None:
+def test_refuses_slides_without_text_and_other_files(tmp_path: Path) -> None:
     assert "probably pictures" in refused(
         open_document(tmp_path / "a.odp", "<office:presentation><draw:page/></office:presentation>")
     )

@@ -14,13 +14,13 @@ plain = st.from_regex(r"[A-Za-z0-9/._-]{0,12}", fullmatch=True)
 
 
 @given(st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True), plain, st.dictionaries(words, words, max_size=4))
-def test_a_spec_survives_its_normal_form(name, argument, options):
+def test_normal_form_parses_to_the_same_spec(name, argument, options):
     spec = Spec(name, argument, "", options)
     assert parse_spec(str(spec)) == spec
     assert str(parse_spec(str(spec))) == str(spec)
 
 
-def test_what_an_option_holds_is_kept_to_the_letter():
+def test_keeps_option_values_exactly():
     assert parse_spec("dense:m?query_prompt=query: ").options == {"query_prompt": "query: "}
     assert parse_spec(" hybrid?rerank=cross:/a+b/c?precision=bf16\n").options == {
         "rerank": "cross:/a+b/c?precision=bf16"
@@ -34,7 +34,7 @@ def test_what_an_option_holds_is_kept_to_the_letter():
     [("Upper", "lower case"), ("a?b", "is not an option"), ("a?b=1&b=2", "'b=2' gives an option twice"),
      ("a?=1", "is not an option"), ("a@file:///x", "must start with http")],
 )  # fmt: skip
-def test_what_is_no_spec_is_said(text, message):
+def test_refuses_invalid_specs(text, message):
     with pytest.raises(RequestError, match=message):
         parse_spec(text)
 
@@ -44,7 +44,7 @@ def test_what_is_no_spec_is_said(text, message):
     ["chroma+http://me:hush@h?x", "chroma+http://me:hush?&more-hush@h", "chroma+http://h?a=hush&a=hush@h",
      "Chroma+http://me:hush@hush@h", "x/https://me:hu/sh#hush@h/there"],
 )  # fmt: skip
-def test_a_message_about_a_spec_keeps_what_may_be_a_password(text):
+def test_messages_hide_passwords_of_specs(text):
     with pytest.raises(RequestError, match=r"://\*\*\*@h|lower case") as raised:
         parse_spec(text)
     assert "hush" not in str(raised.value)

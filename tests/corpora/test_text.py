@@ -39,7 +39,7 @@ def cut(text: str) -> list[str]:
         ("", []),
     ],
 )
-def test_words(text: str, expected: list[str]) -> None:
+def test_splits_words(text: str, expected: list[str]) -> None:
     assert t.words(text) == expected
 
 
@@ -56,7 +56,7 @@ def test_words(text: str, expected: list[str]) -> None:
         "A line that somebody\nwrapped by hand goes on.",
     ],
 )
-def test_one_sentence_stays_one(sentence: str) -> None:
+def test_does_not_split_a_sentence(sentence: str) -> None:
     assert cut(sentence) == [sentence]
 
 
@@ -70,7 +70,7 @@ def test_one_sentence_stays_one(sentence: str) -> None:
         ("It was 1928. Then 1929.", ["It was 1928.", "Then 1929."]),
         ("你好。我很好！「行。」次", ["你好。", "我很好！", "「行。」", "次"]),
         ("# Title\nText here.\n- one\n- two\n\nNew", ["# Title", "Text here.", "- one", "- two", "New"]),
-        # MTRAG's ClapNQ passages are tokenised
+        # MTRAG's ClapNQ passages are tokenized
         ("It was 1928 . -- ♬ Jack of Oz ♬ 21 : 17", ["It was 1928 .", "-- ♬ Jack of Oz ♬ 21 : 17"]),
         (
             "I did n't go . Next one , `` so . '' Then left .",
@@ -82,13 +82,13 @@ def test_one_sentence_stays_one(sentence: str) -> None:
         ),
     ],
 )
-def test_sentences(text: str, expected: list[str]) -> None:
+def test_splits_sentences(text: str, expected: list[str]) -> None:
     assert cut(text) == expected
 
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(ANY_TEXT)
-def test_sentences_cover_every_visible_character_once_in_order(text: str) -> None:
+def test_sentences_cover_every_visible_character_once(text: str) -> None:
     spans = t.sentences(text)
     covered = 0
     for start, end in spans:
@@ -99,7 +99,7 @@ def test_sentences_cover_every_visible_character_once_in_order(text: str) -> Non
     assert not text[covered:].strip()
 
 
-def test_list_items_of_a_real_shape() -> None:
+def test_finds_list_items() -> None:
     text = (
         "Intro\n1. **Mix** the [flour](x)\n   and salt\n   - sub *one*\n   - [x] sub two\n2) Bake\n\n   still\n\nPara\n"
         "* * *\n• dot\n**Step 3:** do it\nStep 4: end\n```\n- code\n```\n1928. A year\n- \n"
@@ -117,7 +117,7 @@ def test_list_items_of_a_real_shape() -> None:
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(ANY_TEXT)
-def test_list_items_are_in_order_and_apart(text: str) -> None:
+def test_list_items_are_ordered_and_disjoint(text: str) -> None:
     end = 0
     for item in t.list_items(text):
         assert end <= item.start < item.end <= len(text)
@@ -138,7 +138,7 @@ def test_list_items_are_in_order_and_apart(text: str) -> None:
         ("Vinegar[1] and salt[2, 3] do it.", "Vinegar and salt do it."),
     ],
 )
-def test_strip_citations(text: str, expected: str) -> None:
+def test_strips_citation_marks(text: str, expected: str) -> None:
     assert t.strip_citations(text) == expected
 
 
@@ -157,25 +157,25 @@ def test_strip_citations(text: str, expected: str) -> None:
         ("Rinse CO2[1]. Wait[2]", "Rinse CO2. Wait"),
     ],
 )
-def test_only_marks_that_could_be_written_go(text: str, expected: str) -> None:
+def test_strips_only_possible_citation_numbers(text: str, expected: str) -> None:
     assert t.strip_citations(text, 3) == expected
 
 
-def test_plain() -> None:
+def test_converts_markdown_to_plain_text() -> None:
     assert (
         t.plain("**a** _b_ `c*d` ![i](x)\n[l **k**](u) snake_case 5 < 6 &amp; ~~x~~")
         == "a b c*d l k snake_case 5 < 6 & x"
     )
 
 
-def test_printable_removes_what_moves_hides_or_rewrites() -> None:
+def test_printable_removes_terminal_control_sequences() -> None:
     evil = "a\x1b[31mred\x1b]0;title\x07b\u202ec\u200bd\r\ne\tf\x9b2Jg\x1b]unterminated\ud800\x08"
     assert printable(evil) == "aredbcd\ne\tfgunterminated\ufffd"
 
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(ANY_TEXT)
-def test_printable_holds_no_control_and_is_final(text: str) -> None:
+def test_printable_text_has_no_control_characters_and_is_stable(text: str) -> None:
     printed = printable(text)
     assert not {c for c in printed if ord(c) < 32 and c not in "\n\t"} | {
         c for c in printed if c in "\x7f\x9b\u202e\u200b"
@@ -198,4 +198,4 @@ def test_hostile_text_takes_linear_time(bad: str) -> None:
     begun = time.process_time()
     for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.plain, printable):
         function(bad)
-    assert time.process_time() - begun < 20  # squared it would take hours
+    assert time.process_time() - begun < 20  # quadratic time would take hours
