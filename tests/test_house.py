@@ -146,9 +146,9 @@ SHARED_NAMES: frozenset[str] = frozenset()
 """The exceptions, at most five."""
 NAMES_BEING_CHANGED = frozenset(
     """
-    Answer Assistant Body Budget Chat Conversation EarlierTurn Embed Floats Ids Index
-    InstructionType Item Kind Line Message Name Ours Pair Part Ran
-    RatedAnswer Reader Reading Row Run Seed Stopped Texts Tool TopK Wire Worker
+    Answer Assistant Body Budget Chat Conversation EarlierTurn Embed Floats Ids InstructionType Item Kind Line
+    Message Name Ours Pair Part Ran RatedAnswer Reader Reading Row Run Seed Stopped Texts Tool TopK Wire
+    Worker
     """.split()
 )
 """Names that are still used twice. Remove a name here once each of its classes has a name of its own."""

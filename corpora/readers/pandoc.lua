@@ -1,21 +1,21 @@
--- Makes of pandoc's document one that the Markdown reader understands: the words and the structure that a person
--- sees, without looks. Tables become simple tables, merged cells are said in each of their places.
+-- Converts pandoc's document to one that the Markdown reader understands: the visible words and structure, without
+-- styles. Tables become simple tables, and vertically merged cells are repeated in every row.
 
 local stringify = pandoc.utils.stringify
 
--- Text that would be markup at the beginning of a line; pandoc escapes it.
+-- Match text that would be markup at the beginning of a line. Pandoc escapes it.
 local function begins_block(text)
   return text:match('^[#>+*%-=~`|:]') or text:match('^%d+[.)]') or text:match('^%a[.)]$')
 end
 
--- Pandoc escapes every character that could be markup anywhere; what is quoted to a person should not be full of
--- backslashes. Only what the Markdown reader would take for HTML, code or an escape is escaped.
+-- Escape only what the Markdown reader would read as HTML, code or an escape. Pandoc escapes every character that could
+-- be markup anywhere, and quotations would be full of backslashes.
 local function lightly_escaped(text)
   text = text:gsub('\\(%p)', '\\\\%1'):gsub('`', '\\`'):gsub('<([%a/!?])', '\\<%1')
   return pandoc.RawInline('markdown', text)
 end
 
--- Spaces at the beginning of a line are not written.
+-- Return whether an inline begins a line; spaces before it are not written.
 local function begins_line(inlines, index)
   local before = index - 1
   while before > 0 and inlines[before].t == 'Space' do before = before - 1 end
@@ -39,7 +39,7 @@ local function ends_in_digit(inline)
   return inline and inline.t == 'Str' and inline.text:match('%d$')
 end
 
--- "10" with a raised "6" is 10^6, not 106.
+-- Write "10" with a superscript "6" as 10^6, not 106.
 local function raised(inlines)
   for index, inline in ipairs(inlines) do
     if inline.t == 'Superscript' and stringify(inline):match('^[-−+]?%d+$') and ends_in_digit(inlines[index - 1]) then
@@ -77,7 +77,7 @@ local function begins_with_heading(blocks)
   return (first.t == 'OrderedList' or first.t == 'BulletList') and begins_with_heading(first.content[1] or {})
 end
 
--- A word processor numbers headings as items of lists within lists; they are headings all the same.
+-- Unwrap headings from lists: word processors write numbered headings as items of nested lists.
 local function without_heading_lists(blocks)
   local result = pandoc.Blocks({})
   for _, block in ipairs(blocks) do
@@ -93,17 +93,17 @@ local function without_heading_lists(blocks)
   return result
 end
 
--- `opendocument.py` puts this before each paragraph that is set in a fixed width.
+-- `opendocument.py` marks each paragraph in a fixed-width font with this character.
 local CODE = utf8.char(0xF8F0)
 
 local function code_lines(block)
   if block.t ~= 'Para' and block.t ~= 'Plain' then return nil end
   local words = stringify(block.content:walk({LineBreak = function() return pandoc.Str('\n') end}))
   if words:sub(1, #CODE) == CODE then return words:sub(#CODE + 1) end
-  return words:match('^%$ [%a_./~].*')  -- what is typed behind the prompt of a shell
+  return words:match('^%$ [%a_./~].*')  -- a command after a shell prompt
 end
 
--- Paragraphs of code that follow each other are one block of it.
+-- Join consecutive paragraphs of code into one code block.
 local function with_code(blocks)
   local result, lines = pandoc.Blocks({}), nil
   local function close()
@@ -129,7 +129,7 @@ local function with_code(blocks)
   return result
 end
 
--- How many links a list within the document is made of; nil if it says anything else.
+-- Return the number of links to this document in a list; nil if the list contains anything else.
 local function links_of(list)
   local count = 0
   for _, item in ipairs(list.content) do
@@ -148,7 +148,7 @@ local function links_of(list)
   return count
 end
 
--- A table of contents.
+-- Remove tables of contents.
 local function without_contents(list)
   if (links_of(list) or 0) > 1 then return {} end
 end
@@ -157,7 +157,7 @@ local names_languages = true
 
 local blank = {LineBreak = true, SoftBreak = true, Space = true}
 
--- A line break at the end of a paragraph or heading would be written as a backslash.
+-- Remove a final line break from a paragraph or heading: it would be written as a backslash.
 local function without_last_break(inlines)
   while #inlines > 0 and blank[inlines[#inlines].t] do inlines:remove(#inlines) end
   return inlines
@@ -238,7 +238,7 @@ local looks = {
   end,
 }
 
--- Strong is kept for a title in bold, which leads what follows; inside a paragraph it is only a look.
+-- Keep Strong for a bold title, which introduces what follows. Inside a paragraph it is only a style.
 local function plain_strong(inlines)
   if #inlines == 1 and inlines[1].t == 'Strong' then
     return pandoc.Inlines({pandoc.Strong(without_strong(inlines[1].content))})
@@ -258,10 +258,10 @@ local boxes = {
     if said and div.content[1] and div.content[1].t == 'Para' then
       div.content[1].content = spaced_words(said) .. {pandoc.Space()} .. div.content[1].content
     end
-    if div.classes[1] == 'output' then  -- of a notebook; what a widget or a drawing is made of is not seen
+    if div.classes[1] == 'output' then  -- of a notebook; the source of widgets and drawings is not visible
       div.content = div.content:filter(function(block) return block.t ~= 'CodeBlock' or block.classes[1] ~= 'json' end)
     end
-    if div.classes[1] == 'only' then div.content:remove(1) end  -- for which kind of output
+    if div.classes[1] == 'only' then div.content:remove(1) end  -- the output format that it is for
     for _, class in ipairs(div.classes) do
       if dropped[class] then return {} end
     end
@@ -292,7 +292,7 @@ local function rows_of(table)
   return rows
 end
 
--- The paragraphs of blocks, of items and of tables within them.
+-- Return the paragraphs of blocks, including those in lists and tables.
 local function paragraphs_of(blocks, found)
   for _, block in ipairs(blocks) do
     if block.t == 'BulletList' or block.t == 'OrderedList' then
@@ -308,7 +308,7 @@ local function paragraphs_of(blocks, found)
   return found
 end
 
--- A cell is one line.
+-- Write a cell as one line.
 local function cell_words(cell)
   local inlines = pandoc.utils.blocks_to_inlines(paragraphs_of(cell.contents, pandoc.List()), {pandoc.Space()})
   return without_strong(inlines):walk({
@@ -323,7 +323,7 @@ local function cell_words(cell)
   })
 end
 
-local MOST = 400  -- columns, and rows that a merged cell fills
+local MAX_SPAN = 400  -- columns of a table, and rows that a merged cell spans
 
 local function grid(rows)
   local filled, width = {}, 0
@@ -333,14 +333,14 @@ local function grid(rows)
     for _, cell in ipairs(row.cells) do
       while filled[number][column] do column = column + 1 end
       local words = cell_words(cell)
-      for down = 0, math.min(cell.row_span, MOST, #rows - number + 1) - 1 do
+      for down = 0, math.min(cell.row_span, MAX_SPAN, #rows - number + 1) - 1 do
         filled[number + down] = filled[number + down] or {}
-        for right = 0, math.min(cell.col_span, MOST) - 1 do
-          -- What is merged to the right is said once, what is merged downwards in each row.
+        for right = 0, math.min(cell.col_span, MAX_SPAN) - 1 do
+          -- A horizontally merged cell is written once, a vertically merged one in each row.
           filled[number + down][column + right] = (right == 0) and words or pandoc.Inlines({})
         end
       end
-      column = column + math.min(cell.col_span, MOST)
+      column = column + math.min(cell.col_span, MAX_SPAN)
     end
     for place in pairs(filled[number]) do width = math.max(width, place) end
   end
@@ -378,7 +378,7 @@ local function simple_table(table)
   return result
 end
 
--- The rows of a header as one: "2023" above "first half" is "2023 first half".
+-- Join the rows of a header: "2023" above "first half" becomes "2023 first half".
 function table_header(lines, heads, width)
   local header = {}
   for column = 1, width do header[column] = pandoc.Inlines({}) end
@@ -400,7 +400,7 @@ function table_header(lines, heads, width)
   return result
 end
 
--- Many people write headings as short lines in bold.
+-- Turn short bold lines into headings. Many people write headings like this.
 local function bold_headings(doc)
   local has_headings = false
   doc:walk({Header = function() has_headings = true end})
@@ -424,7 +424,7 @@ local function title_and_date(meta)
   return kept
 end
 
--- Pandoc takes the only section of the first one for a subtitle.
+-- Restore the first section, which pandoc turns into a subtitle if it is the only one.
 local function with_subtitle(doc, is_office)
   local subtitle = doc.meta.subtitle
   if not subtitle or stringify(subtitle) == '' then return doc end
