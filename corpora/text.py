@@ -41,6 +41,12 @@ def words(text: str) -> list[str]:
     return [word.replace("’", "'").lower() for word in _word_pattern().findall(text)]
 
 
+def words_with_spans(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each of `words` with its start and end in the text."""
+    for match in _word_pattern().finditer(text):
+        yield match.group().replace("’", "'").lower(), match.start(), match.end()
+
+
 def count_words(text: str) -> int:
     """Count words separated by white space. This is close to MTRAG's Table 8; no paper says how it counts."""
     return len(text.split())

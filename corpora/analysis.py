@@ -1,0 +1,118 @@
+"""Turns a text into index terms: lower-cased and stemmed words without stop words.
+
+Scripts that are written without spaces have no words to look up, so parts of a run of characters are terms there:
+single characters and pairs for Han and kana, pairs for Hangul, three characters for Thai, Lao, Khmer and Burmese. On
+XQuAD these find as much as a dictionary of words or more (docs/measured.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import pairwise
+
+from turnmark.corpora.languages import LANGUAGES, Language
+from turnmark.corpora.text import CJK, words_with_spans
+
+Analyzer = Callable[[str], list[str]]
+"""A function from a text to its index terms, in order, with repeats."""
+
+NONE = "none"
+"""The analyzer without stemming and stop words."""
+
+_UNSPACED = re.compile("[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+_CHARACTER = re.compile(f"[{CJK}]")
+
+
+@cache
+def open_analyzer(language: str) -> Analyzer:
+    """Return the analyzer of a language by its code; the one without stemming for `none` and unknown languages.
+
+    Stems are cached.
+    """
+    row = LANGUAGES.get(language, Language(name=language))
+    stem = _open_stemmer(row.stemmer)
+    stop_words = _stop_words_of(row.stop_words)
+    stems: dict[str, str] = {}
+
+    def stemmed(word: str) -> str:
+        if word not in stems:
+            stems[word] = stem(word)
+        return stems[word]
+
+    def analyze(text: str) -> list[str]:
+        terms = []
+        for word in _terms_of(text):
+            if word not in stop_words:
+                terms.append(stemmed(word))
+        if row.word_pairs:
+            terms += [f"{first} {second}" for first, second in pairwise(terms)]
+        return terms
+
+    return analyze
+
+
+def _open_stemmer(name: str) -> Callable[[str], str]:
+    if not name:
+        return lambda word: word
+    import Stemmer
+
+    stem: Callable[[str], str] = Stemmer.Stemmer(name, 0).stemWord
+    return stem
+
+
+def _stop_words_of(name: str) -> frozenset[str]:
+    """Return a list of `bm25s.stopwords`.
+
+    English has the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241 and
+    .114; with Lucene's short list .221 and .093).
+    """
+    if not name:
+        return frozenset()
+    from bm25s import stopwords
+
+    return frozenset(getattr(stopwords, f"STOPWORDS_{name}"))
+
+
+def _terms_of(text: str) -> Iterator[str]:
+    """Yield the words of a text in order; for scripts without spaces, parts of their runs."""
+    previous_end, previous = -1, ""
+    for word, start, end in words_with_spans(text):
+        if _CHARACTER.match(word):
+            yield word
+            if previous and previous_end == start:
+                yield previous + word
+            previous_end, previous = end, word
+        elif _UNSPACED.search(word):
+            yield from _grams(word, 3)
+        elif _HANGUL.search(word):
+            yield from _grams(word, 2)
+        else:
+            yield word
+
+
+def _grams(word: str, size: int) -> Iterator[str]:
+    """Yield all parts of a word with so many characters; the word itself if it is shorter."""
+    for start in range(max(len(word) - size, 0) + 1):
+        yield word[start : start + size]
+
+
+def join_analyzers(languages: Iterable[str]) -> Analyzer:
+    """Return the analyzer of queries over texts in several languages.
+
+    A query is analyzed in each language. A term counts as often as in the language in which it is most frequent.
+    """
+    analyzers = [open_analyzer(language) for language in dict.fromkeys(languages)]
+    if len(analyzers) == 1:
+        return analyzers[0]
+
+    def analyze(text: str) -> list[str]:
+        united: Counter[str] = Counter()
+        for analyzer in analyzers:
+            united |= Counter(analyzer(text))
+        return list(united.elements())
+
+    return analyze
