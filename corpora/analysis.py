@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -18,9 +18,6 @@ from turnmark.corpora.text import CJK, words_with_spans
 
 Analyzer = Callable[[str], list[str]]
 """A function from a text to its index terms, in order, with repeats."""
-
-NONE = "none"
-"""The analyzer without stemming and stop words."""
 
 _UNSPACED = re.compile("[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
@@ -101,11 +98,12 @@ def _grams(word: str, size: int) -> Iterator[str]:
 
 
 def join_analyzers(languages: Iterable[str]) -> Analyzer:
-    """Return the analyzer of queries over texts in several languages.
+    """Return the analyzer of queries over texts in several languages: a query is analyzed in each of them."""
+    return unite([open_analyzer(language) for language in dict.fromkeys(languages)])
 
-    A query is analyzed in each language. A term counts as often as in the language in which it is most frequent.
-    """
-    analyzers = [open_analyzer(language) for language in dict.fromkeys(languages)]
+
+def unite(analyzers: Sequence[Analyzer]) -> Analyzer:
+    """Return an analyzer with the terms of all; a term counts as often as in the one that finds it most often."""
     if len(analyzers) == 1:
         return analyzers[0]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,52 @@ def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+AUTO, NONE = "auto", "none"
+"""Settings in place of a language: each document's own is detected; no rules of any language."""
+
+
+def language_names() -> list[str]:
+    """Return the names by which a person chooses a language, in order, with `AUTO` and `NONE`."""
+    return [AUTO, *sorted(row.name.lower() for row in LANGUAGES.values()), NONE]
+
+
+def code_of(name: str) -> str:
+    """Return the code of a language from its English name in lower case; any other name unchanged."""
+    return next((code for code, row in LANGUAGES.items() if row.name.lower() == name), name)
+
+
+SAMPLED_DOCUMENTS = 5000
+"""Documents of a collection that are looked at first. A collection in one language needs no more."""
+MIN_LANGUAGE_SHARE = 0.01
+"""Minimum share of the documents that a language has in a collection; rarer ones are mistakes of the detector."""
+
+
+def detect_languages(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return document -> language for a collection; a document that is undecided gets the most frequent language.
+
+    Args:
+        texts: document -> the beginning of its text.
+    """
+    documents = list(texts)
+    step = -(-len(documents) // SAMPLED_DOCUMENTS) or 1
+    found = {document: detect_language(texts[document]) for document in documents[::step]}
+    if step > 1 and len(_frequent(found.values())) > 1:
+        found |= {document: detect_language(texts[document]) for document in documents if document not in found}
+    frequent = _frequent(found.values())
+    main = main_language(language for language in found.values() if language in frequent)
+    languages = {}
+    for document in documents:
+        language = found.get(document, "")
+        languages[document] = language if language in frequent else main
+    return languages
+
+
+def _frequent(languages: Collection[str]) -> set[str]:
+    """Return the languages that occur often enough to be no mistakes of the detector."""
+    counts = Counter(filter(None, languages))
+    return {language for language, count in counts.items() if count >= MIN_LANGUAGE_SHARE * len(languages)}
 
 
 def main_language(languages: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""BM25 in its Lucene variant (bm25s), with Snowball stemming and stop words of a language.
+"""BM25 in its Lucene variant (bm25s), over the index terms of each document's language (`turnmark.corpora.analysis`).
 
 The scores of every term are computed when the index is built, so k1, b and the language belong to the build; searching
 sums columns. The files hold arrays and JSON only, never pickles.
@@ -7,7 +7,8 @@ sums columns. The files hold arrays and JSON only, never pickles.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from turnmark.core.record import Record
-from turnmark.corpora.text import words
+from turnmark.corpora.analysis import Analyzer, join_analyzers, open_analyzer
+from turnmark.corpora.languages import AUTO, ENGLISH, code_of
 from turnmark.retrieval.fusion import TopK, top_k
-
-Analyzer = Callable[[str], list[str]]
-
-# For English the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241/.114,
-# with Lucene's short list .221/.093).
-_STOP_LISTS = {"english": "EN_PLUS"}
 
 
 class BM25Settings(Record):
@@ -32,53 +28,37 @@ class BM25Settings(Record):
     k1: float = Field(default=0.9, ge=0, le=10)
     b: float = Field(default=0.4, ge=0, le=1)
     language: str = Field(
-        default="english", description="a Snowball language, or 'none': no stemming and no stop words"
+        default=AUTO,
+        description="a language, such as german; 'auto': that of each document; 'none': no stemming and no stop words",
     )
 
 
-def languages() -> list[str]:
-    """Return the valid languages."""
-    import Stemmer
+def analyzer_of(settings: BM25Settings, languages: Iterable[str] = ()) -> Analyzer:
+    """Return the analyzer of texts and queries.
 
-    return [*sorted(Stemmer.algorithms()), "none"]
-
-
-def open_analyzer(language: str) -> Analyzer:
-    """Return the function from a text to its index terms: lower-cased, stemmed words without bm25s's stop words.
-
-    Stems are cached.
+    Args:
+        languages: codes of the languages of the texts, if the settings leave them to detection; none: English.
     """
-    if language == "none":
-        return words
-    import Stemmer
-    from bm25s import stopwords
-
-    stem = Stemmer.Stemmer(language, 0).stemWord
-    stop = frozenset(getattr(stopwords, f"STOPWORDS_{_STOP_LISTS.get(language, language.upper())}", ()))
-    stems: dict[str, str] = {}
-
-    def analyze(text: str) -> list[str]:
-        terms = []
-        for word in words(text):
-            if word in stop:
-                continue
-            if word not in stems:
-                stems[word] = stem(word)
-            terms.append(stems[word])
-        return terms
-
-    return analyze
+    if settings.language != AUTO:
+        return open_analyzer(code_of(settings.language))
+    return join_analyzers(tuple(languages) or (ENGLISH,))
 
 
-def build_bm25(texts: Iterable[str], folder: Path, settings: BM25Settings) -> None:
-    """Write the BM25 index of texts, numbered in their order, into `folder`. Holds term ids in memory, not texts."""
+def build_bm25(
+    texts: Iterable[str], folder: Path, settings: BM25Settings, languages: Iterable[str] = repeat(ENGLISH)
+) -> None:
+    """Write the BM25 index of texts, numbered in their order, into `folder`. Holds term ids in memory, not texts.
+
+    Args:
+        languages: the language of each text, if the settings leave it to detection.
+    """
     import bm25s
 
-    analyze = open_analyzer(settings.language)
     vocabulary: dict[str, int] = {}
     rows: list[NDArray[np.int32]] = []
-    for text in texts:
-        ids = [vocabulary.setdefault(term, len(vocabulary)) for term in analyze(text)]
+    for text, language in zip(texts, languages, strict=False):
+        terms = analyzer_of(settings, (language,))(text)
+        ids = [vocabulary.setdefault(term, len(vocabulary)) for term in terms]
         rows.append(np.asarray(ids, dtype=np.int32))
     model = bm25s.BM25(method="lucene", k1=settings.k1, b=settings.b, backend="numpy")
     model.index((rows, vocabulary), show_progress=False)
@@ -114,14 +94,18 @@ class TermScores(ABC):
 
 
 class BM25(TermScores):
-    """A BM25 index in its folder, opened for searching."""
+    """A BM25 index in its folder, opened for searching.
 
-    def __init__(self, folder: Path, settings: BM25Settings) -> None:
+    Args:
+        languages: codes of the languages of the texts, if the settings leave them to detection.
+    """
+
+    def __init__(self, folder: Path, settings: BM25Settings, languages: Iterable[str] = ()) -> None:
         import bm25s
 
         self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
         self._vocabulary: dict[str, int] = self._model.vocab_dict
-        super().__init__(open_analyzer(settings.language), int(self._model.scores["num_docs"]))
+        super().__init__(analyzer_of(settings, languages), int(self._model.scores["num_docs"]))
 
     def frequency(self, term: str) -> int:
         """Return the number of rows that contain a term."""

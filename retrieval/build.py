@@ -24,6 +24,7 @@ from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.core.untrusted import one_line
+from turnmark.corpora.languages import MAX_CHARACTERS, detect_languages
 from turnmark.corpora.readers.report import ReadingReport, describe_unread
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval import chroma
@@ -277,6 +278,7 @@ class Build:
             digest=store.digest(),
             chunk_size=window.size,
             bm25=self.settings.bm25,
+            languages=store.set_languages(detect_languages(store.beginnings(2 * MAX_CHARACTERS))),
             **models.infos(),
             tokens=self.settings.tokens,
             exact=bool(self.settings.embedder) and not self.settings.server and self.report.passages <= FLAT_LIMIT,

@@ -92,7 +92,7 @@ class BM25Component(Component):
     def write(self, files: BuildFiles) -> None:
         files.progress.start("bm25", None)
         texts = (passage.indexed_text for page in files.store.pages() for _, _, passage in page)
-        build_bm25(texts, files.folder / self.name, files.manifest.bm25)
+        build_bm25(texts, files.folder / self.name, files.manifest.bm25, files.store.languages())
 
 
 class ChromaComponent(Component):

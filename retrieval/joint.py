@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError
+from turnmark.corpora.analysis import unite
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25, TermScores
 from turnmark.retrieval.manifest import Manifest, as_built, build_command
@@ -42,8 +43,8 @@ def check_comparable(manifests: Sequence[Manifest]) -> None:
     for manifest in manifests[1:]:
         if manifest.embedder != first.embedder:
             differs = f"has {_made_with(manifest)}, and {first.name!r} has {_made_with(first)}"
-        elif manifest.bm25 != first.bm25:
-            differs = f"has the BM25 settings {_settings(manifest)}, and {first.name!r} has {_settings(first)}"
+        elif _weighting(manifest) != _weighting(first):
+            differs = f"has the BM25 settings {_weighting(manifest)}, and {first.name!r} has {_weighting(first)}"
         else:
             continue
         wanted = manifest.model_copy(update={"embedder": first.embedder, "bm25": first.bm25})
@@ -60,8 +61,9 @@ def _made_with(manifest: Manifest) -> str:
     return f"the embedder {info.spec!r} ({info.fingerprint})" if info else "no embedder (built for BM25 only)"
 
 
-def _settings(manifest: Manifest) -> str:
-    return ", ".join(f"{key}={value}" for key, value in manifest.bm25.model_dump().items())
+def _weighting(manifest: Manifest) -> str:
+    """Return the settings on which the scores of terms depend. Languages may differ: each has terms of its own."""
+    return f"k1={manifest.bm25.k1}, b={manifest.bm25.b}"
 
 
 def joint_manifest(manifests: Sequence[Manifest]) -> Manifest:
@@ -200,7 +202,7 @@ class JointBM25(TermScores):
     """BM25 over several indexes, with the idf over all of them."""
 
     def __init__(self, parts: Sequence[BM25]) -> None:
-        super().__init__(parts[0].analyze, sum(part.rows for part in parts))
+        super().__init__(unite([part.analyze for part in parts]), sum(part.rows for part in parts))
         self._parts = list(parts)
 
     def scores(self, text: str) -> NDArray[np.float32]:

@@ -39,6 +39,9 @@ class Manifest(Record):
     digest: str
     chunk_size: int
     bm25: BM25Settings
+    languages: dict[str, int] = Field(
+        default={}, description="language of the documents -> number of its passages, most frequent first"
+    )
     embedder: ModelInfo | None
     splade: ModelInfo | None = None
     tokens: bool = Field(default=False, description="whether the index has the embedder's token vectors")

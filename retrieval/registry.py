@@ -10,9 +10,10 @@ from typing import Any
 from turnmark.core.errors import RequestError
 from turnmark.core.specs import Entry, Registry, Spec, check_options, load_python, one_of, parse_spec, up_to
 from turnmark.core.untrusted import describe_error
+from turnmark.corpora.languages import language_names
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
 from turnmark.retrieval import chroma
-from turnmark.retrieval.bm25 import BM25Settings, languages
+from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.embed import EMBEDDERS
 from turnmark.retrieval.manifest import BuildSettings, as_built, splade_option
 from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, LateReranked, Reranked, check_reranker, open_reranker
@@ -90,8 +91,8 @@ class Kind:
 
 
 def _language(text: str) -> str:
-    if text not in languages():
-        raise ValueError(f"one of {', '.join(languages())}")
+    if text not in language_names():
+        raise ValueError(f"one of {', '.join(language_names())}")
     return text
 
 

@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS passages (
     "section" TEXT NOT NULL, "page" INTEGER, "page_starts" TEXT NOT NULL, "date" TEXT NOT NULL,
     "header" TEXT NOT NULL, "hash" TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS languages ("document" TEXT PRIMARY KEY, "language" TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
 CREATE INDEX IF NOT EXISTS by_hash ON passages ("hash");
 """
@@ -286,6 +287,35 @@ class PassageStore(Passages):
                 if not cursor.rowcount:
                     doubled.append(passage.id)
         return doubled
+
+    def beginnings(self, length: int) -> dict[str, str]:
+        """Return document -> the first characters of its passages, about as many as `length`."""
+        texts: dict[str, str] = {}
+        for page in self.pages():
+            for _, _, passage in page:
+                text = texts.get(passage.document, "")
+                if len(text) < length:
+                    texts[passage.document] = f"{text}\n{passage.text}"[:length]
+        return texts
+
+    def set_languages(self, languages: Mapping[str, str]) -> dict[str, int]:
+        """Store the language of each document, and return language -> number of passages, most frequent first."""
+        with self._lock, self._db:
+            self._db.execute("DELETE FROM languages")
+            self._db.executemany("INSERT INTO languages VALUES (?, ?)", languages.items())
+        return dict(
+            self._all(
+                'SELECT "language", count(*) FROM passages JOIN languages USING ("document") '
+                'GROUP BY "language" ORDER BY count(*) DESC, "language"'
+            )
+        )
+
+    def languages(self) -> list[str]:
+        """Return the language of each row, in row order; empty strings in an index that was built without them."""
+        rows = self._all(
+            'SELECT coalesce("language", \'\') FROM passages LEFT JOIN languages USING ("document") ORDER BY "row"'
+        )
+        return [row[0] for row in rows]
 
     def renumber(self) -> None:
         """Number the rows from 0 without gaps, in the order they were added."""

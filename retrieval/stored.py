@@ -210,7 +210,7 @@ class StoredIndex(SearchableIndex):
 
     @cached_property
     def bm25(self) -> BM25:
-        return self.open_part("bm25", lambda path: BM25(path, self.manifest.bm25))
+        return self.open_part("bm25", lambda path: BM25(path, self.manifest.bm25, self.manifest.languages))
 
     @cached_property
     def chroma(self) -> ChromaVectors:

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
+from turnmark.corpora.analysis import Analyzer, open_analyzer
+from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
-from turnmark.retrieval.bm25 import Analyzer, open_analyzer
 from turnmark.retrieval.task_passages import Embed
 
 
 @lru_cache(maxsize=1)
 def _stems() -> Analyzer:
-    return open_analyzer("english")
+    return open_analyzer(ENGLISH)
 
 
 @lru_cache(maxsize=2048)

@@ -162,11 +162,11 @@ def bm25(corpus: Path) -> Iterator[Row]:
     from rank_bm25 import BM25Okapi
 
     import turnmark as tm
-    from turnmark.retrieval.bm25 import open_analyzer
+    from turnmark.corpora.analysis import open_analyzer
 
     texts = texts_of(corpus)
     index = tm.Index.build(corpus, "bm25", retriever="bm25")
-    analyze = open_analyzer("english")
+    analyze = open_analyzer("en")
     reference = BM25Okapi([analyze(text) for text in texts], k1=0.9, b=0.4)
     queries = questions(texts, QUERIES)
     index.search("warm", K, retriever="bm25")

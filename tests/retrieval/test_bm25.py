@@ -8,9 +8,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError
-from turnmark.retrieval.bm25 import BM25, BM25Settings, build_bm25, open_analyzer
+from turnmark.retrieval.bm25 import BM25, BM25Settings, analyzer_of, build_bm25
+from turnmark.retrieval.build import build_index
 from turnmark.retrieval.registry import build_settings
+from turnmark.retrieval.stored import open_index
 
 TEXTS = [
     "The harbour seal hauls out on the skerry at low tide.",
@@ -24,7 +27,7 @@ TEXTS = [
 
 def reference(query: str, texts: list[str], settings: BM25Settings) -> list[float]:
     """Lucene's BM25 as its similarity class defines it: idf = ln(1 + (N - n + .5) / (n + .5)), no (k1 + 1)."""
-    analyze = open_analyzer(settings.language)
+    analyze = analyzer_of(settings)
     documents = [Counter(analyze(text)) for text in texts]
     average = sum(sum(d.values()) for d in documents) / len(documents)
     scores = [0.0] * len(texts)
@@ -65,7 +68,7 @@ def test_top_is_ordered_bounded_and_never_gives_a_zero(tmp_path):
     ],
 )
 def test_analyzer(language, text, terms):
-    assert open_analyzer(language)(text) == terms
+    assert analyzer_of(BM25Settings(language=language))(text) == terms
 
 
 @pytest.mark.parametrize(
@@ -83,3 +86,19 @@ def test_wrong_options_are_all_named_at_once(spec, problems):
         build_settings(spec)
     assert len(caught.value.problems) == len(problems)
     assert all(part in str(caught.value) for part in problems)
+
+
+def test_documents_of_two_languages_are_each_found_by_their_own_words(tmp_path):
+    """Stems and stop words are those of the document's language; a query is analyzed in both."""
+    write(
+        tmp_path / "docs",
+        en="# Machines\n\nSwitch the machine off before you descale it, and let it cool down completely.",
+        de="# Maschinen\n\nVor dem Entkalken werden die Maschinen abgeschaltet und müssen ganz abkühlen.",
+        th="# เครื่อง\n\nก่อนทำความสะอาดให้ปิดเครื่องและรอให้เย็นลง",
+    )
+    build_index(tmp_path / "docs", "mixed", retriever="bm25")
+    index = open_index("mixed")
+    assert sorted(index.manifest.languages) == ["de", "en", "th"]
+    found = {query: index.bm25.top(query, 1) for query in ("descaled machine", "abgeschaltete Maschine", "ทำความสะอาด")}
+    documents = {query: index.store.by_rows(top.rows.tolist())[0].document for query, top in found.items()}
+    assert documents == {"descaled machine": "en.md", "abgeschaltete Maschine": "de.md", "ทำความสะอาด": "th.md"}
