@@ -23,16 +23,16 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.adapters import node_of
 
-TOOL = "turnmark"
+TOOL_NAME = "turnmark"
 
 
 def as_chat_engine(assistant: Assistant) -> TurnmarkChatEngine:
     """Wrap an assistant as a LlamaIndex `BaseChatEngine`.
 
-    A response's `source_nodes` are the passages of the answer: mark `[n]` is the n-th node. Its `metadata` (of a
-    stream: `sources[0].raw_output`) is what `ask --json` prints. Of a chat history that is passed in, only the messages
-    of user and assistant are used. A streamed turn begins when the stream is read. If the reader stops early, the turn
-    is stopped and does not become part of the conversation.
+    A response's `source_nodes` are the passages of the answer: mark `[n]` refers to the n-th node. Its `metadata` is
+    the output of `ask --json`; of a stream, that is `sources[0].raw_output`. In a chat history that is passed in, only
+    messages of user and assistant are used. A streamed turn starts when the stream is read. If the reader stops early,
+    the turn is stopped and is not part of the conversation.
     """
     return TurnmarkChatEngine(assistant)
 
@@ -51,7 +51,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         return list(self._history)
 
     def reset(self) -> None:
-        """Begin a new conversation."""
+        """Start a new conversation."""
         self._history = []
 
     def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
@@ -70,7 +70,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         return await asyncio.to_thread(self.chat, message, chat_history)
 
     def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> StreamingAgentChatResponse:
-        """Stream the reply to a message; the sources are set when the stream has ended."""
+        """Stream the reply to a message; the sources are set at the end of the stream."""
         response = self._response(chat_history)
         response.chat_stream = self._pieces(response, message, Stop())
         return response
@@ -141,5 +141,8 @@ def _nodes(citations: Sequence[Citation]) -> list[NodeWithScore]:
 def _output(reply: Reply) -> ToolOutput:
     """Convert a reply to a tool output, where LlamaIndex looks for sources."""
     return ToolOutput(
-        tool_name=TOOL, content=content(reply, footnotes=False), raw_input={"message": reply.question}, raw_output=reply
+        tool_name=TOOL_NAME,
+        content=content(reply, footnotes=False),
+        raw_input={"message": reply.question},
+        raw_output=reply,
     )

@@ -16,31 +16,31 @@ from turnmark.assistant.prompts import Prompt, PromptMessages
 from turnmark.corpora.text import CJK
 from turnmark.corpora.types import Message
 
-PASSAGE_MARKS = 32
-"""Tokens allowed for the marks around a passage."""
+PASSAGE_MARK_TOKENS = 32
+"""Tokens reserved for the marks around a passage."""
 
 _CHARS_PER_TOKEN = 3.6
-_WIDE = re.compile(f"[{CJK}]")
+_WIDE_CHARACTER = re.compile(f"[{CJK}]")
 
-LEAST = 60
-"""Tokens to which each passage is cut before messages are left out."""
-REPAIR = 200
-"""Tokens allowed for the request to reply once more."""
-CUT = " […]"
-"""Mark at the end of a shortened text."""
+MIN_PASSAGE_TOKENS = 60
+"""Minimum length of a passage; passages are cut to it before messages are left out."""
+REPAIR_TOKENS = 200
+"""Tokens reserved for the request to reply again."""
+CUT_MARK = " […]"
+"""Ending of a shortened text."""
 
 Render = Callable[[Sequence[str], Sequence[Message]], PromptMessages]
-"""A function from passages and earlier messages to the prompt with them."""
+"""A function that makes a prompt from passages and earlier messages."""
 
 
 def count_tokens(text: str) -> int:
-    """Estimate the tokens of a text, rather too high than too low: 3.6 characters a token, one for each Han or kana."""
-    wide = len(_WIDE.findall(text))
+    """Estimate the tokens of a text, on the high side: one per 3.6 characters, and one per Han character or kana."""
+    wide = len(_WIDE_CHARACTER.findall(text))
     return ceil((len(text) - wide) / _CHARS_PER_TOKEN) + wide
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedPrompt:
     """A prompt that fits, and notes on what it leaves out."""
 
     messages: PromptMessages
@@ -51,25 +51,25 @@ _CUT_NOTE = re.compile(r"\b(passages|earlier messages|sections|examples)\b[^;:]*
 
 
 def cut_material(notes: Iterable[str]) -> set[str]:
-    """Return which material notes report as cut or left out: `passages`, `earlier messages`, `sections`, `examples`."""
+    """Return the material that notes report as cut: `passages`, `earlier messages`, `sections` or `examples`."""
     return {match[1] for note in notes for match in _CUT_NOTE.finditer(note)}
 
 
-def room_for(generator: Generator, reply: int | None = None) -> int:
-    """Return the most tokens of a prompt that leaves room for a reply, a request to repeat it, and a second reply.
+def prompt_room(generator: Generator, reply: int | None = None) -> int:
+    """Return the maximum tokens of a prompt that leaves room for a reply, a request to reply again, and a second reply.
 
     Args:
-        reply: most tokens of a reply; None: the generator's own limit.
+        reply: maximum tokens of a reply; None: the generator's own limit.
     """
     window = generator.context_tokens
-    return window - min(2 * (reply or generator.reply_tokens) + REPAIR, window // 2)
+    return window - min(2 * (reply or generator.reply_tokens) + REPAIR_TOKENS, window // 2)
 
 
-def room_beside(generator: Generator, prompt: Prompt, *texts: str, reply: int | None = None) -> int:
+def material_room(generator: Generator, prompt: Prompt, *texts: str, reply: int | None = None) -> int:
     """Return the tokens left for material in a prompt, after its fixed text, `texts` and a reply.
 
     Args:
-        reply: most tokens of the reply; None: the generator's own limit.
+        reply: maximum tokens of the reply; None: the generator's own limit.
     """
     fixed_texts = [text for _, text in prompt.sections]
     used = sum(map(count_tokens, (*fixed_texts, *texts)))
@@ -85,7 +85,7 @@ def fit_prompt(
     history: Sequence[Message] = (),
     plain: Mapping[str, str] | None = None,
     question: str | None = None,
-) -> Fitted | None:
+) -> FittedPrompt | None:
     """Fill in a prompt within `room` tokens; None if it does not fit even without passages and earlier messages.
 
     Args:
@@ -102,7 +102,7 @@ def fit_prompt(
     return fit(render, passages, history, room)
 
 
-def fit(render: Render, passages: Sequence[str], history: Sequence[Message], room: int) -> Fitted | None:
+def fit(render: Render, passages: Sequence[str], history: Sequence[Message], room: int) -> FittedPrompt | None:
     """Render a prompt within `room` tokens; None if it does not fit even without passages and earlier messages."""
 
     def attempt(passages_shown: Sequence[str], history_shown: Sequence[Message]) -> PromptMessages | None:
@@ -112,23 +112,23 @@ def fit(render: Render, passages: Sequence[str], history: Sequence[Message], roo
 
     prompt = attempt(passages, history)
     if prompt is not None:
-        return Fitted(prompt)
-    if passages and attempt(_cut(passages, LEAST), history) is not None:
-        low, high = LEAST, max(map(count_tokens, passages))  # low fits, high does not
+        return FittedPrompt(prompt)
+    if passages and attempt(_cut(passages, MIN_PASSAGE_TOKENS), history) is not None:
+        low, high = MIN_PASSAGE_TOKENS, max(map(count_tokens, passages))  # low fits, high does not
         while high - low > 1:
             middle = (low + high) // 2
             if attempt(_cut(passages, middle), history) is not None:
                 low = middle
             else:
                 high = middle
-        return Fitted(render(_cut(passages, low), history), (_ends_note(passages, low),))
-    shortest = _cut(passages, LEAST)
+        return FittedPrompt(render(_cut(passages, low), history), (_ends_note(passages, low),))
+    shortest = _cut(passages, MIN_PASSAGE_TOKENS)
     for first in range(1, len(history) + 1):
         if first < len(history) and history[first].role == "assistant":
             continue  # the conversation would begin with an answer without its question
         messages = attempt(shortest, history[first:])
         if messages is not None:
-            return Fitted(messages, (*_cut_notes(passages), _history_note(first, len(history))))
+            return FittedPrompt(messages, (*_cut_notes(passages), _history_note(first, len(history))))
     for count in range(len(passages) - 1, -1, -1):
         messages = attempt(shortest[:count], ())
         if messages is not None:
@@ -136,15 +136,15 @@ def fit(render: Render, passages: Sequence[str], history: Sequence[Message], roo
             if history:
                 notes.append(_history_note(len(history), len(history)))
             notes.append(f"{len(passages) - count} of {len(passages)} passages left out, the last ones")
-            return Fitted(messages, tuple(notes))
+            return FittedPrompt(messages, tuple(notes))
     return None
 
 
 def _cut_notes(passages: Sequence[str]) -> list[str]:
-    """Return the note on passages cut to `LEAST` tokens; empty if none of them was longer."""
-    if _cut(passages, LEAST) == list(passages):
+    """Return the note on passages cut to `MIN_PASSAGE_TOKENS`; empty if none was longer."""
+    if _cut(passages, MIN_PASSAGE_TOKENS) == list(passages):
         return []
-    return [_ends_note(passages, LEAST)]
+    return [_ends_note(passages, MIN_PASSAGE_TOKENS)]
 
 
 def _ends_note(passages: Sequence[str], limit: int) -> str:
@@ -161,7 +161,7 @@ def _cut(passages: Sequence[str], limit: int) -> list[str]:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return the longest beginning of `text` within `limit` tokens that ends with a word; `CUT` marks what was cut."""
+    """Return the longest beginning of `text` within `limit` tokens that ends with a word; mark cuts with `CUT_MARK`."""
     if count_tokens(text) <= limit:
         return text
     ends = [word.end() for word in re.finditer(r"\S+", text)]
@@ -173,5 +173,5 @@ def shorten(text: str, limit: int) -> str:
         else:
             high = middle - 1
     if low == 0:  # not even the first word fits
-        return text[: limit * 3] + CUT
-    return text[: ends[low - 1]] + CUT
+        return text[: limit * 3] + CUT_MARK
+    return text[: ends[low - 1]] + CUT_MARK

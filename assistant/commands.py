@@ -203,7 +203,7 @@ def run_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade |
     from rich.console import Console
 
     from turnmark.assistant.open import open_assistant
-    from turnmark.assistant.repl.loop import choose_index, hold_chat
+    from turnmark.assistant.repl.loop import choose_index, run_chat
     from turnmark.assistant.session_files import resume_session
     from turnmark.retrieval.watch import Watches
 
@@ -231,7 +231,7 @@ def run_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade |
         assert assistant is not None, "a part that could not be opened was raised as a mistake"
         if watches is not None:
             stack.enter_context(watches)
-        hold_chat(assistant, console, session, not request.no_save, grade, news)
+        run_chat(assistant, console, session, not request.no_save, grade, news)
 
 
 def _resumed_config(request: ChatSessionRequest, kept: AssistantConfig) -> AssistantConfig:

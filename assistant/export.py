@@ -1,7 +1,7 @@
-"""Export conversations: as tasks in MTRAG's format, as sessions in KIWI's format, or as a Markdown transcript.
+"""Export conversations as tasks in MTRAG's format, as sessions in KIWI's format, or as a Markdown transcript.
 
-Rated and edited turns become a small benchmark: `turnmark eval mtrag --data` and `turnmark eval kiwi --data` read the
-exported files.
+Rated and edited turns become a small benchmark, which `turnmark eval mtrag --data` and `turnmark eval kiwi --data`
+read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ANSWERABILITY = {
     "converse": "CONVERSATIONAL",
 }
 _SPACES = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# Code that needs no escaping: within a line; and a block whose lines all stay inside the list item around it.
+# Code that needs no escaping: within a line, or a block whose lines all stay inside the surrounding list item.
 _INLINE = re.compile(r"(```|`)[^`\n]+\1")
 _BLOCK = re.compile(r"([ \t]*)```[^`\n]*\n(?:(?:\1[^\n]+)?\n)*\1```")
 _CODE_PLACE = "\x00"  # placeholder for code; printable text never contains it
@@ -46,14 +46,14 @@ def mtrag_files(
 ) -> tuple[dict[Path, str], str]:
     """Return the files of a folder in the layout of IBM/mt-rag-benchmark, and a note on what was left out.
 
-    The files hold tasks, queries, relevance labels and passages. Every turn that was rated or edited becomes a task.
-    Its target is the last version of its answer that the person approved (an edit, or a reply rated good), and its
-    relevant passages are those that this version cites. Without an approved version a task has no target and no
-    relevant passages. A revision counts as a version of the answer before it.
+    The files contain tasks, queries, relevance labels and passages. Every turn that was rated or edited becomes a task.
+    Its target is the last version of its answer that the user approved (an edit, or a reply rated good), and its
+    relevant passages are those that this version cites. Without an approved version, a task has neither target nor
+    relevant passages. A revision is a version of the answer before it.
 
     Args:
         name: name of the session, used in task ids.
-        index: its passages become the corpus; for a turn over another index, only the cited passages do.
+        index: index whose passages become the corpus; from other indexes, only the cited passages are added.
     """
     rows: dict[Path, list[Row]] = defaultdict(list)
     labels: dict[Path, list[str]] = defaultdict(lambda: ["query-id\tcorpus-id\tscore"])
@@ -72,7 +72,12 @@ def mtrag_files(
         identity = f"{name}<::>{turn}"
         history = [*messages(exchanges[:start]), *messages([first])[:1]]
         contexts = [
-            {"document_id": _safe(source.key), "text": source.text, "title": source.title, "score": source.score}
+            {
+                "document_id": _remove_breaks(source.key),
+                "text": source.text,
+                "title": source.title,
+                "score": source.score,
+            }
             for source in relevant
         ]
         speakers = {"user": "user", "assistant": "agent"}
@@ -90,27 +95,27 @@ def mtrag_files(
         if not passages:
             continue
         retrieval_folder = folder / "mtrag-human/retrieval_tasks" / domain
-        labels[retrieval_folder / "qrels/dev.tsv"] += [f"{identity}\t{_safe(key)}\t1" for key in passages]
+        labels[retrieval_folder / "qrels/dev.tsv"] += [f"{identity}\t{_remove_breaks(key)}\t1" for key in passages]
         questions = [exchanges[position].question for position in question_starts[:turn]]
         rewrite = first.reply.rewrite or first.question
         for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [rewrite]), ("questions", questions)):
             query = "\n".join(f"|user|: {' '.join(text.split())}" for text in texts)
             rows[retrieval_folder / f"{domain}_{kind}.jsonl"].append({"_id": identity, "text": query})
     if not rows:
-        raise RequestError("no turn was rated or edited yet (/rate, /edit)")
+        raise RequestError("no turn was rated or edited yet; use /rate or /edit first")
     for index_name, domain in domains.items():
         rows[folder / f"corpora/passage_level/{domain}.jsonl"] = _corpus(index, exchanges, index_name)
     files = {path: _json_lines(lines) for path, lines in rows.items()}
     files |= {path: "\n".join(lines) + "\n" for path, lines in labels.items()}
     left_out = len(question_starts) - len(rows[task_file])
-    note = f"{_counted(left_out, 'turn')} without a rating or an edit left out" if left_out else ""
+    note = f"{_count_phrase(left_out, 'turn')} without a rating or an edit left out" if left_out else ""
     return files, note
 
 
 def kiwi_files(exchanges: Sequence[Exchange], folder: Path) -> tuple[dict[Path, str], str]:
-    """Return the file of KIWI's interaction data (section 2.2), with a session for each revised answer; and a note.
+    """Return a file of KIWI's interaction data (section 2.2) with a session for each revised answer, and a note.
 
-    KIWI has a rating at each turn: a revision without a rating is written as neutral, which the note counts.
+    In KIWI every turn has a rating, so a revision without a rating is written as neutral; the note counts these.
     """
     rows: list[Row] = []
     unrated = 0
@@ -132,12 +137,12 @@ def kiwi_files(exchanges: Sequence[Exchange], folder: Path) -> tuple[dict[Path, 
             })  # fmt: skip
     revised = [row for row in rows if row["interaction"] and row["initial_answer"].strip()]
     if not revised:
-        raise RequestError("no answer was revised yet (/revise)")
-    note = f"{_counted(unrated, 'revision')} without a rating written as neutral" if unrated else ""
+        raise RequestError("no answer was revised yet; use /revise first")
+    note = f"{_count_phrase(unrated, 'revision')} without a rating written as neutral" if unrated else ""
     return {folder / INTERACTIONS[0]: _json_lines(revised)}, note
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_phrase(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -154,8 +159,9 @@ def _domain(index: str, used: Iterable[str]) -> str:
 
 
 def _passages_in(source: Citation, index: Index | None, name: str) -> list[str]:
-    """Return the ids of the passages in a source as `_corpus` has them: a section that a model read joins several, and
-    a count over documents has none.
+    """Return the ids of the passages in a source, as `_corpus` writes them.
+
+    A section that a model read joins several passages; a count over documents has none.
     """
     if is_count(source.id):
         return []
@@ -166,7 +172,7 @@ def _passages_in(source: Citation, index: Index | None, name: str) -> list[str]:
 
 
 def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> list[Row]:
-    """Return the passages of the index called `name`; if it is not the open one, those that its turns cite."""
+    """Return the passages of the index called `name`; if it is not open, those that its turns cite."""
     passages: dict[str, Passage | Citation] = {}
     if index is not None and index.manifest.name == name:
         for page in index.store.pages():
@@ -176,19 +182,21 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> li
             if exchange.config.index == name:
                 sources = exchange.reply.citations
                 passages |= {source.key: source for source in sources if not is_count(source.id)}
-    return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
+    return [
+        {"_id": _remove_breaks(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()
+    ]
 
 
-def _safe(identity: str) -> str:
-    """Return a passage's id without tabs and line breaks, which would end a cell or line of a table."""
+def _remove_breaks(identity: str) -> str:
+    """Replace tabs and line breaks in a passage's id, since they would end a cell or a line of the labels file."""
     return _SPACES.sub("_", identity)
 
 
 def transcript(exchanges: Sequence[Exchange], name: str) -> str:
-    """Write a Markdown transcript: questions, answers, sources as footnotes, and the person's ratings and comments.
+    """Return a Markdown transcript: questions, answers, sources as footnotes, and the user's ratings and comments.
 
-    Answers keep their paragraphs and lists. Everything else that Markdown or HTML would act on is escaped, so that text
-    of documents and models is shown, never run or loaded.
+    Answers keep their paragraphs and lists. All other characters with a meaning in Markdown or HTML are escaped, so
+    that text from documents and models is shown, and never run or loaded.
     """
     parts = [f"# Conversation {escape_markdown_line(name)}\n"]
     for number, exchange in enumerate(exchanges, 1):
@@ -211,12 +219,12 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
 
 
 def _footnoted(text: str, turn: int, sources: int) -> str:
-    """Turn citation marks into footnotes of this turn; lines, bold and code stay, all else is escaped.
+    """Convert citation marks to footnotes of this turn; keep lines, bold and code; escape everything else.
 
     Args:
-        sources: number of citations; a mark beyond it stays text.
+        sources: number of citations; a mark with a higher number stays text.
     """
-    pieces = CODE_SPAN.split(printable(text))  # text and code in turn
+    pieces = CODE_SPAN.split(printable(text))  # alternating text and code
     code: list[str] = []
     for position in range(1, len(pieces), 2):
         if _is_code(*pieces[position - 1 : position + 2]):
@@ -236,7 +244,7 @@ def _footnoted(text: str, turn: int, sources: int) -> str:
 
 
 def _is_code(before: str, piece: str, after: str) -> bool:
-    """Return whether every Markdown renderer takes this piece, and nothing around it, for code."""
+    """Return whether every Markdown renderer treats this piece, and nothing around it, as code."""
     if _INLINE.fullmatch(piece):
         return True
     same_line_before = before.rpartition("\n")[2]

@@ -1,7 +1,7 @@
 """A conversation: its events in order, and the exchanges that result from them.
 
-Events are only appended: an answer that was repeated or edited stays in the file. `Conversation` applies the events to
-get the current exchanges; `turnmark.assistant.session_files` stores them.
+Events are only appended, so an answer that was retried or edited stays in the file. `Conversation` applies the events
+to get the current exchanges; `turnmark.assistant.session_files` stores them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
 
 FORMAT = 1
-"""Version of the session format; a file with a higher one is not read."""
+"""Version of the session format; a file with a higher version is refused."""
 Rating = Literal["good", "neutral", "bad"]
 
 
@@ -33,25 +33,25 @@ def utc_time() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class Began(AssistantConfig):
-    """Event: the conversation begins, with this assistant."""
+class SessionBegan(AssistantConfig):
+    """Event: the conversation began with this assistant."""
 
     event: Literal["began"] = "began"
     format: int = FORMAT
     at: str = Field(default_factory=utc_time)
 
 
-class Swapped(AssistantConfig):
-    """Event: another assistant answers from here on."""
+class AssistantSwapped(AssistantConfig):
+    """Event: the user switched to another assistant."""
 
     event: Literal["swapped"] = "swapped"
 
 
-class Turned(Record):
-    """Event: a message and its reply."""
+class TurnAnswered(Record):
+    """Event: a message was answered."""
 
     event: Literal["turn"] = "turn"
-    turn: int = Field(description="counts the turns of the session, from 1")
+    turn: int = Field(description="number of the turn in the session, from 1")
     at: str = Field(default_factory=utc_time)
     kind: Literal["ask", "revise"] = "ask"
     question: str
@@ -59,8 +59,8 @@ class Turned(Record):
     events: tuple[Event, ...] = ()
 
 
-class Again(Record):
-    """Event: another reply to the same message, which replaces the reply before."""
+class TurnRetried(Record):
+    """Event: the same message was answered again; the new reply replaces the old one."""
 
     event: Literal["again"] = "again"
     turn: int
@@ -69,17 +69,17 @@ class Again(Record):
     events: tuple[Event, ...] = ()
 
 
-class Stopped(Record):
-    """Event: the person stopped a turn while a model was searching. The message does not join the conversation."""
+class TurnInterrupted(Record):
+    """Event: the user stopped a turn while a model was searching. The message is not part of the conversation."""
 
     event: Literal["stopped"] = "stopped"
     at: str = Field(default_factory=utc_time)
     question: str
-    calls: tuple[ToolUse, ...] = Field(description="the tool calls until then")
+    calls: tuple[ToolUse, ...] = Field(description="the tool calls up to then")
 
 
 class TurnRated(Record):
-    """Event: the person rates a reply."""
+    """Event: the user rated a reply."""
 
     event: Literal["rate"] = "rate"
     turn: int
@@ -87,20 +87,23 @@ class TurnRated(Record):
     comment: str = ""
 
 
-class Edited(Record):
-    """Event: the person's own version of a reply."""
+class TurnEdited(Record):
+    """Event: the user replaced a reply with their own version."""
 
     event: Literal["edit"] = "edit"
     turn: int
     text: str
 
 
-SessionEvent = Annotated[Began | Swapped | Turned | Again | Stopped | TurnRated | Edited, Field(discriminator="event")]
-EVENT: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
+SessionEvent = Annotated[
+    SessionBegan | AssistantSwapped | TurnAnswered | TurnRetried | TurnInterrupted | TurnRated | TurnEdited,
+    Field(discriminator="event"),
+]
+EVENT_ADAPTER: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
 
 
 class Exchange(Record):
-    """A message with its current reply and the person's rating, comment and edit."""
+    """A message with its current reply and the user's rating, comment and edit."""
 
     turn: int
     at: str
@@ -115,21 +118,21 @@ class Exchange(Record):
 
     @property
     def answer(self) -> str:
-        """The answer, steps included, or the person's version of it; without citation marks."""
+        """The answer with its steps, or the user's version of it; without citation marks."""
         return strip_citations(self.edit if self.edit is not None else self.reply.answer)
 
     @property
     def approved(self) -> str | None:
-        """The answer without citation marks if the person approved it (edited it, or rated it good); else None."""
+        """The answer without citation marks if the user edited it or rated it good; otherwise None."""
         if self.edit is None and self.rating != "good":
             return None
         return self.answer.strip() or None
 
 
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:
-    """Return the messages of exchanges, oldest first, answers without citation marks.
+    """Return the messages of exchanges, oldest first; answers have no citation marks.
 
-    A revision that was rated bad and not edited is left out: the answer before it counts (KIWI section 2.2).
+    A revision that was rated bad and not edited is left out: the answer before it is used (KIWI section 2.2).
     """
     turns: list[Message] = []
     for exchange in exchanges:
@@ -147,17 +150,17 @@ class Conversation:
         self.exchanges: list[Exchange] = []
         self.config = AssistantConfig()
         """Configuration of the current assistant."""
-        self.stopped: Stopped | None = None
-        """The turn that the person stopped after the last exchange."""
+        self.stopped: TurnInterrupted | None = None
+        """The turn that the user stopped after the last exchange."""
 
     @property
     def last(self) -> Exchange | None:
-        """The last exchange, to which commands refer; None before the first."""
+        """The last exchange, which commands refer to; None before the first one."""
         return self.exchanges[-1] if self.exchanges else None
 
     @property
     def turns(self) -> int:
-        """The number of the last turn; 0 before the first."""
+        """The number of the last turn; 0 before the first one."""
         return self.last.turn if self.last else 0
 
     def history(self, end: int | None = None) -> list[Message]:
@@ -169,23 +172,23 @@ class Conversation:
 
         Raises ValueError for a session of a newer format.
         """
-        if isinstance(event, Turned | Again | Stopped):
-            self.stopped = event if isinstance(event, Stopped) else None
+        if isinstance(event, TurnAnswered | TurnRetried | TurnInterrupted):
+            self.stopped = event if isinstance(event, TurnInterrupted) else None
         match event:
-            case Began() | Swapped():
-                if isinstance(event, Began) and event.format > FORMAT:
+            case SessionBegan() | AssistantSwapped():
+                if isinstance(event, SessionBegan) and event.format > FORMAT:
                     raise ValueError(f"format {event.format}; this version reads up to {FORMAT}")
                 self.config = AssistantConfig(**event.model_dump(include=set(AssistantConfig.model_fields)))
-            case Turned():
+            case TurnAnswered():
                 self.exchanges.append(Exchange(**self._reply_fields(event), kind=event.kind, question=event.question))
-            case Again():  # the rating, comment and edit were for the old answer
+            case TurnRetried():  # the rating, comment and edit referred to the old answer
                 self._update(event.turn, {**self._reply_fields(event), "rating": None, "comment": "", "edit": None})
             case TurnRated():
                 self._update(event.turn, {"rating": event.rating, "comment": event.comment})
-            case Edited():
+            case TurnEdited():
                 self._update(event.turn, {"edit": event.text})
 
-    def _reply_fields(self, event: Turned | Again) -> dict[str, Any]:
+    def _reply_fields(self, event: TurnAnswered | TurnRetried) -> dict[str, Any]:
         return {
             "turn": event.turn, "at": event.at, "reply": event.reply, "events": event.events, "config": self.config,
         }  # fmt: skip
@@ -198,13 +201,13 @@ class Conversation:
 
 # --- the text and sources of a reply ---------------------------------------------------------------------------------
 
-_LAYOUT = re.compile(r"^\W*Steps\W*$|^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
+_LIST_LAYOUT = re.compile(r"^\W*Steps\W*$|^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
 
 
-def says_same(streamed: str, reply: Reply) -> bool:
-    """Return whether a reply has the same words as its streamed text; marks, item numbers and layout do not count."""
-    streamed_words = words(_LAYOUT.sub("", strip_citations(streamed)))
-    reply_words = words(_LAYOUT.sub("", strip_citations(reply.answer)))
+def has_same_words(streamed: str, reply: Reply) -> bool:
+    """Return whether a reply has the same words as its streamed text; marks, item numbers and layout are ignored."""
+    streamed_words = words(_LIST_LAYOUT.sub("", strip_citations(streamed)))
+    reply_words = words(_LIST_LAYOUT.sub("", strip_citations(reply.answer)))
     return streamed_words == reply_words
 
 
@@ -216,17 +219,17 @@ def sources_used(reply: Reply) -> list[Citation]:
     return [citation for citation in reply.citations if citation.n in used]
 
 
-def link(index: Index | None, citation: Citation) -> str:
+def source_url(index: Index | None, citation: Citation) -> str:
     """Return a URL that opens the file of a source, a PDF at its page; "" if the file does not exist."""
     part = index.part(citation.index) if index else None
     file = part.source_file(citation.path) if part else None
-    if file is None or file.suffix == ".jsonl":  # a row of a corpus, which has no file to open
+    if file is None or file.suffix == ".jsonl":  # a row of a corpus has no file to open
         return ""
     page = f"#page={citation.page}" if citation.page and file.suffix.lower() == ".pdf" else ""
     return file.as_uri() + page
 
 
-_CALLS = {
+_CALL_NOUNS = {
     "search": ("search", "searches"),
     "read": ("reading", "readings"),
     "grep": ("count", "counts"),
@@ -236,9 +239,9 @@ _CALLS = {
 
 
 def calls_line(calls: Iterable[ToolUse]) -> str:
-    """Return the number of calls of each tool: `3 searches, 2 readings`; "" if there were none."""
+    """Return the number of calls of each tool, e.g. `3 searches, 2 readings`; "" if there are none."""
     counts = Counter(call.tool for call in calls)
-    named = [(counts[tool], names) for tool, names in _CALLS.items() if counts[tool]]
+    named = [(counts[tool], names) for tool, names in _CALL_NOUNS.items() if counts[tool]]
     return ", ".join(f"{count} {names[count != 1]}" for count, names in named)
 
 
@@ -246,7 +249,7 @@ def cite(citation: Citation, section: bool = True) -> str:
     """Format a source in one line: title, headings, index, path and page.
 
     Args:
-        section: whether to name the headings above it; False where they are shown already.
+        section: whether to name the headings above it; False if they are shown already.
     """
     heading = citation.title
     if section and citation.section and not citation.section.startswith(citation.title):

@@ -1,7 +1,7 @@
-"""Session files: `$TURNMARK_HOME/sessions/NAME.jsonl`, one event a line, only appended to.
+"""Session files: `$TURNMARK_HOME/sessions/NAME.jsonl`, one event per line, only appended to.
 
-The folder has mode 0700 and each file 0600. Each line is flushed to the disk before the next prompt is shown, so a
-process that is killed loses at most the current turn. Lines that cannot be read are left out, with a note.
+The folder has mode 0700 and each file 0600. Each line is flushed to disk before the next prompt is shown, so a killed
+process loses at most the current turn. Lines that cannot be read are left out with a note.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_core import to_jsonable_python
 
-from turnmark.assistant.session import EVENT, Began, Conversation, SessionEvent, Turned
+from turnmark.assistant.session import EVENT_ADAPTER, Conversation, SessionBegan, SessionEvent, TurnAnswered
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, home
 from turnmark.core.record import Record
 from turnmark.corpora.text import spans
 
-SHOWN_NAMES = 10
-"""Most names of sessions in an error message."""
+MAX_SHOWN_NAMES = 10
+"""Maximum session names in an error message."""
 
 
 class SessionInfo(Record):
-    """A kept session, as a list shows it."""
+    """A saved session in a list."""
 
     name: str
     changed: float = Field(description="time of the last change, in seconds since 1970")
@@ -47,7 +47,7 @@ def _path(name: str) -> Path:
 
 
 def session_names() -> list[str]:
-    """Return the names of the kept sessions, most recently used first."""
+    """Return the names of the saved sessions, most recently used first."""
     dated: list[tuple[float, str]] = []
     for path in sessions_folder().glob("*.jsonl"):
         with suppress(OSError, RequestError):
@@ -56,7 +56,7 @@ def session_names() -> list[str]:
 
 
 def list_sessions() -> list[SessionInfo]:
-    """Return the kept sessions, most recently used first. A file that cannot be read is listed without its content."""
+    """Return the saved sessions, most recently used first; list a file that cannot be read without its content."""
     infos = []
     for name in session_names():
         conversation = Conversation()
@@ -75,27 +75,27 @@ def list_sessions() -> list[SessionInfo]:
     return infos
 
 
-def _existing(name: str) -> Path:
-    """Return the file of a session; raises RequestError that lists the kept sessions if it does not exist."""
+def _existing_file(name: str) -> Path:
+    """Return the file of a session; raise RequestError with the saved sessions if it does not exist."""
     path = _path(name)
     if not path.is_file():
         names = session_names()
-        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+        more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
         raise RequestError(
-            f"no session is called {name!r}; there are: {', '.join(names[:SHOWN_NAMES]) or 'none yet'}{more}"
+            f"unknown session {name!r} (saved sessions: {', '.join(names[:MAX_SHOWN_NAMES]) or 'none yet'}{more})"
         )
     return path
 
 
 def read_session(name: str) -> tuple[Conversation, str]:
-    """Read a kept conversation; returns it with a note on lines that could not be read, "" if all could."""
-    events, note = _events(name)
-    return _conversation(events, name), note
+    """Read a saved conversation; return it with a note on lines that could not be read ("" if there are none)."""
+    events, note = _read_events(name)
+    return _apply_events(events, name), note
 
 
-def _events(name: str) -> tuple[list[SessionEvent], str]:
+def _read_events(name: str) -> tuple[list[SessionEvent], str]:
     try:
-        lines = _existing(name).read_bytes().split(b"\n")
+        lines = _existing_file(name).read_bytes().split(b"\n")
     except OSError as error:
         raise TurnmarkError(f"session {name!r} cannot be read ({error.strerror or error})") from error
     events: list[SessionEvent] = []
@@ -103,16 +103,19 @@ def _events(name: str) -> tuple[list[SessionEvent], str]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:  # another version may store fields of a reply that this one does not know
-            events.append(EVENT.validate_python(json.loads(line), extra="ignore"))
+        try:  # another version may store further fields of a reply
+            events.append(EVENT_ADAPTER.validate_python(json.loads(line), extra="ignore"))
         except (ValueError, RecursionError):
             unread.append(number)
     if not unread:
         return events, ""
-    return events, f"session {name!r}, line {', '.join(spans(unread))}: not an event of this version; left out"
+    return (
+        events,
+        f"session {name!r}, line {', '.join(spans(unread))}: left out, since it is damaged or of another version",
+    )
 
 
-def _conversation(events: Sequence[SessionEvent], name: str) -> Conversation:
+def _apply_events(events: Sequence[SessionEvent], name: str) -> Conversation:
     conversation = Conversation()
     try:
         for event in events:
@@ -123,32 +126,32 @@ def _conversation(events: Sequence[SessionEvent], name: str) -> Conversation:
 
 
 def delete_session(name: str) -> None:
-    """Delete a kept session; raises RequestError if it does not exist or another chat has it open."""
-    path = _existing(name)
+    """Delete a saved session; raise RequestError if it does not exist or another chat has it open."""
+    path = _existing_file(name)
     try:
         with open(path, "r+b") as file:
             _lock(file.fileno(), name)
             path.unlink()
     except OSError as error:
-        raise TurnmarkError(f"session {name!r} could not be deleted ({error.strerror or error})") from error
+        raise TurnmarkError(f"session {name!r} cannot be deleted ({error.strerror or error})") from error
 
 
 def _lock(file: int, name: str) -> None:
     """Lock an open session file against other chats; the lock ends with the process."""
     try:
         import fcntl
-    except ImportError:  # a system without such locks
+    except ImportError:  # not available on Windows
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise RequestError(f"session {name!r} is open in another chat; close that one first") from error
+        raise RequestError(f"session {name!r} is open in another chat; close that chat first") from error
 
 
 class ChatSession:
-    """A conversation and its session file; created by `new_session` and `resume_session`.
+    """A conversation and its session file, created by `new_session` or `resume_session`.
 
-    The file is created with the first turn, so a chat without one leaves no file.
+    The file is created with the first turn, so a chat without turns leaves no file.
 
     Attributes:
         keep: whether events are written to the file.
@@ -162,27 +165,27 @@ class ChatSession:
         self._waiting = list(waiting)
 
     def record(self, event: SessionEvent) -> None:
-        """Apply an event to the conversation, and write it to the file if the session is kept."""
+        """Apply an event to the conversation, and write it to the file if the session is saved."""
         self.conversation.apply(event)
         self._waiting.append(event)
-        has_turn = any(isinstance(waiting, Turned) for waiting in self._waiting)
+        has_turn = any(isinstance(waiting, TurnAnswered) for waiting in self._waiting)
         if self.keep and (self._file is not None or has_turn):
             self._write()
 
     def save(self, name: str | None) -> str:
-        """Save the session from now on, renamed if `name` is given; returns its name."""
+        """Save the session from now on, under `name` if it is given; return its name."""
         if name is not None and name != self.name:
             target = _path(name)
             try:
                 if target.exists():
                     raise FileExistsError
-                if self._file is not None:  # unlike a rename, a link never replaces what is there
+                if self._file is not None:  # unlike a rename, a link never replaces an existing file
                     os.link(_path(self.name), target)
                     _path(self.name).unlink()
             except FileExistsError as error:
-                raise RequestError(f"a session called {name!r} exists already; choose another name") from error
+                raise RequestError(f"session {name!r} exists already; choose another name") from error
             except OSError as error:
-                raise TurnmarkError(f"session {name!r} could not be written ({error.strerror or error})") from error
+                raise TurnmarkError(f"session {name!r} cannot be written ({error.strerror or error})") from error
             self.name = name
         self.keep = True
         self._write()
@@ -195,15 +198,13 @@ class ChatSession:
             self._file = None
 
     def reopen(self) -> None:
-        """Read the existing file of the session, and continue to write to it."""
-        path = _existing(self.name)
+        """Read the existing file of the session, and continue writing to it."""
+        path = _existing_file(self.name)
         try:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND)
             _lock(self._file, self.name)
             os.fchmod(self._file, 0o600)
-            if not path.read_bytes().endswith(
-                b"\n"
-            ):  # the next event begins a new line, even if the last line is incomplete
+            if not path.read_bytes().endswith(b"\n"):  # an incomplete last line must not swallow the next event
                 os.write(self._file, b"\n")
             self.conversation, self.note = read_session(self.name)
         except OSError as error:
@@ -214,7 +215,7 @@ class ChatSession:
             raise
 
     def _write(self) -> None:
-        """Append the waiting events to the file, and flush it to the disk."""
+        """Append the waiting events to the file, and flush it to disk."""
         rows = (to_jsonable_python(event, fallback=str, inf_nan_mode="null") for event in self._waiting)
         lines = "".join(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n" for row in rows)
         remaining = lines.encode("utf-8", "replace")  # half of a surrogate pair cannot be encoded as UTF-8
@@ -232,7 +233,7 @@ class ChatSession:
             self.keep = False
             reason = error.strerror or error
             raise TurnmarkError(
-                f"the session could not be kept ({reason}); the conversation goes on without being kept"
+                f"the session cannot be saved ({reason}); the conversation continues without being saved"
             ) from error
         self._waiting.clear()
 
@@ -241,7 +242,7 @@ def _new_name() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
-def new_session(began: Began, keep: bool = True) -> ChatSession:
+def new_session(began: SessionBegan, keep: bool = True) -> ChatSession:
     """Start a session; its name is the current time until `save` renames it."""
     session = ChatSession(Conversation(), _new_name(), keep)
     session.record(began)
@@ -249,22 +250,22 @@ def new_session(began: Began, keep: bool = True) -> ChatSession:
 
 
 def resume_session(name: str | None, keep: bool = True) -> ChatSession:
-    """Open a kept session to continue it.
+    """Open a saved session to continue it.
 
     Args:
-        name: name of the session; None: the most recently used one.
-        keep: False: the file is only read, and new turns are not kept.
+        name: name of the session; None: the most recently used session.
+        keep: whether new turns are saved; False: the file is only read.
     """
     if name is None:
         names = session_names()
         if not names:
-            raise RequestError("no session is kept yet; a chat keeps one from its first question on")
+            raise RequestError("no session is saved yet; a chat is saved from its first answer on")
         name = names[0]
     if keep:
         session = ChatSession(Conversation(), name, True)
         session.reopen()
     else:
-        events, note = _events(name)
-        session = ChatSession(_conversation(events, name), _new_name(), False, events)
+        events, note = _read_events(name)
+        session = ChatSession(_apply_events(events, name), _new_name(), False, events)
         session.note = note
     return session

@@ -1,10 +1,10 @@
-"""`turnmark ask` with several `--generator`: the replies of several assistants to one question, and which is better.
+"""`turnmark ask` with several `--generator`: compare the replies of several assistants to one question.
 
-Each assistant is opened, searches and answers as it would alone, all at the same time. What a person says of the
-replies is kept in the form of a rating page (`turnmark.evaluation.report.rating`), for `turnmark agreement`:
+Each assistant searches and answers as it would alone; all run at the same time. The user's verdict is stored in the
+format of a rating page (`turnmark.evaluation.report.rating`), so that `turnmark agreement` can read it:
 
     $TURNMARK_HOME/ratings/ask.jsonl      {"page": "ask", "rater": "me", "id": "…", "given": {"AB": "A"}}
-    $TURNMARK_HOME/ratings/ask.key.json   whose reply each letter was, and its text
+    $TURNMARK_HOME/ratings/ask.key.json   the generator and reply behind each letter
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from turnmark.corpora.types import Message
 
 LETTERS = "ABCDEFGH"
 PAGE, RATER = "ask", "me"
-FORM = "turnmark rating key"
-"""The form of a key file, as `turnmark.evaluation.report.rating` reads it."""
+KEY_FORM = "turnmark rating key"
+"""Value of `form` in a key file, which `turnmark.evaluation.report.rating` checks."""
 ALL, NEITHER = "all", "neither"
 
 
 @dataclass
 class Contender:
-    """One assistant that is asked.
+    """One of the assistants that answer a question.
 
     Attributes:
-        reply: its reply; None: it failed.
-        error: why it failed.
-        seconds: how long it took.
+        reply: its reply; None if it failed.
+        error: the failure; None if it answered.
+        seconds: time that it took.
     """
 
     letter: str
@@ -63,27 +63,27 @@ class Contender:
         return self.assistant.name
 
     def ask(self, history: Sequence[Message], question: str) -> None:
-        """Ask it, and keep the reply or the failure."""
+        """Ask the assistant, and store its reply or its failure."""
         began = time.perf_counter()
         try:
             self.reply = self.assistant.reply(history, question)
-        except Exception as error:  # somebody's own generator may raise anything; the other replies are shown
+        except Exception as error:  # a plug-in may raise anything; the other replies are still shown
             self.error = error
         self.seconds = time.perf_counter() - began
 
 
 def open_contenders(config: AssistantConfig, generators: Sequence[str]) -> list[Contender]:
-    """Open an assistant for each generator, each with an index of its own, as they are asked at the same time.
+    """Open an assistant for each generator. Each has its own index, since all are asked at the same time.
 
     Raises:
-        RequestError: every mistake in any of them.
+        RequestError: every mistake in any of the specs.
     """
     errors = ErrorCollector()
     if len(generators) > len(LETTERS):
-        errors.add(f"--generator: {len(generators)} are named; at most {len(LETTERS)} are asked side by side")
+        errors.add(f"--generator: {len(generators)} generators; at most {len(LETTERS)} can be compared")
     for spec in dict.fromkeys(generators):
         if generators.count(spec) > 1:
-            errors.add(f"--generator {spec} is given twice")
+            errors.add(f"--generator {spec} is given twice; leave one out")
     opened: list[Assistant] = []
     for spec in generators:
         assistant = errors.collect(open_assistant, config.model_copy(update={"generator": spec}))
@@ -96,8 +96,8 @@ def open_contenders(config: AssistantConfig, generators: Sequence[str]) -> list[
 
 
 def ask_all(contenders: Sequence[Contender], history: Sequence[Message], question: str) -> None:
-    """Ask all at the same time, and wait for the last one."""
-    # Daemons: after Ctrl-C the process does not wait for a reply.
+    """Ask all assistants at the same time, and wait for the last reply."""
+    # Daemon threads, so that the process does not wait for replies after Ctrl-C.
     threads = [
         threading.Thread(target=contender.ask, args=(history, question), daemon=True) for contender in contenders
     ]
@@ -110,10 +110,10 @@ def ask_all(contenders: Sequence[Contender], history: Sequence[Message], questio
 def answer_side_by_side(
     contenders: Sequence[Contender], history: Sequence[Message], question: str, as_json: bool
 ) -> None:
-    """Ask all, show the replies one below the other, and on a terminal ask which is better.
+    """Ask all assistants and show their replies; on a terminal, ask the user which one is better.
 
     Raises:
-        TurnmarkError: one or more could not answer; the other replies have been shown.
+        TurnmarkError: an assistant could not answer; the other replies are shown before.
     """
     if as_json:
         ask_all(contenders, history, question)
@@ -126,13 +126,13 @@ def answer_side_by_side(
         else:
             ask_all(contenders, history, question)
         for contender in contenders:
-            _show(contender, console)
+            _draw_reply(contender, console)
         answered = [contender for contender in contenders if contender.reply is not None]
         if len(answered) > 1 and stdin_is_terminal() and console.is_terminal:
             _ask_for_verdict(answered, question, console)
     failed = [contender for contender in contenders if contender.error is not None]
     if failed:
-        raise TurnmarkError("; ".join(f"{contender.name} gave no answer: {contender.error}" for contender in failed))
+        raise TurnmarkError("; ".join(f"{contender.name} did not answer: {contender.error}" for contender in failed))
 
 
 def _as_json(contender: Contender) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _as_json(contender: Contender) -> dict[str, Any]:
     return {"generator": contender.name, "error": {"kind": kind, "message": str(contender.error)}}
 
 
-def _show(contender: Contender, console: Console) -> None:
+def _draw_reply(contender: Contender, console: Console) -> None:
     from turnmark.assistant.repl.screen import TurnView
 
     console.print(Text(f"{contender.letter}  {one_line(contender.name)}", style="bold"))
@@ -158,8 +158,8 @@ def _show(contender: Contender, console: Console) -> None:
 
 
 def _priced(contender: Contender) -> dict[str, Usage]:
-    """The usage of a reply by role, with the cost where a price is known."""
-    assert contender.reply is not None, "it answered"
+    """Return the usage of a reply by role, with the cost if a price is known."""
+    assert contender.reply is not None, "only replies have a cost"
     price = price_of(contender.name, load_prices())
     priced: dict[str, Usage] = {}
     for role, usage in contender.reply.usage.items():
@@ -174,7 +174,7 @@ def _cost_line(contender: Contender) -> str:
     total = sum(_priced(contender).values(), Usage())
     seconds = f"{contender.seconds:.1f} s"
     if not total.calls:
-        return f"no model was asked · {seconds}"
+        return f"no model calls · {seconds}"
     calls = "1 call" if total.calls == 1 else f"{total.calls} calls"
     cost = f" · cost {total.cost:.4f}" if total.cost is not None else ""
     return f"{calls} · {total.prompt_tokens:,} tokens in, {total.completion_tokens:,} out{cost} · {seconds}"
@@ -184,9 +184,9 @@ def _cost_line(contender: Contender) -> str:
 
 
 def verdict_of(answer: str, letters: Sequence[str]) -> dict[str, str] | None:
-    """What a person said, in the form of a rating page; None: it is no answer.
+    """Convert the user's verdict to the format of a rating page; return None if it is not a valid verdict.
 
-    A letter wins against each other letter. `both` (`all`): they are equal, and good; `neither`: equal, and bad.
+    A letter wins against every other letter. `both` or `all` means equally good, `neither` or `none` equally bad.
     """
     word = answer.strip().casefold()
     pairs = [f"{first}{second}" for first, second in combinations(letters, 2)]
@@ -220,7 +220,8 @@ def _ask_for_verdict(answered: Sequence[Contender], question: str, console: Cons
         console.print(f"expected one of: {offered}")
     key, ratings = keep_verdict(answered, question, given)
     console.print(
-        Text(f"kept; so far: turnmark agreement {one_line(key)} {one_line(ratings)}", style="dim"), soft_wrap=True
+        Text(f"saved; show all verdicts with: turnmark agreement {one_line(key)} {one_line(ratings)}", style="dim"),
+        soft_wrap=True,
     )
 
 
@@ -230,7 +231,7 @@ def ratings_folder() -> Path:
 
 
 def keep_verdict(answered: Sequence[Contender], question: str, given: Mapping[str, str]) -> tuple[Path, Path]:
-    """Keep a verdict and the replies that it is about; return the files, which only their owner can read.
+    """Store a verdict and the replies it is about; return the files, which only their owner can read.
 
     Raises:
         TurnmarkError: the files cannot be read or written.
@@ -251,7 +252,7 @@ def keep_verdict(answered: Sequence[Contender], question: str, given: Mapping[st
             with os.fdopen(file, "a", encoding="utf-8") as out:
                 out.write(f"{line}\n")
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise TurnmarkError(f"the verdict was not kept: {folder}: {error}") from error
+        raise TurnmarkError(f"the verdict cannot be saved in {folder} ({error})") from error
     return key, ratings
 
 
@@ -259,7 +260,15 @@ def _read_key(key: Path) -> dict[str, Any]:
     if key.is_file():
         content: dict[str, Any] = json.loads(key.read_bytes())
         return content
-    return {"form": FORM, "page": PAGE, "systems": {}, "points": {}, "answerability": {}, "texts": {}, "questions": {}}
+    return {
+        "form": KEY_FORM,
+        "page": PAGE,
+        "systems": {},
+        "points": {},
+        "answerability": {},
+        "texts": {},
+        "questions": {},
+    }
 
 
 def _with_replies(content: dict[str, Any], task: str, answered: Sequence[Contender], question: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Tracing of turns: spans for any OpenTelemetry backend, in the OpenInference convention. Off by default.
+"""Tracing of turns: spans for any OpenTelemetry backend in the OpenInference convention. Off by default.
 
-    TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores, without any text
+    TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores, but no text
     TURNMARK_TRACING=content turnmark chat …    also the text of messages, prompts, answers and passages
 
 Spans are sent to the endpoint in OpenTelemetry's variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). With your own provider, use
@@ -25,25 +25,25 @@ from turnmark.assistant.types import Reply
 from turnmark.core.errors import MissingExtra, RequestError
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
-ENV = "TURNMARK_TRACING"
-EXPORT_SECONDS = 5
+TRACING_ENV = "TURNMARK_TRACING"
+EXPORT_TIMEOUT_SECONDS = 5
 """Timeout of an export, in seconds."""
-Add = Callable[..., None]
+AddOutput = Callable[..., None]
 """Adds the output and attributes to a span."""
 
 
 def trace_if_on(assistant: Assistant) -> Assistant:
-    """Return the assistant, traced if `TURNMARK_TRACING` is set; raises RequestError for an unknown value."""
-    switch = os.environ.get(ENV, "").strip().lower()
+    """Return the assistant, traced if `TURNMARK_TRACING` is set; raise RequestError for an unknown value."""
+    switch = os.environ.get(TRACING_ENV, "").strip().lower()
     if switch not in ("", "0", "1", "content"):
-        raise RequestError(f"{ENV}: expected 1, content (what was said and found, too) or 0")
+        raise RequestError(f"{TRACING_ENV}: expected 1, content (with the text of messages and passages) or 0")
     if switch in ("", "0"):
         return assistant
-    return traced(assistant, _own_provider(), switch == "content")
+    return traced(assistant, _find_provider(), switch == "content")
 
 
 def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assistant:
-    """Return an assistant that writes a span for each turn, step, search and call of the model.
+    """Return an assistant that writes a span for each turn, step, search and model call.
 
     Args:
         provider: an OpenTelemetry `TracerProvider`.
@@ -53,19 +53,21 @@ def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assist
 
 
 class Tracing:
-    """A tracer, and whether its spans contain the text of questions, answers, prompts and passages."""
+    """A tracer with a switch for the text of questions, answers, prompts and passages."""
 
     def __init__(self, tracer: Any, content: bool) -> None:
         self._tracer = tracer
         self.content = content
 
     @contextmanager
-    def span(self, name: str, kind: str, input_text: str = "", extra: Mapping[str, Any] | None = None) -> Iterator[Add]:
-        """Open a span; yields a function that adds its output and attributes.
+    def span(
+        self, name: str, kind: str, input_text: str = "", extra: Mapping[str, Any] | None = None
+    ) -> Iterator[AddOutput]:
+        """Open a span; yield a function that adds its output and attributes.
 
         Args:
             kind: span kind of the OpenInference convention: CHAIN, LLM, RETRIEVER or EVALUATOR.
-            input_text: input of the span, left out unless content is traced.
+            input_text: input of the span; it is left out unless content is traced.
             extra: further attributes.
         """
         from opentelemetry.trace import Status, StatusCode
@@ -84,19 +86,19 @@ class Tracing:
             try:
                 yield add
             except BaseException as error:
-                # Only the kind of the error, as its message may quote the conversation.
+                # Only the kind of the error is traced, since its message may quote the conversation.
                 description = [type(error).__name__, getattr(error, "kind", "")]
                 span.set_status(Status(StatusCode.ERROR, ": ".join(filter(None, description))))
                 raise
 
 
 class _TracedAssistant(Assistant):
-    """An assistant that writes spans of its turns, steps, searches and calls of the model."""
+    """An assistant that writes spans for its turns, steps, searches and model calls."""
 
     def __init__(self, assistant: Assistant, tracing: Tracing) -> None:
-        vars(self).update(vars(assistant))  # all attributes, without opening anything again
+        vars(self).update(vars(assistant))  # copies all attributes without opening anything again
         self._tracing = tracing
-        if self.generator is not None:  # a traced generator or retriever is unwrapped, so that each call is traced once
+        if self.generator is not None:  # unwrap a traced generator or retriever, so that each call is traced once
             inner = self.generator.generator if isinstance(self.generator, TracedGenerator) else self.generator
             self.generator = TracedGenerator(inner, tracing)
         if self.retriever is not None:
@@ -138,7 +140,7 @@ class TracedGenerator(GeneratorWrapper):
             add(reply.text or calls, self._usage_attributes(reply))
         return reply
 
-    def _call(self, messages: Sequence[Any]) -> AbstractContextManager[Add]:
+    def _call(self, messages: Sequence[Any]) -> AbstractContextManager[AddOutput]:
         attributes: dict[str, Any] = {"llm.model_name": self.name}
         if self._tracing.content:
             for number, message in enumerate(messages):
@@ -180,10 +182,10 @@ class TracedRetriever(RetrieverWrapper):
 
 
 @lru_cache(maxsize=1)
-def _own_provider() -> Any:
-    """Return the provider of the process, if one is set; else a new one that sends to an OTLP endpoint."""
+def _find_provider() -> Any:
+    """Return the provider of the process if one is set; otherwise a new provider that sends to an OTLP endpoint."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
-        raise MissingExtra(f"tracing ({ENV})", "otel")
+        raise MissingExtra(f"tracing ({TRACING_ENV})", "otel")
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -193,7 +195,7 @@ def _own_provider() -> Any:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        raise MissingExtra(f"tracing ({ENV})", "otel") from None
+        raise MissingExtra(f"tracing ({TRACING_ENV})", "otel") from None
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -202,8 +204,8 @@ def _own_provider() -> Any:
         "service.version": version("turnmark"),
         "openinference.project.name": "turnmark",
     }
-    # It is not set as the provider of the process, since other libraries would then send their spans through it.
+    # The provider is not set for the whole process: other libraries would then send their spans through it.
     provider = TracerProvider(resource=Resource.create(attributes))
-    exporter = OTLPSpanExporter(timeout=EXPORT_SECONDS)
+    exporter = OTLPSpanExporter(timeout=EXPORT_TIMEOUT_SECONDS)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider

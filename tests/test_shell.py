@@ -143,7 +143,7 @@ def test_bytes_that_are_no_text_are_replaced():
     ran = run("chat", "--index", "tea", stdin=b"teapot \xff?\n/no\xff\n")
     assert ran.returncode == 0, ran.stderr
     assert "› teapot \ufffd?" in ran.stdout.decode()
-    assert "/no\ufffd: not a command" in ran.stdout.decode()
+    assert "/no\ufffd: unknown command" in ran.stdout.decode()
 
 
 @pytest.mark.parametrize(

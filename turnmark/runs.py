@@ -25,7 +25,7 @@ class Run:
     """A finished run in its folder.
 
     Attributes:
-        path: the folder, which also holds `report.html`.
+        path: the folder, which also contains `report.html`.
         summary: the contents of `summary.json`.
     """
 
@@ -40,12 +40,12 @@ class Run:
         stored = read_run(Path(path))
         if stored.several:
             inside = ", ".join(str(run.path) for run in stored.runs)
-            raise RequestError(f"{str(path)!r} holds the runs of `eval all`; open one of them: {inside}")
+            raise RequestError(f"{str(path)!r} contains the runs of `eval all`; open one of them: {inside}")
         return cls(Path(path), stored.runs[0].summary)
 
     @property
     def metrics(self) -> Mapping[str, MetricSummary]:
-        """Metric -> its mean with a 95% interval, and how many samples were scored, failed, or not applicable."""
+        """The mean of each metric with a 95% interval, and how many samples were scored, failed, or not applicable."""
         return self.summary.metrics
 
     @property
@@ -54,7 +54,7 @@ class Run:
         return RunManifest.model_validate_json((self.path / "manifest.json").read_bytes())
 
     def samples(self) -> Iterator[Sample]:
-        """Return the samples: what the system answered for each task, in the order of the data."""
+        """Return the samples, which contain the answers of the system, in the order of the data."""
         from turnmark.evaluation.report.stored import samples
 
         return samples(self.path)
@@ -93,7 +93,7 @@ class Run:
 
 
 class Comparison:
-    """A comparison of runs over the same samples: each run with the first.
+    """A comparison of each run with the first run, over the same samples.
 
     Attributes:
         record: all figures, as `turnmark compare --json` prints them.
@@ -103,7 +103,7 @@ class Comparison:
         self.record = record
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each metric and each run but the first: difference, 95% interval and corrected p."""
+        """Return a row for each metric and each run except the first: difference, 95% interval and corrected p."""
         import pandas as pd
 
         letters = [side.letter for side in self.record.runs]
@@ -163,7 +163,7 @@ def evaluate(
         assistant: the assistant whose generator, retriever and steps are measured (the documents are the
             benchmark's); or a generator spec.
         data: the benchmark's folder; None: its folder in `$TURNMARK_DATA`, else the demo split.
-        passages: a run, a TREC run or official tasks with the passages to answer from; `official`: the data's.
+        passages: a run, a TREC run or official tasks with the passages to answer from; `official`: those of the data.
         protocol: `turn`: the assistant's turn; `paper`: one call with the prompt of the MTRAG or KIWI paper.
         prompts: a folder with prompts that replace the built-in ones.
         out: the run's folder; None: `runs/<benchmark>-<hash of everything that can change a result>`.
@@ -174,17 +174,17 @@ def evaluate(
     if prompts is not None:
         specs.pop("prompts", None)
     if judge and measures_judges(benchmark, task):
-        errors.add("judge: in this task the assistant's generator is the judge that is measured; leave it out")
+        errors.add("judge: in this task the assistant's generator is the judge that is measured; leave out `judge`")
     run_plan = _plan("eval", benchmark, options, specs, errors)
     if not isinstance(assistant, str) and run_plan.generator is not None:
-        # The assistant's generator is used again, so that a model in this process is loaded once.
+        # The assistant's generator is reused, so that a model in this process is loaded only once.
         run_plan = replace(run_plan, generator=assistant.opened.generator)
     from turnmark.evaluation.runs import execution
 
     summary, folder, gave_up = execution.run_plan(run_plan)
     if gave_up:
         raise TurnmarkError(
-            f"{summary.failed} samples failed; the same call tries them and the skipped ones again ({folder})"
+            f"{summary.failed} samples failed; repeat the call to retry them and to run the skipped samples ({folder})"
         )
     return Run(folder, summary)
 
@@ -230,11 +230,11 @@ def _plan(
     specs: Mapping[str, Any],
     errors: ErrorCollector,
 ) -> Plan:
-    """Return the plan of a run. An unknown benchmark raises at once, since nothing else can be checked then.
+    """Return the plan of a run. Raise at once for an unknown benchmark, since nothing else can be checked then.
 
     Args:
-        options: field of the request -> the caller's value; a value that is not the default counts as typed.
-        specs: further fields, which every task accepts.
+        options: value of each field of the request; a value that is not the default counts as set by the user.
+        specs: further fields that every task accepts.
     """
     from turnmark.core.flags import build_request
     from turnmark.evaluation.commands import fit_request, planned
@@ -261,13 +261,13 @@ def _plan(
 def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:
     """Return the fields of a request that come from the assistant's configuration.
 
-    A generator or retriever given as an object is an error: a manifest names them by spec.
+    A generator or retriever given as an object is an error, since a manifest stores specs.
     """
     if isinstance(assistant, str):
         return {"generator": assistant}
     for role in assistant.objects:
         errors.add(
-            f"assistant: its {role} is an object, and a run names its parts by spec; open the assistant with "
+            f"assistant: its {role} is an object, but a run stores specs; open the assistant with "
             f"{role}='python:your.module:factory' to evaluate it"
         )
     from turnmark.retrieval.registry import default_retriever
@@ -288,7 +288,7 @@ def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[s
 
 
 def _print(show: Callable[[Console], None]) -> str:
-    """Return what `show` draws on a console, as text without colours."""
+    """Return what `show` draws on a console, as text without colors."""
     from rich.console import Console
 
     text = StringIO()

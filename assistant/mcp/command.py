@@ -92,12 +92,12 @@ def _serve_stdio(served: ServedIndexes, streams: StandardStreams) -> None:
 def _serve_http(served: ServedIndexes, host: str, port: int, token: str | None) -> None:
     """Serve clients over HTTP, once models are loaded."""
     from turnmark.assistant.mcp.server import IndexServer
-    from turnmark.assistant.mcp.transports import PATH, http_app
-    from turnmark.assistant.serving.listening import listen, run_server
+    from turnmark.assistant.mcp.transports import MCP_PATH, http_app
+    from turnmark.assistant.serving.http_server import listen, run_server
 
     turns = _turns(served)
     listening = listen(host, port)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}{PATH}"
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}{MCP_PATH}"
     try:
         _warm(served)
         warmed: Future[None] = Future()
@@ -120,10 +120,10 @@ def _about(served: ServedIndexes) -> str:
 
 
 def _warm(served: ServedIndexes) -> None:
-    from turnmark.assistant.serving.turns import warm
+    from turnmark.assistant.serving.turns import warm_up
 
     for assistant in served.assistants.values():
-        warm(assistant)
+        warm_up(assistant)
 
 
 def _try_warm(served: ServedIndexes) -> None:

@@ -1,4 +1,4 @@
-"""How a client reaches the server: over standard input and output, or over HTTP."""
+"""The transports of the MCP server: standard input and output, and HTTP."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from mcp.server.transport_security import TransportSecuritySettings
 from turnmark.assistant.serving.guard import Guard
 from turnmark.core.errors import TurnmarkError
 
-PATH = "/mcp"
-BODY = 1_000_000
-"""Bytes of a request."""
-SESSIONS = 512
-"""Of clients, at once."""
-_PIECE = 1 << 16
+MCP_PATH = "/mcp"
+MAX_BODY_BYTES = 1_000_000
+"""Maximum size of a request."""
+MAX_SESSIONS = 512
+"""Maximum concurrent sessions of clients."""
+_CHUNK_BYTES = 1 << 16
 
 
 class StandardStreams:
-    """Standard input and output, taken for the protocol alone while this lasts.
+    """Standard input and output, reserved for the protocol within this context.
 
-    Whatever else is printed, by a library or a process that it starts, goes to standard error, and whatever else reads
-    finds no input. A signal can end the input: a thread that waits for a line cannot be interrupted, so one thread
-    copies standard input to a socket, which is read, and which a signal closes.
+    Anything else that is printed, by a library or a child process, goes to standard error; anything else that reads
+    finds no input. A signal ends the input. Since a thread that waits for a line cannot be interrupted, one thread
+    copies standard input to a socket, and the signal closes that socket.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class StandardStreams:
         try:
             self._input, self._output = os.dup(0), os.dup(1)
         except OSError as error:
-            raise TurnmarkError("standard input or output is closed; an MCP client starts this command") from error
+            raise TurnmarkError("standard input or output is closed; let an MCP client start this command") from error
         self._copy, self._reading = socket.socketpair()
 
     def __enter__(self) -> StandardStreams:
@@ -55,7 +55,7 @@ class StandardStreams:
             os.dup2(nothing, 1)
         os.close(nothing)
         self._handlers = {number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)}
-        threading.Thread(target=self._pump, name="turnmark-stdin", daemon=True).start()
+        threading.Thread(target=self._copy_input, name="turnmark-stdin", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,18 +66,18 @@ class StandardStreams:
             signal.signal(number, handler)
 
     def serve(self, server: Server[Any]) -> None:
-        """Serve one client until standard input ends or SIGTERM comes; Ctrl-C ends it as a KeyboardInterrupt."""
+        """Serve one client until standard input ends or SIGTERM arrives; Ctrl-C raises KeyboardInterrupt."""
         lines = self._reading.makefile("r", encoding="utf-8", errors="replace")
-        wire = _Wire(self._output, self._close)
+        output = _ProtocolOutput(self._output, self._close)
 
         async def run() -> None:
-            async with stdio_server(anyio.wrap_file(lines), anyio.wrap_file(wire)) as (read_stream, write_stream):
+            async with stdio_server(anyio.wrap_file(lines), anyio.wrap_file(output)) as (read_stream, write_stream):
                 await server.run(read_stream, write_stream, server.create_initialization_options())
 
         try:
             anyio.run(run)
         except* (BrokenPipeError, ConnectionError):
-            pass  # the client has gone
+            pass  # the client has disconnected
         if self.ended_by == signal.SIGINT:
             raise KeyboardInterrupt
 
@@ -86,20 +86,20 @@ class StandardStreams:
         self._close()
 
     def _close(self) -> None:
-        with suppress(OSError):  # it was closed before
+        with suppress(OSError):  # it is closed already
             self._copy.shutdown(socket.SHUT_RDWR)
 
-    def _pump(self) -> None:
+    def _copy_input(self) -> None:
         with suppress(OSError):  # the other end is closed
-            while piece := os.read(self._input, _PIECE):
+            while piece := os.read(self._input, _CHUNK_BYTES):
                 self._copy.sendall(piece)
         self._close()
 
 
-class _Wire(io.TextIOWrapper):
-    """Standard output for the protocol. A client that reads no more ends the input too: nobody is there to answer.
+class _ProtocolOutput(io.TextIOWrapper):
+    """Standard output for the protocol. If the client stops reading, the input ends as well.
 
-    The file itself stays open: a thread may still write to it.
+    The file itself stays open, since a thread may still write to it.
     """
 
     def __init__(self, number: int, on_gone: Callable[[], None]) -> None:
@@ -108,16 +108,16 @@ class _Wire(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         """See `io.TextIOWrapper.write`."""
-        with self._noticing():
+        with self._end_on_error():
             return super().write(text)
 
     def flush(self) -> None:
         """See `io.TextIOWrapper.flush`."""
-        with self._noticing():
+        with self._end_on_error():
             super().flush()
 
     @contextmanager
-    def _noticing(self) -> Iterator[None]:
+    def _end_on_error(self) -> Iterator[None]:
         try:
             yield
         except OSError:
@@ -126,23 +126,23 @@ class _Wire(io.TextIOWrapper):
 
 
 def http_app(server: Server[Any], host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
-    """The server as an ASGI application at `PATH`, which calls `on_ready` when it takes requests."""
-    # `Guard` checks names, origins and tokens, as in `turnmark serve`: with a token any name is good.
+    """Return the server as an ASGI application at `MCP_PATH`, which calls `on_ready` when it accepts requests."""
+    # `Guard` checks host names, origins and tokens, as in `turnmark serve`; with a token it accepts any host name.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(
-        streamable_http_path=PATH,
+        streamable_http_path=MCP_PATH,
         host=host,
         transport_security=unchecked,
-        max_request_body_size=BODY,
-        max_sessions=SESSIONS,
+        max_request_body_size=MAX_BODY_BYTES,
+        max_sessions=MAX_SESSIONS,
     )
     sessions = app.router.lifespan_context
 
     @asynccontextmanager
-    async def life(running: Any) -> AsyncIterator[Any]:
+    async def lifespan(running: Any) -> AsyncIterator[Any]:
         async with sessions(running) as state:
             on_ready()
             yield state
 
-    app.router.lifespan_context = life
-    return Guard(app, host, token, PATH)
+    app.router.lifespan_context = lifespan
+    return Guard(app, host, token, MCP_PATH)

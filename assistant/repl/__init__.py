@@ -1,1 +1,1 @@
-"""`turnmark chat`: a conversation in a terminal, or on a pipe a line a turn."""
+"""`turnmark chat`: a conversation in a terminal, or on a pipe with one turn per line."""

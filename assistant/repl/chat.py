@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from turnmark.assistant.open import up_to_date
-from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, say, uninterrupted
-from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Stopped, Turned
+from turnmark.assistant.repl.screen import TurnView, ignore_interrupts, say, suppress_echo
+from turnmark.assistant.session import (
+    Conversation,
+    Exchange,
+    SessionBegan,
+    SessionEvent,
+    TurnAnswered,
+    TurnInterrupted,
+    TurnRetried,
+)
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.assistant.types import Event, Reply, ToolUse
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -22,18 +30,18 @@ if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
 Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None, str]]]
-"""Function from a turn and the messages before it to name, value (None: not applicable) and remark of each metric."""
+"""A function from a turn and the messages before it to name, value (None: not applicable) and remark of each metric."""
 
 
 class Chat:
     """A conversation with an assistant.
 
     Args:
-        session: session to record to; None: a new one that is not saved.
+        session: the session to record to; None: a new session that is not saved.
         grade: measures a turn; None: `/grade` reports that there are no metrics.
         confirm: asks the user a yes-no question; None: always no.
-        interactive: Ctrl-C cancels the turn; False: it ends the command.
-        news: lines about the documents, from other threads; they are never shown in the middle of a turn.
+        interactive: whether Ctrl-C cancels only the turn; False: it ends the command.
+        news: lines about the documents from other threads; they are shown only between turns.
     """
 
     def __init__(
@@ -47,7 +55,7 @@ class Chat:
         news: SimpleQueue[str] | None = None,
     ) -> None:
         self.assistant, self.console, self.grade = assistant, console, grade
-        self.session = session or new_session(Began(**dict(assistant.config)), keep=False)
+        self.session = session or new_session(SessionBegan(**dict(assistant.config)), keep=False)
         self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
         self.interactive = interactive
         self._news = news or SimpleQueue()
@@ -72,13 +80,13 @@ class Chat:
     # -- turns
 
     def take_news(self) -> None:
-        """Between turns: show what happened to the documents, and go on with the newest generation of the indexes."""
+        """Between turns, switch to the newest generation of the indexes and show the news about the documents."""
         self.assistant = up_to_date(self.assistant)
         self.show_news()
 
     @property
     def has_news(self) -> bool:
-        """Whether something happened to the documents that was not shown yet."""
+        """Whether there is news about the documents that was not shown yet."""
         return not self._news.empty()
 
     def show_news(self) -> None:
@@ -87,7 +95,7 @@ class Chat:
             self.say(self._news.get(), style="dim")
 
     def ask(self, message: str) -> None:
-        """Run a turn, draw its reply and record it. A failed or cancelled turn is not part of the conversation."""
+        """Run a turn, draw its reply and record it. A failed or canceled turn is not part of the conversation."""
         self._turn("ask", message)
 
     def revise(self, instruction: str) -> None:
@@ -102,7 +110,7 @@ class Chat:
         if outcome is None:
             return
         reply, events = outcome
-        self.record(Again(turn=last.turn, reply=reply, events=events))
+        self.record(TurnRetried(turn=last.turn, reply=reply, events=events))
         self._note_answer()
 
     def _turn(self, kind: str, message: str) -> None:
@@ -114,23 +122,23 @@ class Chat:
         revises = kind == "revise" or (understanding is not None and understanding.kind == "revision")
         recorded_kind = "revise" if revises else "ask"
         turn = self.conversation.turns + 1
-        self.record(Turned(turn=turn, kind=recorded_kind, question=message, reply=reply, events=events))
+        self.record(TurnAnswered(turn=turn, kind=recorded_kind, question=message, reply=reply, events=events))
         self._note_answer()
 
     def _run(self, kind: str, history: Sequence[Message], message: str) -> tuple[Reply, tuple[Event, ...]] | None:
-        """Run a turn and draw it; None if it was cancelled or failed, which is reported."""
+        """Run a turn and draw it; report a canceled or failed turn and return None."""
         turn = self.assistant.revise if kind == "revise" else self.assistant.reply
         events: list[Event] = []
 
         def on_event(event: Event) -> None:
-            if not event.delta:  # answer and searches are in the reply already
+            if not event.delta:  # the reply contains the answer and the searches already
                 detail = {key: value for key, value in event.detail.items() if key != "searches"}
                 events.append(event.model_copy(update={"detail": detail}))
             view.on_event(event)
 
         try:
             with (
-                quiet_keyboard() if self.interactive else nullcontext(),
+                suppress_echo() if self.interactive else nullcontext(),
                 TurnView(self.console, self.assistant.generator is not None, self.assistant.index) as view,
             ):
                 reply = turn(history, message, on_event)
@@ -140,9 +148,9 @@ class Chat:
                 raise
             calls = tuple(ToolUse(**event.detail) for event in events if "found" in event.detail)
             if calls:
-                self.record(Stopped(question=message, calls=calls))
+                self.record(TurnInterrupted(question=message, calls=calls))
             found = "; /why shows what was found" if calls else ""
-            self.say(f"cancelled; this question is not part of the conversation{found}", style="yellow")
+            self.say(f"canceled; this question is not part of the conversation{found}", style="yellow")
             return None
         except TurnmarkError as error:
             self.failed += 1
@@ -151,7 +159,7 @@ class Chat:
         return reply, tuple(events)
 
     def _note_answer(self) -> None:
-        """Pass the answer to the retriever, which prepares for the next question while the user reads."""
+        """Pass the answer to the retriever, which prepares for the next question while the user is reading."""
         last = self.conversation.last
         retriever = self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
@@ -161,25 +169,25 @@ class Chat:
     # -- for the commands
 
     def need_last(self, otherwise: str = "there is no answer yet") -> Exchange:
-        """Return the last exchange; raise `RequestError` with the message `otherwise` without one."""
+        """Return the last exchange; raise `RequestError` with the message `otherwise` if there is none."""
         last = self.conversation.last
         if last is None:
             raise RequestError(otherwise)
         return last
 
     def record(self, event: SessionEvent) -> None:
-        """Record an event in the session; report a failure to write it, and go on."""
-        with uninterrupted():
+        """Record an event in the session; report a failure to write it, and continue."""
+        with ignore_interrupts():
             try:
                 self.session.record(event)
             except TurnmarkError as error:
                 self.complain(error)
 
     def say(self, text: str, style: str = "", indent: int = 0) -> None:
-        """Print a text; on a terminal every line of it is indented."""
+        """Print a text; on a terminal, all of its lines are indented."""
         say(self.console, text, style, indent)
 
     def complain(self, error: TurnmarkError) -> None:
-        """Print every problem of an error, one on each line."""
+        """Print the problems of an error, one per line."""
         for problem in error.problems if isinstance(error, RequestError) else (str(error),):
             self.say(printable(problem), style="red")

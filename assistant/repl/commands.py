@@ -1,4 +1,4 @@
-"""The commands of `turnmark chat`: on the last answer, the parts of the assistant, and the session."""
+"""The commands of `turnmark chat`: about the last answer, the parts of the assistant, and the session."""
 
 from __future__ import annotations
 
@@ -18,8 +18,17 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.open import reopen_assistant
 from turnmark.assistant.repl.chat import Chat
-from turnmark.assistant.repl.screen import uninterrupted
-from turnmark.assistant.session import Began, Edited, Exchange, Rating, Swapped, TurnRated, calls_line, cite
+from turnmark.assistant.repl.screen import ignore_interrupts
+from turnmark.assistant.session import (
+    AssistantSwapped,
+    Exchange,
+    Rating,
+    SessionBegan,
+    TurnEdited,
+    TurnRated,
+    calls_line,
+    cite,
+)
 from turnmark.assistant.session_files import new_session
 from turnmark.assistant.types import Reply, Search, ToolUse
 from turnmark.core.console import stdin_is_terminal
@@ -27,12 +36,13 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import write_atomic
 from turnmark.core.untrusted import one_line, printable, valid_text
 
-KEYS = """\
-Alt-Enter, or a backslash at the end: a new line. Tab completes.
-Ctrl-C while an answer is written cancels the answer and keeps the conversation; twice at the prompt leaves, and so \
-does Ctrl-D."""
-EXPORTS = ("mtrag", "kiwi", "markdown")
-MOST_SHOWN = 12
+KEY_HELP = """\
+Alt-Enter, or a backslash at the end of the line, starts a new line. Tab completes commands and names.
+Ctrl-C cancels an answer that is being written. To leave, press Ctrl-D, or Ctrl-C twice at the prompt."""
+EXPORT_FORMATS = ("mtrag", "kiwi", "markdown")
+DEFAULT_RETRIEVER = "default"
+"""The name in `/retriever` for the default retriever of the index."""
+MAX_SHOWN_HITS = 12
 """Maximum hits of a search that `/why` lists."""
 
 
@@ -43,7 +53,7 @@ def grade_answer(chat: Chat, _: str) -> None:
     """Print the metrics of the last answer."""
     last = chat.need_last()
     if chat.grade is None:
-        raise RequestError("there are no metrics in this chat")
+        raise RequestError("this chat has no metrics; start it with: turnmark chat")
     rows = chat.grade(last, chat.history_before_last())
     width = max((len(name) for name, _, _ in rows), default=0)
     for name, value, remark in rows:
@@ -56,7 +66,7 @@ def grade_answer(chat: Chat, _: str) -> None:
 def revise(chat: Chat, argument: str) -> None:
     """Revise the last answer by the user's instruction."""
     if not argument:
-        raise RequestError("/revise: how? For example: /revise make it shorter")
+        raise RequestError("/revise: an instruction is missing, e.g. /revise make it shorter")
     chat.revise(argument)
 
 
@@ -72,10 +82,10 @@ def rate(chat: Chat, argument: str) -> None:
     rating: Rating | None = next((name for name in get_args(Rating) if name == word.lower()), None)
     if rating is None:
         line = f"/rate {one_line(word)}".rstrip()
-        raise RequestError(f"{line}: expected good, neutral or bad, then a comment if you like")
+        raise RequestError(f"{line}: expected good, neutral or bad, then an optional comment")
     chat.record(TurnRated(turn=last.turn, rating=rating, comment=comment.strip()))
     dropped = last.kind == "revise" and rating == "bad" and last.edit is None
-    chat.say(f"rated {rating}{'; the earlier answer counts again' if dropped else ''}", style="dim")
+    chat.say(f"rated {rating}{'; the earlier answer is used again' if dropped else ''}", style="dim")
 
 
 def edit(chat: Chat, argument: str) -> None:
@@ -84,31 +94,31 @@ def edit(chat: Chat, argument: str) -> None:
     previous = last.edit if last.edit is not None else last.reply.answer
     text = valid_text(argument or open_editor(previous)).strip()
     if not text:
-        raise RequestError("the edited answer is empty; nothing was changed")
+        raise RequestError("the edited answer is empty; nothing was changed (use /rate bad to reject an answer)")
     if text == previous.strip():
         chat.say("nothing was changed", style="dim")
         return
-    chat.record(Edited(turn=last.turn, text=text))
+    chat.record(TurnEdited(turn=last.turn, text=text))
     chat.say("edited; /grade compares it with the answer", style="dim")
 
 
 def open_editor(text: str) -> str:
     """Let the user edit a text in `$VISUAL`, `$EDITOR` or a default editor; return the result."""
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or stdin_is_terminal()):
-        raise RequestError("no editor: set EDITOR to one, or give the text with the command: /edit TEXT")
+        raise RequestError("no editor is set; set EDITOR, or give the text with the command: /edit TEXT")
     try:
-        with uninterrupted():
+        with ignore_interrupts():
             return click.edit(text, require_save=False, extension=".md") or ""
     except (click.ClickException, ValueError, OSError) as error:
         raise TurnmarkError(f"{error}; nothing was changed") from error
 
 
-def why(chat: Chat, argument: str) -> None:
+def explain(chat: Chat, argument: str) -> None:
     """Print the trace of the last turn; with a number, the text of that source."""
     stopped = chat.conversation.stopped
     if stopped and not argument:
-        chat.say(f"cancelled: {one_line(stopped.question)}", style="bold")
-        for line in _calls(stopped.calls):
+        chat.say(f"canceled: {one_line(stopped.question)}", style="bold")
+        for line in _call_lines(stopped.calls):
             chat.say(line, style="" if line.startswith(" ") else "bold")
         return
     last = chat.need_last()
@@ -116,7 +126,11 @@ def why(chat: Chat, argument: str) -> None:
         source = next((source for source in last.reply.citations if str(source.n) == argument), None)
         if source is None:
             numbers = ", ".join(str(source.n) for source in last.reply.citations)
-            raise RequestError(f"/why {one_line(argument)}: no such source; there are: {numbers or 'none'}")
+            raise RequestError(
+                f"/why {one_line(argument)}: unknown source (expected one of: {numbers})"
+                if numbers
+                else "the last answer has no sources"
+            )
         chat.say(f"[{source.n}] {cite(source)}", style="bold")
         chat.say(printable(source.text))
         return
@@ -125,7 +139,7 @@ def why(chat: Chat, argument: str) -> None:
 
 
 def trace_lines(exchange: Exchange) -> Iterator[str]:
-    """Yield the trace of a turn in printable lines; the details of a step are indented."""
+    """Yield the trace of a turn as printable lines; the details of a step are indented."""
     reply = exchange.reply
     understanding = reply.trace.understanding
     yield f"question: {one_line(exchange.question)}"
@@ -141,16 +155,16 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
     if len(reply.sub_questions) > 1:
         for part in reply.sub_questions:
             yield f"  part ({'answered' if part.answered else 'not answered'}): {one_line(part.text)}"
-    yield from _calls(reply.trace.calls)
+    yield from _call_lines(reply.trace.calls)
     for number, search in enumerate(reply.trace.searches, 1):
-        yield from _search(number, search, reply)
-    yield from _outcome(exchange)
-    yield from _cost(reply)
+        yield from _search_lines(number, search, reply)
+    yield from _outcome_lines(exchange)
+    yield from _cost_lines(reply)
     yield f"assistant: {' · '.join(_config_words(exchange.config))}"
 
 
-def _calls(calls: Sequence[ToolUse]) -> Iterator[str]:
-    """Yield the tool calls of a model with their results."""
+def _call_lines(calls: Sequence[ToolUse]) -> Iterator[str]:
+    """Yield the tool calls of a model and their results."""
     if calls:
         yield f"the model searched: {calls_line(calls)}"
     for call in calls:
@@ -164,7 +178,7 @@ def _config_words(config: AssistantConfig) -> Iterator[str]:
         yield f"{name} {one_line(text)}"
 
 
-def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
+def _search_lines(number: int, search: Search, reply: Reply) -> Iterator[str]:
     title = f"search {number}"
     if search.part is not None and len(reply.sub_questions) > 1:
         title += f", part {search.part + 1}"
@@ -174,15 +188,15 @@ def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
     yield f"  query: {one_line(search.query)}"
     for variant in search.variants:
         yield f"  phrase: {one_line(variant)}"
-    for rank, hit in enumerate(search.hits[:MOST_SHOWN], 1):
+    for rank, hit in enumerate(search.hits[:MAX_SHOWN_HITS], 1):
         cosine = "" if hit.similarity is None else f", cosine {hit.similarity:.3f}"
         yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {one_line(hit.id)}"
     if not search.hits:
-        yield "  nothing was found"
+        yield "  no passages found"
 
 
-def _outcome(exchange: Exchange) -> Iterator[str]:
-    """Yield decision, checks, and the user's rating."""
+def _outcome_lines(exchange: Exchange) -> Iterator[str]:
+    """Yield the decision, the checks, and the user's rating."""
     reply = exchange.reply
     checks = reply.checks
     judgement = reply.trace.judgement
@@ -202,7 +216,7 @@ def _outcome(exchange: Exchange) -> Iterator[str]:
         yield "  edited by hand"
 
 
-def _cost(reply: Reply) -> Iterator[str]:
+def _cost_lines(reply: Reply) -> Iterator[str]:
     yield f"answered by: {one_line(reply.generator)}"
     if reply.timings:
         yield f"  seconds: {' · '.join(f'{one_line(step)} {value:.2f} s' for step, value in reply.timings.items())}"
@@ -222,27 +236,30 @@ def _cost(reply: Reply) -> Iterator[str]:
 
 
 def names_for(role: str) -> list[str]:
-    """Return the names for a role of the assistant: the indexes, or the names of retrievers or generators."""
+    """Return the possible names for a role of the assistant: index, retriever or generator."""
     from turnmark.assistant.generators import GENERATORS
     from turnmark.retrieval.registry import RETRIEVERS
     from turnmark.retrieval.stored import list_indexes
 
     if role == "index":
         return [manifest.name for manifest in list_indexes()]
-    return sorted({"retriever": RETRIEVERS, "generator": GENERATORS}[role].entries())
+    if role == "retriever":
+        return sorted({*RETRIEVERS.entries(), DEFAULT_RETRIEVER})
+    return sorted(GENERATORS.entries())
 
 
-def swap(role: str) -> Callable[[Chat, str], None]:
-    """Return the command that replaces a part of the assistant; without a spec, it lists the names for the role."""
+def make_swap(role: str) -> Callable[[Chat, str], None]:
+    """Return the command that replaces a part of the assistant; without an argument, it lists the possible names."""
 
     def run(chat: Chat, spec: str) -> None:
-        used = getattr(chat.assistant.config, role) or "default"
+        used = getattr(chat.assistant.config, role) or DEFAULT_RETRIEVER
         if not spec:
-            chat.say(f"{role}: {one_line(used)}; there are: {one_line(', '.join(names_for(role)))}")
+            chat.say(f"{role}: {one_line(used)} (available: {one_line(', '.join(names_for(role)))})")
             return
-        chat.assistant = reopen_assistant(chat.assistant, **{role: spec})  # raises if it cannot be opened
-        chat.record(Swapped(**dict(chat.assistant.config)))
-        chat.say(f"{parts_line(chat.assistant)}; the conversation goes on", style="dim")
+        value = None if (role, spec) == ("retriever", DEFAULT_RETRIEVER) else spec
+        chat.assistant = reopen_assistant(chat.assistant, **{role: value})  # raises if it cannot be opened
+        chat.record(AssistantSwapped(**dict(chat.assistant.config)))
+        chat.say(f"{parts_line(chat.assistant)}; the conversation continues", style="dim")
 
     return run
 
@@ -260,26 +277,26 @@ def parts_line(assistant: Assistant) -> str:
 
 def save(chat: Chat, argument: str) -> None:
     """Save the session, with an optional name."""
-    with uninterrupted():
+    with ignore_interrupts():
         name = chat.session.save(argument or None)
-    chat.say(f"kept as {name}; continue it with: turnmark chat --resume {name}", style="dim")
+    chat.say(f"saved as {name}; continue it with: turnmark chat --resume {name}", style="dim")
 
 
 def clear(chat: Chat, _: str) -> None:
-    """Begin a new conversation; a saved session stays saved."""
+    """Start a new conversation; a saved session stays saved."""
     keep = chat.session.keep
     chat.session.close()
-    chat.session = new_session(Began(**dict(chat.assistant.config)), keep)
+    chat.session = new_session(SessionBegan(**dict(chat.assistant.config)), keep)
     chat.console.clear()
-    chat.say("a new conversation begins", style="dim")
+    chat.say("started a new conversation", style="dim")
 
 
 def export_chat(chat: Chat, argument: str) -> None:
     """Export the conversation in the format of MTRAG or KIWI, or as Markdown."""
     form, _, target = argument.partition(" ")
-    if form not in EXPORTS or not target.strip():
+    if form not in EXPORT_FORMATS or not target.strip():
         raise RequestError(
-            f"/export: expected a format ({', '.join(EXPORTS)}) and a file, such as /export markdown talk.md"
+            f"/export: expected a format ({', '.join(EXPORT_FORMATS)}) and a file, e.g. /export markdown talk.md"
         )
     exchanges = chat.conversation.exchanges
     name = chat.session.name
@@ -300,22 +317,22 @@ def export_chat(chat: Chat, argument: str) -> None:
         count = "1 file" if len(files) == 1 else f"{len(files)} files"
         shown = f"{count} in {one_line(path)}"
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
-        raise RequestError(f"{shown}: exists already; nothing was written")
+        raise RequestError(f"{shown}: would overwrite existing files; nothing was written (choose another name)")
     for file, text in files.items():
         try:
             write_atomic(file, text)
         except OSError as error:
-            raise TurnmarkError(f"{file} could not be written ({error.strerror or error})") from error
+            raise TurnmarkError(f"{file} cannot be written ({error.strerror or error})") from error
     if note:
         chat.say(f"note: {note}", style="yellow")
-    score = f"; score it: turnmark eval {form} --data {one_line(path)}" if benchmark else ""
-    chat.say(f"written: {shown}{score}", style="dim")
+    score = f"; score it with: turnmark eval {form} --data {one_line(path)}" if benchmark else ""
+    chat.say(f"wrote {shown}{score}", style="dim")
 
 
 # --- by name ---------------------------------------------------------------------------------------------------------
 
 
-def help_(chat: Chat, _: str) -> None:
+def show_help(chat: Chat, _: str) -> None:
     """Print every command with its summary."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
@@ -323,51 +340,59 @@ def help_(chat: Chat, _: str) -> None:
         usage = f"{name} {command.arguments}".strip()
         table.add_row(Text(usage), Text(command.summary))
     chat.console.print(table)
-    chat.say(KEYS)
+    chat.say(KEY_HELP)
 
 
-def quit_(chat: Chat, _: str) -> None:
+def leave(chat: Chat, _: str) -> None:
     """End the conversation."""
     chat.over = True
 
 
 @dataclass(frozen=True)
-class Command:
-    """A command; `arguments` and `summary` are shown by `/help`."""
+class SlashCommand:
+    """A command of the chat; `/help` shows `arguments` and `summary`."""
 
     arguments: str
     summary: str
     run: Callable[[Chat, str], None]
 
 
-COMMANDS: dict[str, Command] = {
-    "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", why),
-    "/grade": Command("", "what the metrics say of the last answer", grade_answer),
-    "/revise": Command("TEXT", "revise the last answer as you say", revise),
-    "/edit": Command("[TEXT]", "replace it with your version, from your editor", edit),
-    "/rate": Command("good|neutral|bad [COMMENT]", "say what you think of it", rate),
-    "/retry": Command("", "answer the last question again", retry),
-    "/index": Command("[NAME]", "continue with another index", swap("index")),
-    "/retriever": Command("[SPEC]", "continue with another retriever", swap("retriever")),
-    "/generator": Command("[SPEC]", "continue with another model, or extractive", swap("generator")),
-    "/save": Command("[NAME]", "keep the session, under a name if you give one", save),
-    "/export": Command("mtrag|kiwi|markdown FILE", "write the conversation to a folder or file", export_chat),
-    "/clear": Command("", "begin a new conversation", clear),
-    "/help": Command("", "this list", help_),
-    "/quit": Command("", "leave", quit_),
+COMMANDS: dict[str, SlashCommand] = {
+    "/why": SlashCommand("[N]", "explain the last answer; with a number, show the text of that source", explain),
+    "/grade": SlashCommand("", "measure the last answer", grade_answer),
+    "/revise": SlashCommand("TEXT", "revise the last answer, e.g. make it shorter", revise),
+    "/edit": SlashCommand("[TEXT]", "replace the last answer with your version; without TEXT, in your editor", edit),
+    "/rate": SlashCommand("good|neutral|bad [COMMENT]", "rate the last answer", rate),
+    "/retry": SlashCommand("", "answer the last question again", retry),
+    "/index": SlashCommand("[NAME]", "switch to another index; without NAME, list the indexes", make_swap("index")),
+    "/retriever": SlashCommand(
+        "[SPEC]", "switch to another retriever; without SPEC, list the names", make_swap("retriever")
+    ),
+    "/generator": SlashCommand(
+        "[SPEC]",
+        "switch to another model, or extractive for none; without SPEC, list the names",
+        make_swap("generator"),
+    ),
+    "/save": SlashCommand("[NAME]", "save the session, optionally under a name", save),
+    "/export": SlashCommand(
+        "mtrag|kiwi|markdown FILE", "write the conversation to a folder (mtrag, kiwi) or file (markdown)", export_chat
+    ),
+    "/clear": SlashCommand("", "start a new conversation", clear),
+    "/help": SlashCommand("", "list the commands", show_help),
+    "/quit": SlashCommand("", "end the chat", leave),
 }
 """Name -> command, in the order of `/help`."""
 
 
-def obey(chat: Chat, line: str) -> None:
-    """Run the command in a line; report an unknown one."""
+def run_command(chat: Chat, line: str) -> None:
+    """Run the command in a line; report an unknown command."""
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name)
     if command is None:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        chat.say(f"{one_line(line)}: not a command{hint}; there are: {', '.join(COMMANDS)}")
+        chat.say(f"{one_line(name)}: unknown command{hint}; /help lists the commands")
     elif argument.strip() and not command.arguments and name != "/quit":
-        chat.say(f"{one_line(line)}: {name} takes nothing after it")
+        chat.say(f"{one_line(line)}: {name} takes no argument")
     else:
         command.run(chat, argument.strip())

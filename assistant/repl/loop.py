@@ -1,4 +1,4 @@
-"""The loop of `turnmark chat`: on a terminal a prompt with editing, history and completion; on a pipe, line by line."""
+"""The loop of `turnmark chat`: a prompt with editing, history and completion on a terminal, or the lines of a pipe."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from rich.text import Text
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.repl.chat import Chat, Grade
-from turnmark.assistant.repl.commands import COMMANDS, EXPORTS, names_for, obey, parts_line
-from turnmark.assistant.session import Began, Rating, Swapped
+from turnmark.assistant.repl.commands import COMMANDS, EXPORT_FORMATS, names_for, parts_line, run_command
+from turnmark.assistant.session import AssistantSwapped, Rating, SessionBegan
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.core.console import stdin_is_terminal, stdin_lines
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.untrusted import one_line, printable, valid_text
 
-HISTORY = "chat_history"
+HISTORY_FILE = "chat_history"
 MENU_LINES = 5
-NEWS_EVERY = 0.2
-"""Seconds between two looks for news while the prompt waits."""
+NEWS_POLL_SECONDS = 0.2
+"""Seconds between checks for news while the prompt is waiting."""
 
 
-def hold_chat(
+def run_chat(
     assistant: Assistant,
     console: Console,
     resumed: ChatSession | None,
@@ -42,22 +42,22 @@ def hold_chat(
     grade: Grade | None,
     news: SimpleQueue[str],
 ) -> None:
-    """Run a conversation from its first line to its last.
+    """Run a conversation until the user leaves.
 
     Args:
-        news: lines of the watch over the documents, shown between turns and above a prompt that waits.
+        news: lines from the watcher of the documents, shown between turns and above a waiting prompt.
 
     Raises:
-        TurnmarkError: input is a pipe, and a question could not be answered.
+        TurnmarkError: the input is a pipe, and a question could not be answered.
     """
     config = assistant.config
     interactive = stdin_is_terminal()
-    session = resumed or new_session(Began(**dict(config)), keep)
+    session = resumed or new_session(SessionBegan(**dict(config)), keep)
     confirm = make_confirm(console) if interactive else None
     chat = Chat(assistant, console, session, grade, confirm, interactive, news)
     if resumed is not None:
         if session.conversation.config != config:
-            chat.record(Swapped(**dict(config)))
+            chat.record(AssistantSwapped(**dict(config)))
         if session.note:
             chat.say(f"note: {session.note}", style="yellow")
         last = chat.conversation.last
@@ -69,8 +69,8 @@ def hold_chat(
             chat.say(printable(last.answer), style="dim")
     console.print(Text(f"{parts_line(assistant)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
-        for line in _typed(chat) if interactive else _piped(chat):
-            if not handle(chat, line):
+        for line in _typed_lines(chat) if interactive else _piped_lines(chat):
+            if not handle_line(chat, line):
                 break
     finally:
         chat.session.close()
@@ -79,7 +79,7 @@ def hold_chat(
         raise TurnmarkError(f"{chat.failed} question{plural} could not be answered")
 
 
-def handle(chat: Chat, line: str) -> bool:
+def handle_line(chat: Chat, line: str) -> bool:
     """Answer a message or run a command; return False when the conversation is over."""
     line = valid_text(line).strip()
     if not line:
@@ -87,7 +87,7 @@ def handle(chat: Chat, line: str) -> bool:
     try:
         chat.take_news()
         if line.startswith("/"):
-            obey(chat, line)
+            run_command(chat, line)
         else:
             chat.ask(line)
     except TurnmarkError as error:
@@ -95,19 +95,19 @@ def handle(chat: Chat, line: str) -> bool:
     except KeyboardInterrupt:
         if not chat.interactive:
             raise
-        chat.say("cancelled", style="yellow")
+        chat.say("canceled", style="yellow")
     return not chat.over
 
 
-def _piped(chat: Chat) -> Iterator[str]:
-    """Yield the lines of a pipe; print each before it is answered."""
+def _piped_lines(chat: Chat) -> Iterator[str]:
+    """Yield the lines of a pipe; print each line before it is answered."""
     for line in stdin_lines():
         if line.strip():
             chat.console.print(Text(f"\n› {one_line(line.strip())}", style="bold"), soft_wrap=True)
         yield line
 
 
-def _typed(chat: Chat) -> Iterator[str]:
+def _typed_lines(chat: Chat) -> Iterator[str]:
     """Yield the lines that the user types."""
     ask = make_prompt(chat, COMMANDS)
     interrupted = False
@@ -129,7 +129,7 @@ def _typed(chat: Chat) -> Iterator[str]:
 
 
 def make_confirm(console: Console) -> Callable[[str], bool]:
-    """Return a function that asks the user a question; any answer except yes is no."""
+    """Return a function that asks the user a yes-no question; any answer except yes is no."""
 
     def ask(question: str) -> bool:
         console.print(Text(f"{question} [y/N] "), end="")
@@ -152,16 +152,16 @@ def choose_index(console: Console) -> str:
 
     names = [manifest.name for manifest in list_indexes()]
     if not names:
-        raise RequestError("no index is built yet; build one: turnmark index build SOURCE --name NAME")
+        raise RequestError("there is no index yet; build one with: turnmark index build SOURCE --name NAME")
     if len(names) == 1:
         return names[0]
     if not stdin_is_terminal():
-        raise RequestError(f"--index is missing; there are: {', '.join(names)}")
+        raise RequestError(f"--index is missing (expected one of: {', '.join(names)})")
     from rich.prompt import Prompt
 
     try:
         return Prompt.ask("Which index?", choices=names, console=console)
-    except EOFError:  # the person left
+    except EOFError:  # the user left
         console.print()
         raise typer.Exit from None
 
@@ -170,21 +170,21 @@ def choose_index(console: Console) -> str:
 
 
 def make_prompt(chat: Chat, commands: Iterable[str]) -> Callable[[], str]:
-    """Return a function that reads the next message. While it waits, news is shown above it as it comes.
+    """Return a function that reads the next message. While it waits, news is shown above the prompt.
 
-    It raises KeyboardInterrupt at Ctrl-C, and EOFError at Ctrl-D on an empty line.
+    The function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.
     """
     session: PromptSession[str] = PromptSession(
         completer=ChatCompleter(commands), complete_while_typing=False, history=_history(chat.session.keep),
-        key_bindings=_keys(), multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES,
+        key_bindings=_key_bindings(), multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES,
         enable_history_search=True,
     )  # fmt: skip
 
     async def show_news() -> None:
         while True:
-            await asyncio.sleep(NEWS_EVERY)
+            await asyncio.sleep(NEWS_POLL_SECONDS)
             if chat.has_news:
-                await run_in_terminal(chat.show_news)  # draws the prompt anew below, with what is typed
+                await run_in_terminal(chat.show_news)  # draws the prompt again below, with the text typed so far
 
     def begin() -> None:
         session.app.create_background_task(show_news())  # ends with the prompt
@@ -193,10 +193,10 @@ def make_prompt(chat: Chat, commands: Iterable[str]) -> Callable[[], str]:
 
 
 def _history(keep: bool) -> History:
-    """Return the input history, stored in a file of mode 0600; with --no-save only in memory."""
+    """Return the input history: a file with mode 0600, or with --no-save only memory."""
     if not keep:
         return InMemoryHistory()
-    path = home() / HISTORY
+    path = home() / HISTORY_FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -207,8 +207,8 @@ def _history(keep: bool) -> History:
     return FileHistory(path)
 
 
-def _keys() -> KeyBindings:
-    """Return the key bindings: Enter sends; Alt-Enter, or a backslash before Enter, begins a new line."""
+def _key_bindings() -> KeyBindings:
+    """Return the key bindings: Enter sends; Alt-Enter, or a backslash before Enter, starts a new line."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -243,13 +243,13 @@ class ChatCompleter(Completer):
             return
         command, blank, arguments = text.partition(" ")
         if not blank:
-            yield from _matching(command, self._commands)
+            yield from _complete_from(command, self._commands)
             return
         first, blank, path = arguments.partition(" ")
         if command == "/export" and blank:
             yield from self._paths.get_completions(Document(path, len(path)), complete_event)
         elif not blank:
-            yield from _matching(first, _argument_names(command.removeprefix("/")))
+            yield from _complete_from(first, _argument_names(command.removeprefix("/")))
 
 
 def _argument_names(command: str) -> Iterable[str]:
@@ -257,11 +257,11 @@ def _argument_names(command: str) -> Iterable[str]:
     if command == "rate":
         return get_args(Rating)
     if command == "export":
-        return EXPORTS
+        return EXPORT_FORMATS
     return names_for(command) if command in ("index", "retriever", "generator") else ()
 
 
-def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:
+def _complete_from(start: str, names: Iterable[str]) -> Iterator[Completion]:
     for name in sorted(names):
         if name.startswith(start):
             yield Completion(name, start_position=-len(start), display=one_line(name))

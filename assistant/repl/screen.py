@@ -1,8 +1,8 @@
-"""Draw a turn: the current step, the answer as it comes, and its sources. All texts are untrusted.
+"""Draw a turn: the current step, the answer while it is streamed, and its sources. All texts are untrusted.
 
 On a terminal the answer is drawn as Markdown, block by block, quotations line by line, with the current step below it
-while the turn runs. On a pipe, or a terminal without cursor movement, the answer is plain text. No control sequence of
-a model or a document reaches the terminal, and links show their targets.
+while the turn runs. On a pipe, or on a terminal without cursor movement, the answer is plain text. No control sequence
+from a model or a document reaches the terminal, and links show their targets.
 """
 
 from __future__ import annotations
@@ -30,20 +30,25 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.session import calls_line, cite, link, says_same, sources_used
+from turnmark.assistant.session import calls_line, cite, has_same_words, source_url, sources_used
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.untrusted import escape_marks, one_line, printable
 from turnmark.corpora.text import lines
 from turnmark.retrieval.index import Index
 
-# Step -> status line after its event, which reports the end of the step.
-_NEXT = {"understand": "searching …", "retrieve": "reading …", "decide": "writing …", "answer": "checking …"}
-EVERY = 0.08
+# Step -> status line after the event that reports its end.
+_STATUS_AFTER_STEP = {
+    "understand": "searching …",
+    "retrieve": "reading …",
+    "decide": "writing …",
+    "answer": "checking …",
+}
+REDRAW_SECONDS = 0.08
 """Minimum seconds between two redraws of the unfinished paragraph."""
 
 
 def say(console: Console, text: str, style: str | Style = "", indent: int = 0) -> None:
-    """Print a text; on a terminal every line of it is indented."""
+    """Print a text; on a terminal, all of its lines are indented."""
     if not console.is_terminal:
         console.print(Text(" " * indent + text, style=style), soft_wrap=True)
     elif indent:
@@ -53,11 +58,11 @@ def say(console: Console, text: str, style: str | Style = "", indent: int = 0) -
 
 
 class TurnView:
-    """Draws the events of a turn as they come, then its reply. Finished output is never redrawn.
+    """Draws the events of a turn as they occur, then its reply. Finished output is never redrawn.
 
     Args:
-        streaming: draw the answer as it comes; False: only after it was checked.
-        index: index with the files that sources link to; None: no links.
+        streaming: whether to draw the answer while it is streamed; False: only after it is checked.
+        index: index whose files the sources link to; None: no links.
     """
 
     def __init__(self, console: Console, streaming: bool, index: Index | None = None) -> None:
@@ -66,7 +71,7 @@ class TurnView:
         self._moving, self._streaming = moving, streaming and moving
         self._stream = MarkdownStream(console)
         self._draft, self._doing, self._calls = "", "thinking …", list[str]()
-        # Refreshed by this class, not by a thread of rich, which could lose lines that are printed meanwhile.
+        # This class refreshes it: a thread of rich could lose lines that are printed at the same time.
         self._live = Live(
             self, console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
@@ -102,16 +107,16 @@ class TurnView:
             self._stream.end()  # text before a tool call is not part of the answer
             self._draft = ""
             self._calls.append(one_line(event.text))
-        self._doing = _NEXT.get(event.step, self._doing)
-        if not event.delta or time.monotonic() - self._refreshed > EVERY:
+        self._doing = _STATUS_AFTER_STEP.get(event.step, self._doing)
+        if not event.delta or time.monotonic() - self._refreshed > REDRAW_SECONDS:
             self._live.refresh()
             self._refreshed = time.monotonic()
 
     def finish(self, reply: Reply) -> None:
-        """Draw the answer, unless it is drawn already, then unsupported sentences, sources and checks."""
+        """Draw the answer unless it was streamed, then the unsupported sentences, the sources and the checks."""
         self._stop()
         streamed = self._streaming and bool(self._draft)
-        if not streamed or not says_same(self._draft, reply):
+        if not streamed or not has_same_words(self._draft, reply):
             if streamed:
                 self._line("after checking:")
             if self._moving:
@@ -122,7 +127,7 @@ class TurnView:
             self._line(f"not in the documents: {one_line(sentence)}")
         quoted = any(heading for heading, _ in split_quotations(reply))
         for source in sources_used(reply):
-            url = link(self._index, source) if self._moving else ""
+            url = source_url(self._index, source) if self._moving else ""
             style = Style(dim=True, link=url or None)
             self._line(f"[{source.n}] {cite(source, section=not quoted)}", style, indent=2)
         self._line(checks_line(reply))
@@ -133,12 +138,12 @@ class TurnView:
         self._live.stop()
 
     def _line(self, text: str, style: str | Style = "dim", indent: int = 0) -> None:
-        self._stream.end()  # never in the middle of the answer
+        self._stream.end()  # a line never interrupts the answer
         say(self._console, text, style, indent)
 
 
 def checks_line(reply: Reply) -> str:
-    """Return how the answer came out in one line: `answer · 3 searches · 2 sections · 1/2 parts · 0.4 s`."""
+    """Summarize a reply in one line: `answer · 3 searches · 2 sections · 1/2 parts · 0.4 s`."""
     items: list[str] = [reply.decision]
     if reply.trace.calls:
         items.append(calls_line(reply.trace.calls))
@@ -154,23 +159,23 @@ def checks_line(reply: Reply) -> str:
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
-_ITEM = re.compile(r"^ ?(?:[-*+]|\d{1,9}[.)])[ \t]")
-_GAP = re.compile(r"\n[ \t]*\n\s*$")
+_LIST_ITEM = re.compile(r"^ ?(?:[-*+]|\d{1,9}[.)])[ \t]")
+_BLANK_LINE_AT_END = re.compile(r"\n[ \t]*\n\s*$")
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
-_ARROW = " › "
-_ALONE = re.compile(r"\n(\[\d+\])(?=\n\n|$)")
+_HEADING_SEPARATOR = " › "
+_LONE_MARK = re.compile(r"\n(\[\d+\])(?=\n\n|$)")
 
 
-class _Title(Heading):
+class _PlainHeading(Heading):
     LEVEL_ALIGN: ClassVar = {}
 
 
-class _Code(CodeBlock):
+class _PlainCode(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Padding(Text(self.text.plain.rstrip("\n"), style="cyan"), (0, 0, 0, 2))
 
 
-class _List(ListElement):
+class _PlainList(ListElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = Table.grid(padding=(0, 1, 0, 0))
         rows.add_column(no_wrap=True)
@@ -182,17 +187,18 @@ class _List(ListElement):
 
 @cache
 def _parser() -> MarkdownIt:
-    # No HTML, images, entities or link definitions, which hide their content. Indented text belongs to a list item.
+    # HTML, images, entities and link definitions are off, since they hide their content. Indented text is not code: it
+    # belongs to a list item.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
     return parser.disable(["image", "entity", "reference", "code"])
 
 
 class SafeMarkdown(Markdown):
-    """rich's Markdown for untrusted text; numbered lists keep their numbers."""
+    """Rich's Markdown, safe for untrusted text; numbered lists keep their numbers."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
-        **Markdown.elements, "heading_open": _Title, "fence": _Code, "bullet_list_open": _List,
-        "ordered_list_open": _List,
+        **Markdown.elements, "heading_open": _PlainHeading, "fence": _PlainCode, "bullet_list_open": _PlainList,
+        "ordered_list_open": _PlainList,
     }  # fmt: skip
 
     def __init__(self, text: str) -> None:
@@ -201,18 +207,18 @@ class SafeMarkdown(Markdown):
         quoted = 0
         for token in self.parsed:
             quoted += token.nesting * (token.tag == "blockquote")
-            token.children = list(_repaired(token.children or (), quoted > 0)) or token.children
+            token.children = list(_repair_tokens(token.children or (), quoted > 0)) or token.children
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         drawn = iter(super().__rich_console__(console, options))
         first = next(drawn, Segment.line())
-        if first != Segment.line():  # rich begins a list or a quotation with an empty line
+        if first != Segment.line():  # rich starts a list or a quotation with an empty line
             yield first
         yield from drawn
 
 
-def _repaired(tokens: Iterable[Token], quoted: bool) -> Iterator[Token]:
-    """Yield inline tokens so that rows and quotations keep their lines, and bold needs no spaces, as in Chinese."""
+def _repair_tokens(tokens: Iterable[Token], quoted: bool) -> Iterator[Token]:
+    """Yield inline tokens such that table rows and quotations keep their lines. Bold needs no spaces, as in Chinese."""
     above = ""
     for token in tokens:
         if token.type == "softbreak" and (quoted or above.endswith("|")):
@@ -231,7 +237,7 @@ def _repaired(tokens: Iterable[Token], quoted: bool) -> Iterator[Token]:
 
 
 class MarkdownStream:
-    """Draws Markdown as it comes: each paragraph, list item or block of code once, when it is complete."""
+    """Draws streamed Markdown: each paragraph, list item or code block once, when it is complete."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -243,18 +249,18 @@ class MarkdownStream:
         return SafeMarkdown(self._rest)
 
     def feed(self, text: str) -> None:
-        """Add a piece of text, and draw the blocks that it completes."""
+        """Add a piece of text, and draw the blocks that are now complete."""
         self._rest += text
         if "\n" not in text:  # no block ends here, and parsing after every word would take quadratic time
             return
-        starts = list(_starts(self._rest))
+        starts = list(_block_starts(self._rest))
         blocks = [self._rest[start:end] for start, end in pairwise(starts)]
         self._rest = self._rest[starts[-1] :] if starts else self._rest
         for block in blocks:
             self._draw(block)
 
     def end(self) -> None:
-        """Draw the rest of the text, which is complete."""
+        """Draw the rest of the text, since no more follows."""
         block, self._rest = self._rest, ""
         self._draw(block)
         self._previous = ""
@@ -262,15 +268,15 @@ class MarkdownStream:
     def _draw(self, block: str) -> None:
         if not block.strip():
             return
-        in_list = _ITEM.match(self._previous) and _ITEM.match(block)
-        if _GAP.search(self._previous) and not in_list:
+        in_list = _LIST_ITEM.match(self._previous) and _LIST_ITEM.match(block)
+        if _BLANK_LINE_AT_END.search(self._previous) and not in_list:
             self._console.print()
         self._console.print(SafeMarkdown(block))
         self._previous = block
 
 
-def _starts(text: str) -> Iterator[int]:
-    """Yield the offset of each Markdown block: a paragraph, a heading, a list item with its content, a table, code."""
+def _block_starts(text: str) -> Iterator[int]:
+    """Yield the offset of each Markdown block: paragraph, heading, list item with its content, table or code."""
     first_lines: set[int] = set()
     for token in _parser().parse(text[: text.rfind("\n") + 1]):
         is_item = token.level == 1 and token.type == "list_item_open"
@@ -294,40 +300,43 @@ def draw_answer(console: Console, reply: Reply) -> None:
 
 
 def split_quotations(reply: Reply) -> Iterator[tuple[str, str]]:
-    """Yield heading path and text of each quotation of a reply, in order; text before them has an empty heading.
+    """Yield the heading path and text of each quotation of a reply; text before the first one has an empty heading.
 
-    A quotation begins with a line that is a source's title, optionally with headings after it, and ends before the next
-    such line.
+    A quotation starts with a line that contains a source's title, optionally followed by headings. It ends before the
+    next such line.
     """
     titles: list[str] = []
     for source in reply.citations:
-        top_heading = source.section.split(_ARROW)[0]
+        top_heading = source.section.split(_HEADING_SEPARATOR)[0]
         titles += [escape_marks(source.title), escape_marks(top_heading)]
     heading, text, above = "", list[str](), ""
     rows = printable(reply.answer).split("\n")
     for row, below in zip(rows, [*rows[1:], ""], strict=True):
-        is_title = any(title and f"{row.strip()}{_ARROW}".startswith(f"{title}{_ARROW}") for title in titles)
+        is_title = any(
+            title and f"{row.strip()}{_HEADING_SEPARATOR}".startswith(f"{title}{_HEADING_SEPARATOR}")
+            for title in titles
+        )
         if is_title and not above.strip() and below.strip():
             if text:
-                yield heading, _joined(text)
+                yield heading, _join_rows(text)
             heading, text = row.strip(), []
         else:
             text.append(row)
         above = row
-    yield heading, _joined(text)
+    yield heading, _join_rows(text)
 
 
-def _joined(rows: list[str]) -> str:
-    # A blank line before a citation mark below a table, so that the mark is not one of its rows.
-    return _ALONE.sub("\n\n\\1", "\n".join(rows).strip("\n"))
+def _join_rows(rows: list[str]) -> str:
+    # A blank line keeps a citation mark below a table from becoming one of its rows.
+    return _LONE_MARK.sub("\n\n\\1", "\n".join(rows).strip("\n"))
 
 
 # --- the keyboard ----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def quiet_keyboard() -> Iterator[None]:
-    """Do not echo keys while an answer is drawn; they appear at the next prompt. Ctrl-C works."""
+def suppress_echo() -> Iterator[None]:
+    """Do not echo keys while an answer is drawn; they appear at the next prompt. Ctrl-C still works."""
     try:
         import termios
 
@@ -348,7 +357,7 @@ def quiet_keyboard() -> Iterator[None]:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Ignore Ctrl-C in this process within this context; child processes still receive it."""
     if threading.current_thread() is not threading.main_thread():
         yield

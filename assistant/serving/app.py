@@ -1,4 +1,4 @@
-"""The server: chat completions, responses, models, health and the page."""
+"""The routes of the server: chat completions, responses, models, page pictures, health and the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.guard import Guard
-from turnmark.assistant.serving.pictures import cited_page_picture, parse_picture_request
+from turnmark.assistant.serving.pictures import draw_cited_page, parse_picture_request
 from turnmark.assistant.serving.reply import ReplyForm, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, parse_response_request
 from turnmark.assistant.serving.responses import ResponseForm
@@ -27,13 +27,13 @@ from turnmark.assistant.types import Reply
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
-PAGE = {
+PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-BODY = 4_000_000
+MAX_BODY_BYTES = 4_000_000
 """Maximum bytes of a request body."""
 
 
@@ -42,54 +42,54 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
     model = turns.assistant.config.index
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         on_ready()
         yield
 
     # FastAPI's documentation pages would load scripts from other hosts.
-    app = FastAPI(title="Turnmark", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None)
-    _say_errors(app)
+    app = FastAPI(title="Turnmark", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    _convert_errors(app)
 
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
-        chat_request = parse_request(await _body(request), model)
+        chat_request = parse_request(await _read_body(request), model)
         form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, chat_request)
-        return await _answer(turns, chat_request, form, request)
+        return await _send_reply(turns, chat_request, form, request)
 
     @app.post("/v1/responses")
     async def respond(request: Request) -> Response:
-        chat_request = parse_response_request(await _body(request), model)
-        return await _answer(turns, chat_request, ResponseForm(model, chat_request), request)
+        chat_request = parse_response_request(await _read_body(request), model)
+        return await _send_reply(turns, chat_request, ResponseForm(model, chat_request), request)
 
     @app.get("/v1/models")
     async def models() -> Response:
-        return json_response({"object": "list", "data": [_model(turns.assistant)]})
+        return json_response({"object": "list", "data": [_model_object(turns.assistant)]})
 
     @app.get("/v1/models/{name:path}")
     async def one_model(name: str) -> Response:
         if name != model:
-            message = f"The model does not exist; the model served here is {model!r}"
+            message = f"The model does not exist; this server has {model!r}"
             raise Refusal(message, "model", 404, "model_not_found")
-        return json_response(_model(turns.assistant))
+        return json_response(_model_object(turns.assistant))
 
     @app.get("/v1/picture")
     async def picture(request: Request) -> Response:
         picture_request = parse_picture_request(request.query_params)
         index = turns.assistant.index
         assert index is not None, "a server is opened over an index"
-        content = await run_in_threadpool(cited_page_picture, index, picture_request)
+        content = await run_in_threadpool(draw_cited_page, index, picture_request)
         return Response(content, media_type="image/png")
 
     @app.get("/healthz")
     async def health() -> Response:
         return json_response({"status": "ok"})
 
-    for path, (file, kind) in PAGE.items():
-        app.add_route(path, _page(file, kind))
+    for path, (file, kind) in PAGE_FILES.items():
+        app.add_route(path, _page_endpoint(file, kind))
     return Guard(app, host, token)
 
 
-def _page(file: str, kind: str) -> Callable[[Request], Any]:
+def _page_endpoint(file: str, kind: str) -> Callable[[Request], Any]:
     content = files("turnmark.assistant.serving").joinpath("page", file).read_bytes()
 
     async def page(_: Request) -> Response:
@@ -98,7 +98,7 @@ def _page(file: str, kind: str) -> Callable[[Request], Any]:
     return page
 
 
-def _model(assistant: Assistant) -> dict[str, Any]:
+def _model_object(assistant: Assistant) -> dict[str, Any]:
     """Return the served model as OpenAI's model object, with its configuration."""
     assert assistant.index is not None, "a server is opened over an index"
     manifest, retriever = assistant.index.manifest, assistant.retriever
@@ -110,36 +110,36 @@ def _model(assistant: Assistant) -> dict[str, Any]:
     return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     """Read a JSON request body.
 
     A form or plain text is refused, since a page of another site could send these without a CORS preflight.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refusal("Content-Type: application/json was expected", status=415)
+        raise Refusal("expected Content-Type: application/json", status=415)
     body = bytearray()
     try:
         async for piece in request.stream():
             body += piece
-            if len(body) > BODY:
-                raise Refusal(f"the request is larger than {BODY} bytes", status=413)
+            if len(body) > MAX_BODY_BYTES:
+                raise Refusal(f"the request is larger than {MAX_BODY_BYTES} bytes", status=413)
     except ClientDisconnect:
-        raise Refusal("the client closed the connection in the middle of its request") from None
+        raise Refusal("the client closed the connection before its request was complete") from None
     return bytes(body)
 
 
-async def _answer(
+async def _send_reply(
     turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, request: Request
 ) -> Response:
     """Send a reply, complete or streamed."""
     if not chat_request.stream:
-        return await _complete(turns, chat_request, form, request)
+        return await _send_complete(turns, chat_request, form, request)
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(turns, chat_request, form), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_stream_reply(turns, chat_request, form), media_type="text/event-stream", headers=headers)
 
 
-async def _complete(
+async def _send_complete(
     turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, request: Request
 ) -> Response:
     """Send a complete reply; stop the turn if the client disconnects."""
@@ -154,10 +154,12 @@ async def _complete(
     return refuse(Refusal("the client closed the connection", status=503))
 
 
-async def _events(turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm) -> AsyncIterator[bytes]:
+async def _stream_reply(
+    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm
+) -> AsyncIterator[bytes]:
     """Send a reply as server-sent events; stop the turn if the client disconnects."""
     for chunk in form.begin():
-        yield _sent(chunk)
+        yield _encode_event(chunk)
     async with aclosing(turns.events(chat_request)) as events:
         async for event in events:
             if event is None:
@@ -168,25 +170,25 @@ async def _events(turns: Turns, chat_request: ChatRequest, form: ReplyForm | Res
             else:
                 chunks = form.end(event) if isinstance(event, Reply) else form.event(event)
             for chunk in chunks:
-                yield _sent(chunk)
+                yield _encode_event(chunk)
             if isinstance(event, Reply) and isinstance(form, ReplyForm):
                 yield b"data: [DONE]\n\n"
 
 
-def _sent(value: dict[str, Any]) -> bytes:
-    """A server-sent event; one with a type says it twice, as OpenAI's do."""
+def _encode_event(value: dict[str, Any]) -> bytes:
+    """Encode a server-sent event; the type of an event is also its name, as OpenAI's clients expect."""
     name = f"event: {value['type']}\n".encode() if "type" in value else b""
     return name + b"data: " + json_bytes(value) + b"\n\n"
 
 
-def _say_errors(app: FastAPI) -> None:
+def _convert_errors(app: FastAPI) -> None:
     """Convert every error to OpenAI's error object."""
 
     async def respond(request: Request, raised: Exception) -> Response:
         if isinstance(raised, Refusal):
             return refuse(raised)
         if isinstance(raised, HTTPException):
-            messages = {404: "no such address", 405: f"{request.method} is not served here"}
+            messages = {404: "this address does not exist", 405: f"this address does not accept {request.method}"}
             return refuse(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
         return refuse(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
 

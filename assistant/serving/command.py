@@ -43,8 +43,8 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
         raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.open import open_assistant
     from turnmark.assistant.serving.app import make_app
-    from turnmark.assistant.serving.listening import listen, run_server
-    from turnmark.assistant.serving.turns import Turns, turns_at_once, warm
+    from turnmark.assistant.serving.http_server import listen, run_server
+    from turnmark.assistant.serving.turns import Turns, turns_at_once, warm_up
     from turnmark.retrieval.watch import Watches
 
     errors.collect(check_port, request.port)
@@ -65,7 +65,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
         typer.echo(one_line(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
 
     try:
-        warm(assistant)
+        warm_up(assistant)
         turns = Turns(assistant, turns_at_once(assistant))
         with watching:
             run_server(make_app(turns, request.host, secret, on_ready), turns.close, listening)

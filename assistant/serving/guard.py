@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TOKEN_ENV = "TURNMARK_TOKEN"
-SHORTEST_TOKEN = 16
-_LONGEST_TOKEN = 4096
+MIN_TOKEN_CHARS = 16
+_MAX_TOKEN_CHARS = 4096
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server that listens at this host can be reached only from this machine."""
+    """Return whether a server that listens at this host can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -37,57 +37,59 @@ def read_token(path: Path | None, host: str = "localhost") -> str | None:
     """Read the token that every request must have, from a file or from `TURNMARK_TOKEN`; None without both.
 
     Raises:
-        RequestError: the token is unfit or readable by others, or missing though other machines can reach the host.
+        RequestError: the token is unfit or readable by others, or missing although other machines can reach the host.
     """
     source = f"--token {one_line(path)}" if path else TOKEN_ENV
-    text = _private(path, source) if path else os.environ.get(TOKEN_ENV, "").strip()
+    text = _read_private_file(path, source) if path else os.environ.get(TOKEN_ENV, "").strip()
     if not path and not text:
         if is_loopback(host):
             return None
         raise RequestError(
-            f"--host {one_line(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
+            f"--host {one_line(host)}: other machines can reach it; set a token with --token FILE or {TOKEN_ENV}"
         )
-    if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in text):
+    if not MIN_TOKEN_CHARS <= len(text) <= _MAX_TOKEN_CHARS or not all("!" <= letter <= "~" for letter in text):
         raise RequestError(
-            f"{source}: a token of at least {SHORTEST_TOKEN} letters, digits and signs without spaces was expected; "
+            f"{source}: expected a token of at least {MIN_TOKEN_CHARS} letters, digits and signs, without spaces; "
             "make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return text
 
 
-def _private(path: Path, source: str) -> str:
+def _read_private_file(path: Path, source: str) -> str:
     """Read a file that only its owner may read."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            text = file.read(_LONGEST_TOKEN + 1).decode("utf-8", "replace").strip()
+            text = file.read(_MAX_TOKEN_CHARS + 1).decode("utf-8", "replace").strip()
     except OSError as error:
         raise RequestError(
-            f"{source}: cannot be read ({error.strerror or error}); name a file that holds the token, "
-            f"never the token itself"
+            f"{source}: cannot be read ({error.strerror or error}); give the path of a file that contains the token, "
+            "not the token itself"
         ) from error
     if not stat.S_ISREG(mode):
-        raise RequestError(f"{source}: is not a file; name a file that holds the token")
+        raise RequestError(f"{source}: is not a file; give the path of a file that contains the token")
     if os.name == "posix" and mode & 0o077:
-        raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {one_line(path)}")
+        raise RequestError(
+            f"{source}: other users can read it (mode {mode & 0o777:04o}); run: chmod 600 {one_line(path)}"
+        )
     return text
 
 
-HIGHEST_PORT = 65_535
+MAX_PORT = 65_535
 
 
 def check_port(port: int) -> None:
-    """Raise RequestError if there is no such port; 0 stands for a free one."""
-    if not 0 <= port <= HIGHEST_PORT:
-        raise RequestError(f"--port {port}: a number from 0 to {HIGHEST_PORT} was expected")
+    """Raise RequestError unless the port is valid; 0 stands for any free port."""
+    if not 0 <= port <= MAX_PORT:
+        raise RequestError(f"--port {port}: expected a number from 0 to {MAX_PORT}")
 
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-HEADERS: tuple[tuple[bytes, bytes], ...] = (
-    (b"content-security-policy", POLICY.encode()),
+SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -97,14 +99,15 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 
 class Guard:
-    """ASGI middleware that refuses unauthorised requests, and adds security headers to every response.
+    """ASGI middleware that refuses unauthorized requests, and adds security headers to every response.
 
     A page on the internet can make its domain resolve to this machine (DNS rebinding). Its requests then have that
     domain in the Host header, so a server without a token answers only to its own names.
 
     Args:
         host: host that the server listens at.
-        token: token that every request below `protects` must have; None: no token, only this machine can reach it.
+        token: token that every request must have; None: no token, since only this machine can reach the server.
+        protects: beginning of the paths that need the token.
     """
 
     def __init__(self, app: ASGIApp, host: str, token: str | None, protects: str = "/v1/") -> None:
@@ -120,7 +123,7 @@ class Guard:
 
         async def safe(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
             await send(message)
 
         refusal = None
@@ -135,28 +138,30 @@ class Guard:
         """Return why a request is refused, or None."""
         host = headers.get("host", "")
         origin = headers.get("origin")
-        if self._token is None and _host(host) not in self._names:
-            return Refusal("not served under this name (Host header)", status=403, code="host")
-        if origin and _place(origin) != host.lower():
-            return Refusal("a page of another site may not ask here (Origin header)", status=403, code="origin")
+        if self._token is None and _host_name(host) not in self._names:
+            return Refusal(
+                "this server does not answer under this name (Host header); use localhost", status=403, code="host"
+            )
+        if origin and _origin_host(origin) != host.lower():
+            return Refusal("pages of other sites may not use this server (Origin header)", status=403, code="origin")
         if self._token is None or not path.startswith(self._protects):
             return None
         kind, _, credentials = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
-            message = "a token is needed: Authorization: Bearer TOKEN"
+            message = "a token is missing or wrong; send the header Authorization: Bearer TOKEN"
             return Refusal(message, status=401, code="invalid_api_key")
         return None
 
 
-def _place(origin: str) -> str:
-    """Return host and port of an origin; empty if it is none."""
+def _origin_host(origin: str) -> str:
+    """Return host and port of an origin; empty if it is malformed."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
 
 
-def _host(header: str) -> str:
+def _host_name(header: str) -> str:
     """Return the name in a Host header, without port and brackets."""
     try:
         return (urlsplit(f"//{header}").hostname or "").lower()

@@ -24,7 +24,7 @@ class PictureRequest(Record):
 
 
 def parse_picture_request(parameters: Mapping[str, str]) -> PictureRequest:
-    """The parameters of an address; raises Refusal with every mistake."""
+    """Parse the query parameters of a request; raise Refusal with every mistake."""
     try:
         return PictureRequest.model_validate_strings(dict(parameters))
     except ValidationError as error:
@@ -32,13 +32,13 @@ def parse_picture_request(parameters: Mapping[str, str]) -> PictureRequest:
         raise Refusal([f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in mistakes]) from error
 
 
-def cited_page_picture(index: Index, request: PictureRequest) -> bytes:
-    """The page of a PDF as PNG; raises Refusal if there is none."""
+def draw_cited_page(index: Index, request: PictureRequest) -> bytes:
+    """Draw the page of a PDF as PNG; raise Refusal if the document has no such page."""
     part = index.part(request.index)
     passages = part.store.of_document(request.document) if part else []
     file = part.source_file(passages[0].path) if part and passages else None
     if file is None or file.suffix.lower() != ".pdf":
-        raise Refusal("this document has no pages that can be drawn", "document", 404, "no_picture")
+        raise Refusal("this document is not a PDF of the index, so no page can be drawn", "document", 404, "no_picture")
     marked = "\n".join(
         passage.text[max(request.start - passage.start, 0) : max(request.end - passage.start, 0)]
         for passage in passages

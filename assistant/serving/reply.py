@@ -1,6 +1,6 @@
-"""Convert a reply for clients: to text with footnotes, and to OpenAI's objects (completion, stream chunks, error).
+"""Convert a reply for clients: to text with footnotes, and to OpenAI's objects (completion, stream chunk, error).
 
-Further data is in the field `turnmark`. Answers keep their emphasis, lists and code; images, links and tags of
+Further data is in the field `turnmark`. Answers keep their emphasis, lists and code. Images, links and tags from
 documents or models are escaped, so that a client cannot load, follow or run them.
 """
 
@@ -14,41 +14,41 @@ from typing import Any
 from starlette.responses import Response
 
 from turnmark.assistant.serving.request import ChatRequest, Refusal
-from turnmark.assistant.session import cite, says_same, sources_used
+from turnmark.assistant.session import cite, has_same_words, sources_used
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN, escape_markdown_line, printable, valid_text
 
-_LIVE = re.compile(r"[\\\[\]<]")
-# In code a bracketed number is unescaped again, unless it could be a link or a definition outside of code.
-_CODE_INDEX = re.compile(r"\\\[([\d\s,:–-]+)\\\](?![(:])")
-# Text at the end of a piece that the next piece may complete: a mark or code; in a block of code, a number or its end.
-_OPEN = re.compile(r"(?:\[[\d\s,–-]{0,24}|`+[^`\n]*)\Z")
-_OPEN_INSIDE = re.compile(r"(?:\[[\d\s,:–-]{0,24}\]?|`+)\Z")
-# Not one that an answer itself had, which is escaped, and not the definition of one.
+_ACTIVE_CHARACTER = re.compile(r"[\\\[\]<]")
+# A bracketed number in code, e.g. an index. Its escapes are removed again, unless it could be a link outside of code.
+_ESCAPED_INDEX = re.compile(r"\\\[([\d\s,:–-]+)\\\](?![(:])")
+# Text at the end of a piece that the next piece may complete: a mark or code; in a code block, a number or the fence.
+_UNFINISHED = re.compile(r"(?:\[[\d\s,–-]{0,24}|`+[^`\n]*)\Z")
+_UNFINISHED_IN_BLOCK = re.compile(r"(?:\[[\d\s,:–-]{0,24}\]?|`+)\Z")
+# A footnote mark of ours. One that the answer itself contained is escaped; a definition is at the start of a line.
 _FOOTNOTE = re.compile(r"(?!^\[\^\d{1,3}\]:)(?<!\\)\[\^(\d{1,3})\]", re.MULTILINE)
 _FENCE = "```"
-_MOST_SOURCES = 999
+_MAX_SOURCES = 999
 
-AFTER = "\n\n*After checking:*\n\n"
-_PIECE = re.compile(r"[^\n]*\n+|[^\n]+")
-_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+CHECKED_ANSWER_HEADING = "\n\n*After checking:*\n\n"
+_LINE_WITH_BREAK = re.compile(r"[^\n]*\n+|[^\n]+")
+_ERROR_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 def content(reply: Reply, footnotes: bool) -> str:
     """Return the answer as Markdown with footnotes, or with its citation marks unchanged."""
     if not footnotes:
         return printable(reply.answer)
-    blocks = (footnote_marks(reply.answer, len(reply.citations)), definitions(reply))
+    blocks = (convert_marks(reply.answer, len(reply.citations)), footnote_definitions(reply))
     return "\n\n".join(filter(None, blocks))
 
 
-def definitions(reply: Reply) -> str:
+def footnote_definitions(reply: Reply) -> str:
     """Return a footnote definition for each used source; empty without sources."""
     return "\n".join(f"[^{citation.n}]: {escape_markdown_line(cite(citation))}" for citation in sources_used(reply))
 
 
-def footnote_marks(text: str, sources: int) -> str:
+def convert_marks(text: str, sources: int) -> str:
     """Convert the citation marks of a text to footnotes, and escape everything else that would be active.
 
     Args:
@@ -58,8 +58,8 @@ def footnote_marks(text: str, sources: int) -> str:
     for index, piece in enumerate(CODE_SPAN.split(printable(text))):
         is_code = index % 2 == 1
         if is_code:
-            # Code is escaped, too, since clients differ in what they take for code.
-            pieces.append(_CODE_INDEX.sub(r"[\1]", _inert(piece)))
+            # Code is escaped as well, since clients differ in what they treat as code.
+            pieces.append(_ESCAPED_INDEX.sub(r"[\1]", _escape(piece)))
         else:
             pieces.append(_with_footnotes(piece, sources))
     return "".join(pieces)
@@ -71,35 +71,35 @@ def _with_footnotes(text: str, sources: int) -> str:
     for match in CITATION_MARK.finditer(text):
         numbers = cited_numbers(match.group())
         if all(1 <= number <= sources for number in numbers):
-            pieces.append(_inert(text[end : match.start()]))
+            pieces.append(_escape(text[end : match.start()]))
             pieces += [f"[^{number}]" for number in numbers]
             end = match.end()
-    pieces.append(_inert(text[end:]))
+    pieces.append(_escape(text[end:]))
     return "".join(pieces)
 
 
-def _inert(text: str) -> str:
-    return _LIVE.sub(r"\\\g<0>", text)
+def _escape(text: str) -> str:
+    return _ACTIVE_CHARACTER.sub(r"\\\g<0>", text)
 
 
 class ReplyText:
     """The streamed text of one reply.
 
-    Sent text cannot be retracted: if the check changed the answer, the checked answer follows after a line that says
-    so.
+    Text that was sent cannot be retracted. If checking changed the answer, the checked answer follows under a heading
+    of its own.
     """
 
     def __init__(self, footnotes: bool) -> None:
         self._footnotes = footnotes
         self._written = self._held = self._fence = ""
-        self._sources = _MOST_SOURCES
+        self._sources = _MAX_SOURCES
 
     def add(self, event: Event) -> str:
         """Return the text to send for an event; a possible beginning of a citation mark is held back."""
-        if event.step == "retrieve":  # a model that searches again may cite more sources than these
-            self._sources = len(event.detail.get("hits", ())) or _MOST_SOURCES
+        if event.step == "retrieve":  # a model that searches again may cite further sources
+            self._sources = len(event.detail.get("hits", ())) or _MAX_SOURCES
         if "tool" in event.detail and "found" not in event.detail and self._written:
-            # What it said before the call is sent and stays, but is no part of its answer.
+            # Text before the call has been sent already, but it is not part of the answer.
             before_call, self._written = self._closed(), ""
             return f"{before_call}\n\n"
         self._written += event.delta
@@ -113,30 +113,30 @@ class ReplyText:
             last = code_spans[-1]
             in_block = last[0].startswith(_FENCE) and not last[0].endswith(_FENCE, len(_FENCE))
             search_from = last.start() + len(_FENCE) if in_block else last.end()
-        unfinished = (_OPEN_INSIDE if in_block else _OPEN).search(text, search_from)
+        unfinished = (_UNFINISHED_IN_BLOCK if in_block else _UNFINISHED).search(text, search_from)
         cut = unfinished.start() if unfinished else len(text)
-        shown = footnote_marks(text[:cut], self._sources).removeprefix(self._fence)
+        shown = convert_marks(text[:cut], self._sources).removeprefix(self._fence)
         self._held = text[cut:]
         self._fence = _FENCE if in_block else ""
         return shown
 
     def rest(self, reply: Reply) -> Iterator[str]:
         """Yield the rest of the text line by line, after the last event."""
-        yield from _PIECE.findall(self._rest(reply))
+        yield from _LINE_WITH_BREAK.findall(self._rest(reply))
 
     def _rest(self, reply: Reply) -> str:
         complete = content(reply, self._footnotes)
         if not self._written.strip():
             return complete
         pending = self._closed()
-        if reply.checks.repaired or not says_same(self._written, reply):
-            return f"{pending}{AFTER}{complete}"
-        notes = definitions(reply) if self._footnotes else ""
+        if reply.checks.repaired or not has_same_words(self._written, reply):
+            return f"{pending}{CHECKED_ANSWER_HEADING}{complete}"
+        notes = footnote_definitions(reply) if self._footnotes else ""
         return f"{pending}\n\n{notes}" if notes else pending
 
     def _closed(self) -> str:
-        """Return the text that was held back, since nothing more completes it."""
-        held = footnote_marks(self._fence + self._held, self._sources).removeprefix(self._fence)
+        """Return the text that was held back, now that nothing more can complete it."""
+        held = convert_marks(self._fence + self._held, self._sources).removeprefix(self._fence)
         self._held = self._fence = ""
         return held
 
@@ -181,7 +181,7 @@ class ReplyForm:
             yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": token_counts(reply)}
 
     def failed(self, refusal: Refusal) -> Iterator[dict[str, Any]]:
-        """What ends a stream without a reply."""
+        """Yield the error that ends a stream without a reply."""
         yield error(refusal)
 
     def _chunk(
@@ -197,12 +197,12 @@ def reply_extension(reply: Reply, chat_request: ChatRequest) -> dict[str, Any]:
     return {**reply.model_dump(mode="json"), "ignored": list(chat_request.ignored)}
 
 
-def cited_places(text: str, footnotes: bool, sources: int) -> list[tuple[int, int]]:
-    """Where an answer that was made by `content` cites, and the number of the source, in the order of the text.
+def find_citations(text: str, footnotes: bool, sources: int) -> list[tuple[int, int]]:
+    """Find the citations in a text made by `content`: the offset and source number of each mark, in text order.
 
     Args:
-        footnotes: its marks are footnotes.
-        sources: how many there are. A mark that points beyond them cites nothing, and so does one in code.
+        footnotes: whether the marks are footnotes.
+        sources: number of sources. A mark with a higher number, or in code, cites nothing.
     """
     if footnotes:
         places = [(match.start(), int(match[1])) for match in _FOOTNOTE.finditer(text)]
@@ -224,7 +224,7 @@ def token_counts(reply: Reply) -> dict[str, int]:
 
 def error(refusal: Refusal) -> dict[str, Any]:
     """Return an error as OpenAI's error object."""
-    kind = _TYPES.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
+    kind = _ERROR_TYPES.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
     return {"error": {"message": str(refusal), "type": kind, "param": refusal.param, "code": refusal.code}}
 
 
@@ -234,7 +234,7 @@ def refuse(refusal: Refusal) -> Response:
     if refusal.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if refusal.status >= 500:
-        # OpenAI's client would retry a failed turn, which does not help.
+        # Without this, OpenAI's client would retry a failed turn, which does not help.
         headers["x-should-retry"] = "false"
     return json_response(error(refusal), refusal.status, headers)
 

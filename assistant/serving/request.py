@@ -1,7 +1,7 @@
-"""Read a JSON request body of OpenAI's chat completions or responses: history, message, and options of the reply.
+"""Parse request bodies of OpenAI's chat completions and responses: history, message and options.
 
-Sampling options and system messages are ignored, since answers come from the sources; the reply names them. A request
-for another kind of reply than text is refused.
+Sampling options, system messages and tool messages are ignored, since answers come from the documents; the reply lists
+them. A request for any kind of reply but text is refused.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 
-MESSAGES = 10_000
-"""Maximum messages of a conversation, of which a turn looks at the last `MAX_HISTORY_MESSAGES`."""
+MAX_MESSAGES = 10_000
+"""Maximum messages in a request; a turn uses the last `MAX_HISTORY_MESSAGES`."""
 
-_UNHEEDED = ("n", "response_format", "tool_choice", "logprobs", "modalities")
-_INSTRUCTIONS = ("system", "developer")
-_MOST_IGNORED = 40
-_LONGEST_NAME = 60
-_ESCAPED = re.compile(r"\\([\\\[\]<])")
-_DEFINITIONS = re.compile(r"(?:\n+\[\^\d{1,3}\]:[^\n]*)+\s*\Z")
-_NOTE = re.compile(r"[ \t]*\[\^\d{1,3}\]")
+_IGNORED_OPTIONS = ("n", "response_format", "tool_choice", "logprobs", "modalities")
+_IGNORED_ROLES = ("system", "developer", "tool", "function")
+"""Roles of messages that are left out: instructions, and results of tools that the client ran for another model."""
+_MAX_IGNORED_NAMES = 40
+_MAX_NAME_CHARS = 60
+_ESCAPED_CHARACTER = re.compile(r"\\([\\\[\]<])")
+_FOOTNOTE_DEFINITIONS = re.compile(r"(?:\n+\[\^\d{1,3}\]:[^\n]*)+\s*\Z")
+_FOOTNOTE_MARK = re.compile(r"[ \t]*\[\^\d{1,3}\]")
 
 
 class Refusal(Exception):
@@ -60,62 +61,65 @@ class ChatRequest(Record):
     ignored: tuple[str, ...] = Field(default=(), description="names of the ignored parts of the request")
 
 
-class _Wire(BaseModel):
+class _RequestObject(BaseModel):
     """Base of request objects: types are strict, and unknown fields are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
 
-class _Part(_Wire):
+class _TextPart(_RequestObject):
     type: Literal["text"]
     text: str
 
 
-def _parts(content: Any) -> Any:
+def _to_parts(content: Any) -> Any:
     """Convert a message's content to a list of parts, if it is a string or null."""
     if isinstance(content, str | None):
         return [{"type": "text", "text": content or ""}]
     return content
 
 
-class _Message(_Wire):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[list[_Part], BeforeValidator(_parts)] = []
+class _ClientMessage(_RequestObject):
+    role: Literal["system", "developer", "tool", "function", "user", "assistant"]
+    content: Annotated[list[_TextPart], BeforeValidator(_to_parts)] = []
 
     @property
     def text(self) -> str:
         return "\n".join(part.text for part in self.content)
 
     @model_validator(mode="after")
-    def _asks_something(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if self.role == "user" and not self.text.strip():
-            raise ValueError("the message is empty")
+            raise ValueError("the message is empty; write a question")
         return self
 
 
-class _StreamOptions(_Wire):
+class _StreamOptions(_RequestObject):
     include_usage: bool | None = None
 
 
-class _TextFormat(_Wire):
+class _TextFormat(_RequestObject):
     type: Literal["text"]
 
 
-class _Ours(_Wire):
+class _TurnmarkOptions(_RequestObject):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     events: bool | None = None
     footnotes: bool | None = None
 
 
-class _Body(_Wire):
-    """The request body. Options for another kind of reply are mistakes, since ignoring them would give a wrong one."""
+class _CompletionBody(_RequestObject):
+    """A request body of chat completions.
+
+    An option for another kind of reply is a mistake: ignoring it would return a reply that the client cannot use.
+    """
 
     model: str
-    messages: list[_Message] = Field(min_length=1, max_length=MESSAGES)
+    messages: list[_ClientMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    turnmark: _Ours | None = None
+    turnmark: _TurnmarkOptions | None = None
     n: Literal[1] | None = None
     response_format: _TextFormat | None = None
     tool_choice: Literal["none", "auto"] | None = None
@@ -123,83 +127,88 @@ class _Body(_Wire):
     modalities: list[Literal["text"]] | None = None
 
     @model_validator(mode="after")
-    def _can_be_answered(self) -> Self:
+    def _check_last_message(self) -> Self:
         if self.stream_options and not self.stream:
-            raise ValueError("stream_options: only with stream: true")
+            raise ValueError("stream_options: needs stream: true")
         if self.messages[-1].role != "user":
-            raise ValueError("messages: the last message must be the user's: it is what is answered")
+            raise ValueError("messages: the last message must have role user; it is the one that is answered")
         return self
 
 
-class _ResponsePart(_Wire):
+class _ResponsePart(_RequestObject):
     type: Literal["input_text", "output_text"]
     text: str
 
 
-def _response_parts(content: Any) -> Any:
-    """A message's text, given as a string or as parts, as parts."""
+def _to_response_parts(content: Any) -> Any:
+    """Convert a message's content to a list of parts, if it is a string or null."""
     return [{"type": "input_text", "text": content or ""}] if isinstance(content, str | None) else content
 
 
-class _Item(_Message):
-    """A message of the input; what a reply holds can be sent back as it is."""
+class _InputMessage(_ClientMessage):
+    """A message of the input; the output of an earlier response can be sent back unchanged."""
 
     type: Literal["message"] = "message"
-    content: Annotated[list[_ResponsePart], BeforeValidator(_response_parts)] = []  # type: ignore[assignment]
+    content: Annotated[list[_ResponsePart], BeforeValidator(_to_response_parts)] = []  # type: ignore[assignment]
 
 
-def _input_items(given: Any) -> Any:
-    """The input, given as a string or as messages, as messages; calls of tools that a reply holds are left out."""
+_TOOL_ITEMS = ("mcp_call", "function_call", "function_call_output")
+
+
+def _to_input_messages(given: Any) -> Any:
+    """Convert the input to a list of messages, if it is a string; leave out tool calls and their results."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     if isinstance(given, list):
-        return [item for item in given if not (isinstance(item, dict) and item.get("type") == "mcp_call")]
+        return [item for item in given if not (isinstance(item, dict) and item.get("type") in _TOOL_ITEMS)]
     return given
 
 
-def _not_kept(value: Any) -> Any:
+def _refuse_stored_state(value: Any) -> Any:
     if value is not None:
-        raise ValueError("nothing is kept here; send the whole conversation as input")
+        raise ValueError("this server stores no conversations; send the whole conversation as input")
     return value
 
 
-def _not_had(value: Any) -> Any:
+def _refuse_unsupported(value: Any) -> Any:
     if value:
-        raise ValueError("is not served here")
+        raise ValueError("is not supported")
     return value
 
 
-_Kept = Annotated[Any, AfterValidator(_not_kept)]
-_Other = Annotated[Any, AfterValidator(_not_had)]
+_StoredState = Annotated[Any, AfterValidator(_refuse_stored_state)]
+_UnsupportedField = Annotated[Any, AfterValidator(_refuse_unsupported)]
 
 
-class _TextConfig(_Wire):
+class _TextConfig(_RequestObject):
     format: _TextFormat | None = None
 
 
-class _ResponseBody(_Wire):
-    """A request of `responses`; see `_Body`."""
+class _ResponseBody(_RequestObject):
+    """A request body of responses; see `_CompletionBody`."""
 
     model: str
-    input: Annotated[list[_Item], BeforeValidator(_input_items)] = Field(min_length=1, max_length=MESSAGES)
+    input: Annotated[list[_InputMessage], BeforeValidator(_to_input_messages)] = Field(
+        min_length=1, max_length=MAX_MESSAGES
+    )
     stream: bool | None = None
-    turnmark: _Ours | None = None
-    previous_response_id: _Kept = None
-    conversation: _Kept = None
-    background: _Other = None
-    prompt: _Other = None
+    turnmark: _TurnmarkOptions | None = None
+    previous_response_id: _StoredState = None
+    conversation: _StoredState = None
+    background: _UnsupportedField = None
+    prompt: _UnsupportedField = None
     text: _TextConfig | None = None
     tool_choice: Literal["none", "auto"] | None = None
     top_logprobs: Literal[0] | None = None
 
     @model_validator(mode="after")
-    def _can_be_answered(self) -> Self:
+    def _check_last_message(self) -> Self:
         if self.input[-1].role != "user":
-            raise ValueError("input: the last message must be the user's: it is what is answered")
+            raise ValueError("input: the last message must have role user; it is the one that is answered")
         return self
 
 
-B = TypeVar("B", _Body, _ResponseBody)
+B = TypeVar("B", _CompletionBody, _ResponseBody)
 
 
 def parse_request(body: bytes, model: str) -> ChatRequest:
@@ -211,73 +220,73 @@ def parse_request(body: bytes, model: str) -> ChatRequest:
     Raises:
         Refusal: every mistake in the request; status 404 for another model.
     """
-    request = _checked(_Body, body, model)
-    unheeded = [name for name in _UNHEEDED if getattr(request, name) is not None]
-    chat_request = _asked(request, "messages", request.messages, unheeded)
+    request = _validate(_CompletionBody, body, model)
+    ignored = [name for name in _IGNORED_OPTIONS if getattr(request, name) is not None]
+    chat_request = _to_chat_request(request, "messages", request.messages, ignored)
     options = request.stream_options
     return chat_request.model_copy(update={"usage": bool(options and options.include_usage)})
 
 
 def parse_response_request(body: bytes, model: str) -> ChatRequest:
-    """What a request of responses asks for; as `parse_request`."""
-    request = _checked(_ResponseBody, body, model)
-    unheeded = [name for name in ("text", "tool_choice", "top_logprobs") if getattr(request, name) is not None]
-    return _asked(request, "input", request.input, unheeded)
+    """Parse a JSON request body of responses, as `parse_request` does."""
+    request = _validate(_ResponseBody, body, model)
+    ignored = [name for name in ("text", "tool_choice", "top_logprobs") if getattr(request, name) is not None]
+    return _to_chat_request(request, "input", request.input, ignored)
 
 
-def _checked(kind: type[B], body: bytes, model: str) -> B:
-    """A request of this kind, for this model."""
+def _validate(kind: type[B], body: bytes, model: str) -> B:
+    """Parse a request body, and check that it asks for this model."""
     try:
         request = kind.model_validate_json(body)
     except ValidationError as error:
         problems: list[str] = []
         for mistake in error.errors():
-            location = _location(mistake["loc"])
+            location = _format_location(mistake["loc"])
             problem = mistake["msg"].removeprefix("Value error, ")
             problems.append(one_line(f"{location}: {problem}" if location else problem))
-        first_location = _location(error.errors()[0]["loc"])
+        first_location = _format_location(error.errors()[0]["loc"])
         raise Refusal(problems, first_location or None) from None
     if request.model != model:
-        message = f"The model {_short_name(request.model)!r} does not exist; the model served here is {model!r}"
+        message = f"The model {_short_name(request.model)!r} does not exist; this server has {model!r}"
         raise Refusal(message, "model", 404, "model_not_found")
     return request
 
 
-def _asked(
-    request: _Body | _ResponseBody, field: str, messages: Sequence[_Message], unheeded: Sequence[str]
+def _to_chat_request(
+    request: _CompletionBody | _ResponseBody, field: str, messages: Sequence[_ClientMessage], ignored: Sequence[str]
 ) -> ChatRequest:
-    """Return the request as a `ChatRequest`.
+    """Convert a validated body to a `ChatRequest`.
 
     Args:
         field: name of the field with the messages.
-        unheeded: names of the declared fields that are set and ignored; undeclared fields are ignored, too.
+        ignored: names of the declared fields that are set but have no effect; undeclared fields have none either.
     """
-    system = [f"{field}[{n}] ({row.role})" for n, row in enumerate(messages) if row.role in _INSTRUCTIONS]
-    ours = request.turnmark or _Ours()
+    system = [f"{field}[{n}] ({row.role})" for n, row in enumerate(messages) if row.role in _IGNORED_ROLES]
+    own = request.turnmark or _TurnmarkOptions()
     return ChatRequest(
-        history=tuple(_history(messages[:-1])),
+        history=tuple(_to_history(messages[:-1])),
         message=messages[-1].text,
         stream=bool(request.stream),
-        events=bool(ours.events),
-        footnotes=ours.footnotes is not False,
-        ignored=(*system, *map(_short_name, (*(request.model_extra or {}), *unheeded)))[:_MOST_IGNORED],
+        events=bool(own.events),
+        footnotes=own.footnotes is not False,
+        ignored=(*system, *map(_short_name, (*(request.model_extra or {}), *ignored)))[:_MAX_IGNORED_NAMES],
     )
 
 
-def _history(messages: Sequence[_Message]) -> list[Message]:
-    """Convert the messages that a turn looks at, without system messages, empty replies, footnotes and citations."""
-    conversation = [message for message in messages if message.role not in _INSTRUCTIONS and message.text.strip()]
+def _to_history(messages: Sequence[_ClientMessage]) -> list[Message]:
+    """Convert the messages that a turn uses; leave out system messages, empty replies, footnotes and citation marks."""
+    conversation = [message for message in messages if message.role not in _IGNORED_ROLES and message.text.strip()]
     history: list[Message] = []
     for message in conversation[-MAX_HISTORY_MESSAGES:]:
         if message.role == "user":
             history.append(Message(role="user", content=message.text))
         else:
-            answer = strip_citations(without_footnotes(message.text))
+            answer = strip_citations(remove_footnotes(message.text))
             history.append(Message(role="assistant", content=answer))
     return history
 
 
-def _location(location: Sequence[str | int]) -> str:
+def _format_location(location: Sequence[str | int]) -> str:
     """Format the location of a mistake: `messages[0].content[1].type`."""
     keys = (f"[{key}]" if isinstance(key, int) else f".{_short_name(key)}" for key in location)
     return "".join(keys).removeprefix(".")
@@ -285,9 +294,9 @@ def _location(location: Sequence[str | int]) -> str:
 
 def _short_name(name: str) -> str:
     """Make a name from the client safe to print: one line, of limited length."""
-    return ellipsize(one_line(name), _LONGEST_NAME)
+    return ellipsize(one_line(name), _MAX_NAME_CHARS)
 
 
-def without_footnotes(text: str) -> str:
-    """Undo `footnote_marks` on an answer, and remove its marks; other texts stay nearly unchanged."""
-    return _ESCAPED.sub(r"\1", _NOTE.sub("", _DEFINITIONS.sub("", text)))
+def remove_footnotes(text: str) -> str:
+    """Undo `convert_marks` on an answer, and remove its marks; other texts stay nearly unchanged."""
+    return _ESCAPED_CHARACTER.sub(r"\1", _FOOTNOTE_MARK.sub("", _FOOTNOTE_DEFINITIONS.sub("", text)))

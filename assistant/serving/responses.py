@@ -1,4 +1,4 @@
-"""A turn's reply in the forms of OpenAI's responses: a response, and the events of its stream."""
+"""Convert a reply to OpenAI's responses API: the response object, and the events of its stream."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 from turnmark.assistant.serving.reply import (
     ReplyText,
-    cited_places,
     content,
+    find_citations,
     reply_extension,
     token_counts,
 )
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 
-SERVER = "turnmark"
-"""Label of the calls of tools by the model, as if an MCP server had run them."""
+SERVER_LABEL = "turnmark"
+"""Server label of the model's tool calls, which are reported as calls of an MCP server."""
 
 
 class ResponseForm:
-    """One reply as a response: the calls of tools, if there are any, and one message.
+    """Makes the response of one reply: its tool calls, if there are any, and one message.
 
-    The events of a stream are numbered. Items of the output have the order in which they began.
+    The events of a stream are numbered. The items of the output are in the order in which they began.
     """
 
     def __init__(self, model: str, chat_request: ChatRequest) -> None:
@@ -40,17 +40,17 @@ class ResponseForm:
         self._call_at = 0
 
     def completion(self, reply: Reply) -> dict[str, Any]:
-        """A reply in one piece."""
-        self._output = [_called(use.tool, use.asked, use.found) for use in reply.trace.calls]
+        """Return the complete reply as a response."""
+        self._output = [_call_item(use.tool, use.asked, use.found) for use in reply.trace.calls]
         return self._completed(reply, content(reply, self._request.footnotes))
 
     def begin(self) -> Iterator[dict[str, Any]]:
-        """The events that open a stream."""
+        """Yield the events that open a stream."""
         yield self._event("response.created", response=self._response("in_progress"))
         yield self._event("response.in_progress", response=self._response("in_progress"))
 
     def event(self, event: Event) -> Iterator[dict[str, Any]]:
-        """What is sent of a turn's event."""
+        """Yield what is sent for an event of the turn."""
         if self._request.events:
             step = {"event": event.model_dump(mode="json")}
             yield self._event("response.in_progress", response=self._response("in_progress"), turnmark=step)
@@ -61,7 +61,7 @@ class ResponseForm:
             yield from self._call_begins(event)
 
     def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
-        """The rest of the text, and the events that close the stream."""
+        """Yield the rest of the text, and the events that close the stream."""
         for piece in self._text.rest(reply):
             yield from self._delta(piece)
         text = "".join(self._sent)
@@ -79,12 +79,12 @@ class ResponseForm:
         yield self._event("response.completed", response=response)
 
     def failed(self, refusal: Refusal) -> Iterator[dict[str, Any]]:
-        """What ends a stream without a reply."""
+        """Yield the event that ends a stream without a reply."""
         failure = {"code": "server_error", "message": str(refusal)}
         yield self._event("response.failed", response={**self._response("failed"), "error": failure})
 
     def _delta(self, text: str) -> Iterator[dict[str, Any]]:
-        """A piece of the text, behind the events that open its message if it is the first."""
+        """Yield a piece of the text; the first piece follows the events that open the message."""
         if not text:
             return
         if not self._sent:
@@ -92,12 +92,12 @@ class ResponseForm:
             self._message_at = len(self._output)
             self._output.append(message)
             yield self._event("response.output_item.added", output_index=self._message_at, item=message)
-            yield self._in_part("response.content_part.added", part=_part("", []))
+            yield self._in_part("response.content_part.added", part=_text_part("", []))
         self._sent.append(text)
         yield self._in_part("response.output_text.delta", delta=text, logprobs=[])
 
     def _call_begins(self, event: Event) -> Iterator[dict[str, Any]]:
-        call = {**_called(event.detail["tool"], event.detail["asked"]), "status": "in_progress"}
+        call = {**_call_item(event.detail["tool"], event.detail["asked"]), "status": "in_progress"}
         self._call_at = len(self._output)
         self._output.append(call)
         yield self._event("response.output_item.added", output_index=self._call_at, item=call)
@@ -116,7 +116,7 @@ class ResponseForm:
                 "type": "file_citation", "file_id": reply.citations[number - 1].key,
                 "filename": reply.citations[number - 1].document, "index": place, "n": number,
             }
-            for place, number in cited_places(text, self._request.footnotes, len(reply.citations))
+            for place, number in find_citations(text, self._request.footnotes, len(reply.citations))
         ]  # fmt: skip
         counts = token_counts(reply)
         cached = sum(role_usage.cached_tokens for role_usage in reply.usage.values())
@@ -148,15 +148,15 @@ class ResponseForm:
     def _message(self, text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "id": self._item_id, "type": "message", "role": "assistant", "status": "completed",
-            "content": [_part(text, annotations)],
+            "content": [_text_part(text, annotations)],
         }  # fmt: skip
 
     def _in_part(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """An event about the text of the message."""
+        """Return an event about the text of the message."""
         return self._event(kind, item_id=self._item_id, output_index=self._message_at, content_index=0, **fields)
 
     def _in_call(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """An event about the call of a tool that began last."""
+        """Return an event about the most recent tool call."""
         return self._event(kind, item_id=self._output[self._call_at]["id"], output_index=self._call_at, **fields)
 
     def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
@@ -164,13 +164,13 @@ class ResponseForm:
         return {"type": kind, "sequence_number": self._number - 1, **fields}
 
 
-def _part(text: str, annotations: list[dict[str, Any]]) -> Mapping[str, Any]:
+def _text_part(text: str, annotations: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
 
-def _called(tool: str, asked: str, found: str | None = None) -> dict[str, Any]:
+def _call_item(tool: str, asked: str, found: str | None = None) -> dict[str, Any]:
     return {
-        "id": f"mcp_{uuid.uuid4().hex}", "type": "mcp_call", "server_label": SERVER, "name": tool,
+        "id": f"mcp_{uuid.uuid4().hex}", "type": "mcp_call", "server_label": SERVER_LABEL, "name": tool,
         "arguments": json.dumps({"asked": asked}, ensure_ascii=False), "output": found, "error": None,
         "status": "completed",
     }  # fmt: skip

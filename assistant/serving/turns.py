@@ -1,4 +1,4 @@
-"""Turns of an assistant in threads, for servers: their events as they come, and an end when the client leaves."""
+"""Run turns of an assistant in threads for a server; stream their events, and stop them when the client disconnects."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ from turnmark.retrieval.types import Query
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
-IDLE = 1.0
+IDLE_SECONDS = 1.0
 """Seconds without an event after which a handler checks whether its client is still connected."""
-MODEL_TURNS = 16
-"""At once, with a language model; without one, as many as there are processors."""
-_ENDED = Refusal("the server was ended before the turn was done", status=503, code="stopped")
+MAX_MODEL_TURNS = 16
+"""Maximum concurrent turns with a language model; without one, the number of processors."""
+_SERVER_STOPPED = Refusal(
+    "the server shut down before the turn was finished; ask again when it is back", status=503, code="stopped"
+)
 
 
 class Turns:
     """Runs turns of an assistant in threads, at most `at_once` concurrently; further turns wait.
 
-    A turn has no time of its own: its calls of models and stores end by their own deadlines, which alone know whether
-    something still comes.
+    A turn has no deadline of its own. Its calls of models and stores have theirs, and only these know whether more
+    output is still coming.
     """
 
     def __init__(self, assistant: Assistant, at_once: int) -> None:
@@ -44,7 +46,7 @@ class Turns:
         self._closed = False
 
     def _current(self) -> Assistant:
-        """Return the assistant, over the newest generation of its indexes."""
+        """Return the assistant with the newest generation of its indexes."""
         with self._opening:
             self.assistant = up_to_date(self.assistant)
             return self.assistant
@@ -57,9 +59,9 @@ class Turns:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
-        """Yield a turn's events as they come, then its reply or a refusal; None after `IDLE` seconds without an event.
+        """Yield a turn's events as they occur, then its reply or a refusal.
 
-        Leaving the loop ends the turn.
+        After `IDLE_SECONDS` without an event, yield None. Leaving the loop stops the turn.
         """
         loop, news, stop = asyncio.get_running_loop(), asyncio.Queue[Event | Reply | Refusal](), Stop()
 
@@ -76,9 +78,9 @@ class Turns:
             item: Event | Reply | Refusal | None = None
             while item is None or isinstance(item, Event):
                 try:
-                    item = await asyncio.wait_for(news.get(), IDLE)
+                    item = await asyncio.wait_for(news.get(), IDLE_SECONDS)
                 except TimeoutError:  # a waiting or hanging turn cannot report that it was stopped
-                    item = _ENDED if self._closed else None
+                    item = _SERVER_STOPPED if self._closed else None
                 yield item
         finally:
             stop.set()
@@ -91,27 +93,27 @@ class Turns:
                 stop.check()
                 return self._current().reply(request.history, request.message, on_event)
         except TurnStopped:
-            return _ENDED
+            return _SERVER_STOPPED
         except GeneratorError as error:
             return Refusal(str(error), status=504 if error.kind == "timeout" else 502, code=error.kind)
         except RequestError as error:
             return Refusal(error.problems)
         except TurnmarkError as error:
             return Refusal(str(error), status=500)
-        except Exception as error:  # a fault of ours or of a part from outside must not end the server
-            # Only the place of the error, since its message may quote a document or a key.
+        except Exception as error:  # a bug here or in a plug-in must not end the server
+            # Only the location is logged, since the message may quote a document or a key.
             frames = "".join(traceback.format_tb(error.__traceback__))
             logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
             return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
 
 
 def turns_at_once(assistant: Assistant) -> int:
-    """How many turns of an assistant run at once."""
-    return MODEL_TURNS if assistant.generator is not None else max(2, os.cpu_count() or 2)
+    """Return the maximum number of concurrent turns of an assistant."""
+    return MAX_MODEL_TURNS if assistant.generator is not None else max(2, os.cpu_count() or 2)
 
 
-def warm(assistant: Assistant) -> None:
-    """One search and a ready generator, so that no client waits for models to load; what cannot work shows now."""
+def warm_up(assistant: Assistant) -> None:
+    """Search once and prepare the generator, so that no client waits for models and errors appear at once."""
     if assistant.generator is not None:
         make_ready(assistant.generator)
     if assistant.retriever is not None:

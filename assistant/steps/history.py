@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from turnmark.assistant.budget import CUT, LEAST, count_tokens, room_beside, shorten
+from turnmark.assistant.budget import CUT_MARK, MIN_PASSAGE_TOKENS, count_tokens, material_room, shorten
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import Prompt
 from turnmark.core.untrusted import escape_marks, quote_lines
@@ -38,7 +38,7 @@ def last_turns_within(
     No answer is shown without its question. If not even the last exchange fits, the beginnings of its question and
     answer are shown.
     """
-    tokens -= count_tokens(quote(CUT))
+    tokens -= count_tokens(quote(CUT_MARK))
     costs = [count_tokens(format_messages([turn], quote)) for turn in history]
     first = len(history)
     while first and sum(costs[first - 1 :]) <= tokens:
@@ -53,13 +53,13 @@ def last_turns_within(
         return "", left_out
     text = format_messages(shown, quote)
     if left_out:
-        text = f"{quote(CUT.strip())}\n{text}"
+        text = f"{quote(CUT_MARK.strip())}\n{text}"
     return text, left_out
 
 
 def _last_exchange(history: Sequence[Message], tokens: int, quote: Callable[[str], str]) -> list[Message]:
-    """Return the last question and answer, cut to fit in `tokens`; empty for fewer than `LEAST` tokens."""
-    if tokens < LEAST:
+    """Return the last question and answer, cut to fit in `tokens`; empty for fewer than `MIN_PASSAGE_TOKENS` tokens."""
+    if tokens < MIN_PASSAGE_TOKENS:
         return []
     *question, answer = history[-2:]
     question = [_shorten_message(turn, tokens // 3, quote) for turn in question]
@@ -75,7 +75,7 @@ def _shorten_message(turn: Message, tokens: int, quote: Callable[[str], str]) ->
         if excess <= 0:
             return cut
         limit -= excess
-    return turn.model_copy(update={"content": CUT.strip()})
+    return turn.model_copy(update={"content": CUT_MARK.strip()})
 
 
 def earlier_turns(history: Sequence[Message], room: int, quote: Callable[[str], str]) -> tuple[str, int]:
@@ -87,5 +87,5 @@ def earlier_turns(history: Sequence[Message], room: int, quote: Callable[[str], 
 
 def sections_room(generator: Generator, prompt: Prompt, history: Sequence[Message], *texts: str) -> int:
     """Return the tokens left for sections in a prompt, after earlier messages and `texts`."""
-    room = room_beside(generator, prompt, *texts)
+    room = material_room(generator, prompt, *texts)
     return room - count_tokens(earlier_turns(history, room, prompt.quote)[0])

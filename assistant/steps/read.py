@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from turnmark.assistant.asking import WrittenText, one_a_line, write_text
-from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, room_beside
+from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, material_room
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.refusal import is_refusal
@@ -83,7 +83,7 @@ def answer_prompt(
     template = load_prompt("answer", prompts)
     interpretation = _interpretation(understood, message)
     previous_quoted = template.quote(strip_citations(previous))
-    room = room_beside(generator, template, message, interpretation, previous_quoted)
+    room = material_room(generator, template, message, interpretation, previous_quoted)
     notes: list[str] = []
     earlier, left_out = earlier_turns(history, room, template.quote)
     if left_out:
@@ -92,7 +92,7 @@ def answer_prompt(
     sections: list[str] = []
     for number, hit in enumerate(hits, 1):
         section = format_section(number, hit.passage, template.quote)
-        room -= count_tokens(section) + PASSAGE_MARKS
+        room -= count_tokens(section) + PASSAGE_MARK_TOKENS
         if room < 0 and sections:
             left_out = len(hits) - len(sections)
             notes.append(f"{left_out} of {len(hits)} sections were left out: the model's context is full")

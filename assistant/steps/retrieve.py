@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 
-from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
+from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.history import sections_room
 from turnmark.assistant.steps.understand import NearestCosines, no_cosines, understand, with_topic
@@ -338,7 +338,7 @@ def _join_source(source: Sequence[Hit]) -> Hit:
 
 
 def _token_cost(passage: Passage) -> int:
-    return count_tokens(passage.indexed_text) + PASSAGE_MARKS
+    return count_tokens(passage.indexed_text) + PASSAGE_MARK_TOKENS
 
 
 def _repeats(passage: Passage, other: Passage) -> bool:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, shorten
+from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
 from turnmark.assistant.generators.base import Tool, ToolCall
 from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.retrieve import grow_sections, join_passages
@@ -164,7 +164,7 @@ class DocumentTools:
         fitting: list[Passage] = []
         used = 0
         for passage in run:
-            used += count_tokens(passage.text) + PASSAGE_MARKS
+            used += count_tokens(passage.text) + PASSAGE_MARK_TOKENS
             if fitting and used > tokens:
                 break
             fitting.append(passage)

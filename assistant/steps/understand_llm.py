@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
-from turnmark.assistant.budget import count_tokens, fit_prompt, room_beside, shorten
+from turnmark.assistant.budget import count_tokens, fit_prompt, material_room, shorten
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import PromptMessages, load_prompt
@@ -113,7 +113,7 @@ def understand_prompt(
     """
     template = load_prompt("understand", prompts)
     # The limit of a reply is twice `STRUCTURED_TOKENS`, and doubles once if the reply is cut.
-    room = room_beside(generator, template, message, reply=4 * STRUCTURED_TOKENS)
+    room = material_room(generator, template, message, reply=4 * STRUCTURED_TOKENS)
     shown_titles = _first_titles(titles, min(MAX_TITLES_TOKENS, room // 4))
     titles_text = template.quote(" · ".join(shown_titles)) if shown_titles else ""
     room -= count_tokens(titles_text)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, create_model, model_validator
 
 from turnmark.assistant.asking import Failure
-from turnmark.assistant.budget import Fitted, fit_prompt, room_for
+from turnmark.assistant.budget import FittedPrompt, fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
@@ -89,7 +89,7 @@ def judge_prompt(
     extra_texts: Mapping[str, str] | None = None,
     plain: Mapping[str, str] | None = None,
     reply: int | None = None,
-) -> Fitted | None:
+) -> FittedPrompt | None:
     """Render the prompt `name` for a case within the judge's context; None: it does not fit.
 
     Args:
@@ -102,7 +102,7 @@ def judge_prompt(
     shown = [part for part in ("question", "answer", "reference") if part in (*parts, *prompt.placeholders)]
     texts = {part: str(getattr(case, part)) for part in shown} | dict(extra_texts or {})
     passages = (case.passages or ()) if case.passages_judged else ()
-    return fit_prompt(prompt, room_for(generator, reply), texts, passages, case.history, plain, case.question)
+    return fit_prompt(prompt, prompt_room(generator, reply), texts, passages, case.history, plain, case.question)
 
 
 def checked(schema: type[T], most: int, check: Callable[[T], str | None]) -> type[T]:

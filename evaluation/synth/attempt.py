@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel
 
 from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.budget import fit_prompt, room_for
+from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.prompts import PromptFolder
 from turnmark.assistant.types import Usage
@@ -154,7 +154,7 @@ class Attempt:
         limit = generator.reply_tokens
         prompt = PROMPTS.load(name, self.tools.prompts)
         nonempty_texts = {key: text or None for key, text in texts.items()}
-        fitted = fit_prompt(prompt, room_for(generator, limit), nonempty_texts, passages, history, plain)
+        fitted = fit_prompt(prompt, prompt_room(generator, limit), nonempty_texts, passages, history, plain)
         if fitted is None:
             raise Rejected(stage, "too long for the model's context")
         self._notes |= dict.fromkeys(f"{name}: {note}" for note in fitted.notes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from turnmark.assistant.asking import merge_roles, write_text
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.budget import fit_prompt, room_for
+from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.tools import is_count
@@ -143,7 +143,7 @@ def prompted_sample(
     began = time.perf_counter()
     prompt = JUDGES.load(name, prompts)
     texts = [text if prompt.bare else with_title(title, text) for title, text in documents]
-    fitted = fit_prompt(prompt, room_for(generator), {"question": item.question}, texts, item.history)
+    fitted = fit_prompt(prompt, prompt_room(generator), {"question": item.question}, texts, item.history)
     if fitted is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
     reply = write_text(generator, merge_roles(fitted.messages))

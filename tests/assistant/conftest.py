@@ -1,4 +1,4 @@
-"""What the tests of the chat share."""
+"""Fixtures that the tests of the assistant share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turnmark.retrieval.build import build_index
 
 @pytest.fixture(scope="session")
 def plain_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the index `demo` over the demo documents, for BM25 alone: nothing heavy is loaded to search it."""
+    """Make a home with the index `demo` over the demo documents. It has only BM25, so searching loads nothing heavy."""
     home = tmp_path_factory.mktemp("plain-home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
@@ -24,7 +24,7 @@ def plain_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def kitchen_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the indexes `n`, of a kettle, a toaster and its maker, and `radio`, with a radio's reset."""
+    """Make a home with the indexes `n` (a kettle, a toaster and its maker) and `radio` (how to reset a radio)."""
     home = tmp_path_factory.mktemp("kitchen-home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
@@ -35,7 +35,7 @@ def kitchen_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def in_home_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
-    """Enters a home of the test's own that has the indexes of another."""
+    """Enters a new home that has the indexes of another home."""
 
     def enter(built: Path) -> Path:
         folder = tmp_path / "home"
@@ -49,18 +49,18 @@ def in_home_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Pat
 
 @pytest.fixture
 def home(plain_home: Path, in_home_of: Callable[[Path], Path]) -> Path:
-    """A home with the index of `plain_home`; the test runs in it."""
+    """Enter a home with the index of `plain_home`."""
     return in_home_of(plain_home)
 
 
 @pytest.fixture
 def kitchen(kitchen_home: Path, in_home_of: Callable[[Path], Path]) -> Path:
-    """A home with the indexes of `kitchen_home`; the test runs in it."""
+    """Enter a home with the indexes of `kitchen_home`."""
     return in_home_of(kitchen_home)
 
 
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Back-off in hundredths of a second."""
+    """Shorten the back-off to hundredths of a second."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
     monkeypatch.setattr("turnmark.assistant.generators.openai.BROKEN_REPLY_WAIT_SECONDS", 0.02)

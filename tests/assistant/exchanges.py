@@ -1,13 +1,13 @@
-"""Replies and turns of a session, made up."""
+"""Invented replies and turns of a session."""
 
 from __future__ import annotations
 
-from turnmark.assistant.session import Conversation, SessionEvent, Turned
+from turnmark.assistant.session import Conversation, SessionEvent, TurnAnswered
 from turnmark.assistant.types import Citation, Reply
 
 
 def folded(*events: SessionEvent) -> Conversation:
-    """The conversation after these events."""
+    """Return the conversation after these events."""
     conversation = Conversation()
     for event in events:
         conversation.apply(event)
@@ -29,5 +29,5 @@ def reply(answer: str, *names: str, **more: object) -> Reply:
     )  # fmt: skip
 
 
-def turned(turn: int, question: str, answer: str, *names: str, **more: object) -> Turned:
-    return Turned.model_validate({"turn": turn, "question": question, "reply": reply(answer, *names), **more})
+def turned(turn: int, question: str, answer: str, *names: str, **more: object) -> TurnAnswered:
+    return TurnAnswered.model_validate({"turn": turn, "question": question, "reply": reply(answer, *names), **more})

@@ -1,4 +1,4 @@
-"""A PDF whose one section runs over two pages."""
+"""A PDF with one section on two pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECOND = "Tighten the wheel nuts crosswise to one hundred and twenty newton metr
 
 
 def write_manual(path: Path) -> None:
-    """A section that runs over two pages."""
+    """Write a PDF with a section on two pages."""
     canvas = Canvas(str(path), pagesize=(400, 500))
     canvas.setTitle("Changing a wheel")
     for heading, text, below in (

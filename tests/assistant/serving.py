@@ -1,4 +1,4 @@
-"""A real `turnmark serve` in a process of its own, and what is sent to it."""
+"""A real `turnmark serve` in its own process, and requests to it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ASK = "How do I sharpen a kitchen knife?"
 
 @dataclass
 class Server:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     process: subprocess.Popen[str]
     headers: dict[str, str] = field(default_factory=dict)
 
     def post(self, body: Any, **headers: str) -> httpx.Response:
-        """A request for a chat completion: a JSON object, or bytes as they stand."""
+        """Request a chat completion with a JSON object or raw bytes."""
         all_headers = {"Content-Type": "application/json", **self.headers, **headers}
         content = body if isinstance(body, bytes) else None
         return httpx.post(
@@ -40,14 +40,14 @@ class Server:
         return httpx.get(f"{self.url}{path}", headers={**self.headers, **headers}, timeout=60)
 
     def end(self, with_signal: int) -> tuple[int, str]:
-        """The exit code and what was said, after a signal."""
+        """Send a signal; return the exit code and the output."""
         self.process.send_signal(with_signal)
         _, printed = self.process.communicate(timeout=30)
         return self.process.returncode, printed
 
 
 def said(text: str = ASK, **more: Any) -> dict[str, Any]:
-    """The body of a request that asks one thing."""
+    """Return the body of a request with one question."""
     return {"model": "demo", "messages": [{"role": "user", "content": text}], **more}
 
 
@@ -55,7 +55,7 @@ def said(text: str = ASK, **more: Any) -> dict[str, Any]:
 def serving(
     home: Path, *flags: str, first: str = "", indexes: Sequence[str] = ("demo",), **environment: str
 ) -> Iterator[Server]:
-    """`turnmark serve` at a free port, in the home that has the indexes; `first` is code that runs before it."""
+    """Run `turnmark serve` at a free port, in a home with indexes; `first` is code that runs before it."""
     program = f"{first}\nfrom turnmark.cli import main; main()"
     command = [sys.executable, "-c", program, "serve", *(word for name in indexes for word in ("--index", name))]
     process = subprocess.Popen(
@@ -63,7 +63,7 @@ def serving(
         env={**os.environ, "TURNMARK_HOME": str(home), **environment},
     )  # fmt: skip
     try:
-        # A model that is prepared once says so first.
+        # The preparation of a model is reported first.
         lines = iter(process.stderr.readline, "")
         told = next((line for line in lines if "endpoint http" in line), None)
         assert told is not None, f"it ended with code {process.wait()}"

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 PATIENCE = 60.0
 QUIET, LULL = 0.3, 0.03
-"""Seconds without a byte after which a screen is taken to be drawn, and after which it is worth a look."""
+"""Seconds without output after which a screen counts as drawn, and seconds between looks at it."""
 
 
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
@@ -25,7 +25,7 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 class Terminal:
     """`turnmark …` on a terminal of 80 columns and 40 lines.
 
-    `raw` is everything that was sent; `screen()` what a person would see, the history above the screen included.
+    `raw` is everything that was sent; `screen()` is what a user sees, with the lines above the screen.
     """
 
     def __init__(self, *arguments: str | Path, env: Mapping[str, str] | None = None, folder: Path = ROOT) -> None:
@@ -50,7 +50,7 @@ class Terminal:
         self.child.delaybeforesend = 0
 
     def _read(self, seconds: float) -> bool:
-        """Take in what comes, for some seconds at most and until nothing comes for a moment; whether anything did."""
+        """Read output until there is a pause, for at most some seconds; return whether there was any."""
         ends, text = time.monotonic() + seconds, ""
         while (remaining := ends - time.monotonic()) > 0:
             try:
@@ -63,13 +63,13 @@ class Terminal:
                 break
         self.raw += text
         self._stream.feed(text)
-        # A terminal answers when it is asked where the cursor is.
+        # A terminal answers queries for the cursor position.
         for _ in range(text.count("\x1b[6n")):
             self.child.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
         return bool(text)
 
     def until(self, condition: str | Callable[[str], bool], patience: float = PATIENCE) -> str:
-        """Wait until the screen shows a text, or a test of it holds; the screen then."""
+        """Wait until the screen contains a text or satisfies a condition; return the screen."""
         test = condition if callable(condition) else lambda screen: condition in screen
         ends = time.monotonic() + patience
         while not test(self.screen()):
@@ -81,7 +81,7 @@ class Terminal:
         return self.screen()
 
     def at_prompt(self) -> str:
-        """Wait until an empty prompt is on the last line, and nothing moves; the screen then."""
+        """Wait until the last line is an empty prompt and nothing changes; return the screen."""
         self.until(lambda screen: self._asked() and screen.split("\n")[-1] == "›")
         while self._read(QUIET):
             pass
@@ -95,11 +95,11 @@ class Terminal:
         return self.at_prompt()
 
     def _asked(self) -> bool:
-        """Whether a prompt waits: one begins by taking pastes as a whole, and ends by not."""
+        """Return whether a prompt is waiting: it turns bracketed paste on at its start and off at its end."""
         return self.raw.rfind(_PASTE_ON) > self.raw.rfind(_PASTE_OFF)
 
     def screen(self) -> str:
-        """What is on the screen, and what has scrolled away above it."""
+        """Return the screen and the lines that have scrolled off it."""
         top = self._screen.history.top
         self._above += [self._line(top[n]) for n in range(len(self._above), len(top))]
         visible = [self._line(self._screen.buffer[y]) for y in range(self._screen.lines)]
@@ -109,7 +109,7 @@ class Terminal:
         return "".join(row[x].data for x in range(self._screen.columns)).rstrip()
 
     def ended(self) -> int:
-        """Wait for the end; the exit code."""
+        """Wait for the end; return the exit code."""
         while True:
             try:
                 self._read(1.0)
@@ -120,7 +120,7 @@ class Terminal:
 
 
 def assert_golden(name: str | Path, text: str, between: str = "") -> None:
-    """A text is what a file of `golden/` holds, or the first stretch of another between two marks.
+    """Assert that a text equals a file of `golden/`, or the first part of another file between two marks.
 
     TURNMARK_UPDATE_GOLDEN=1 writes it anew.
     """
@@ -135,13 +135,13 @@ def assert_golden(name: str | Path, text: str, between: str = "") -> None:
 
 
 def steady(screen: str) -> str:
-    """A screen without what differs from run to run: seconds, dates, names made of the time."""
+    """Return a screen without what differs between runs: seconds, dates and names made of the time."""
     screen = re.sub(r"\d+\.\d+ s\b", "_._ s", screen)
     return re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "DATE-TIME-NAME", screen)
 
 
 def screen_of(raw: str, columns: int) -> str:
-    """What a person sees of what was sent to a terminal."""
+    """Return what a user sees of the bytes sent to a terminal."""
     pyte = pytest.importorskip("pyte")
     screen = pyte.Screen(columns, 200)
     pyte.Stream(screen).feed(raw.replace("\n", "\r\n"))

@@ -17,7 +17,7 @@ from turnmark.corpora.types import Message
 ASK = "How do I sharpen a kitchen knife?"
 MORE = "And how often?"
 RULES = ("understand=rules",)
-"""So that a turn is one call."""
+"""With these steps, a turn is one model call."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def engine(home):
     return as_chat_engine(assistant_over("demo"))
 
 
-def test_a_chat_is_the_assistants_turns_and_a_given_history_replaces_the_one_before(engine):
+def test_chat_engine_runs_turns_and_accepts_a_history(engine):
     assert isinstance(engine, BaseChatEngine)
     first, reply = engine.chat(ASK), engine.assistant.reply([], ASK)
     assert first.response == str(first) == reply.answer
@@ -47,7 +47,7 @@ def test_a_chat_is_the_assistants_turns_and_a_given_history_replaces_the_one_bef
     assert engine.chat_history == []
 
 
-def test_streams_say_the_same(engine):
+def test_streams_contain_the_same_answer(engine):
     complete = engine.chat(ASK)
     engine.reset()
     streamed = engine.stream_chat(ASK)
@@ -65,7 +65,7 @@ def test_streams_say_the_same(engine):
     assert len(engine.chat_history) == 2
 
 
-def test_a_failure_reaches_the_reader_and_neither_it_nor_a_stream_that_is_left_becomes_history(home):
+def test_failed_and_abandoned_turns_are_not_part_of_the_history(home):
     with ScriptedServer(Say("Sharpen it on a wet stone. [1]"), Status(401), Say("Sharpen it. [1]", stall=30)) as server:
         engine = as_chat_engine(assistant_over("demo", f"openai:tiny@{server.url}?retries=0", steps=RULES))
         assert list(engine.stream_chat("How is a knife sharpened?").response_gen)[:2] == ["Sharpen", " it"]

@@ -1,4 +1,4 @@
-"""What fits into the context, in what order material is left out, and that the rest really fits."""
+"""Shortening of prompts: the order in which material is left out, and that the result fits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import Room, conversation, hit
-from turnmark.assistant.budget import LEAST, count_tokens, fit
+from turnmark.assistant.budget import MIN_PASSAGE_TOKENS, count_tokens, fit
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.types import Understanding
@@ -20,21 +20,21 @@ def render(passages, history):
 
 
 @given(st.lists(st.integers(0, 60), max_size=4), st.lists(st.integers(0, 30), max_size=4), st.integers(1, 500))
-def test_what_is_cut_fits_and_is_noted(sizes, turns, room):
+def test_shortened_prompt_fits_and_has_notes(sizes, turns, room):
     passages = [f"p{n} " + WORDS * size for n, size in enumerate(sizes)]
     history = [Message(role="user", content=f"t{n} " + WORDS * size) for n, size in enumerate(turns)]
     fitted = fit(render, passages, history, room)
-    assert fitted is not None, "nothing but passages and turns is in it"
+    assert fitted is not None, "the prompt consists of passages and turns"
     text = fitted.messages[0].content
     assert count_tokens(text) <= room
     assert (text == render(passages, history)[0].content) == (not fitted.notes)
     shown_turns = [turn for turn in history if turn.content in text]
-    assert shown_turns == history[len(history) - len(shown_turns) :], "the oldest turns go first"
+    assert shown_turns == history[len(history) - len(shown_turns) :], "the oldest turns are left out first"
     if len(shown_turns) < len(history):
-        assert all(count_tokens(line) <= LEAST + 3 for line in text.splitlines() if line.startswith("p"))
+        assert all(count_tokens(line) <= MIN_PASSAGE_TOKENS + 3 for line in text.splitlines() if line.startswith("p"))
 
 
-def test_no_answer_is_left_without_its_question():
+def test_history_never_starts_with_an_answer():
     history = conversation(*[f"{n} {WORDS * 20}" for n in range(6)])
     room = count_tokens(render((), history[3:])[0].content)  # three turns would fit
     fitted = fit(render, (), history, room)
@@ -48,8 +48,8 @@ def test_no_answer_is_left_without_its_question():
     st.text(max_size=100),
     st.integers(4000, 8000),
 )
-def test_the_full_prompt_of_an_answer_fits_into_the_room(turns, passages, question, context):
-    """Held against the prompt as it is sent: instructions, marks, numbers and all."""
+def test_complete_prompt_fits_into_the_room(turns, passages, question, context):
+    """Measured on the complete prompt, with instructions, marks and numbers."""
     hits = [hit(text, n, title="") for n, text in enumerate(passages, 1)]
     understood = Understanding(rewrite=question, sub_questions=(question,))
     prompt, notes = answer_prompt(Room(context), understood, question, conversation(*turns), hits)

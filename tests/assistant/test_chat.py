@@ -1,4 +1,4 @@
-"""`turnmark ask`, `chat` and `sessions` as a person or a script calls them."""
+"""`turnmark ask`, `chat` and `sessions` as called by users and scripts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ QUESTIONS = [QUESTION, "How often is the sourdough starter fed?", "How do I bake
 
 @pytest.mark.usefixtures("in_demo_home")
 def test_the_demo_conversation(turnmark):
-    """The conversation that `make demo` prints; docs/chat.md shows it."""
+    """`make demo` prints this conversation, and docs/chat.md shows it."""
     ran = turnmark("chat", "--index", "demo", stdin=(DEMO / "questions.txt").read_text(encoding="utf-8"))
     assert ran.code == 0
     assert_golden("demo_chat.txt", steady(ran.out))
     assert_golden(ROOT / "docs" / "chat.md", f"```text\n{steady(ran.out).strip()}\n```", between="```")
 
 
-def test_ask_reads_questions_from_standard_input_a_json_line_out_for_each(home, turnmark):
+def test_ask_prints_a_json_line_per_question_from_standard_input(home, turnmark):
     ran = turnmark("ask", "-", "--index", "demo", "--json", stdin=f"{QUESTION}\n\nHi!\n")
     assert ran.code == 0
     rows = ran.out.splitlines()
@@ -38,7 +38,7 @@ def test_ask_reads_questions_from_standard_input_a_json_line_out_for_each(home, 
     assert "sourdough" in turnmark("ask", QUESTION, "--index", "demo").out
 
 
-def test_a_question_that_fails_is_a_line_too_and_the_rest_is_answered(home, turnmark, tmp_path):
+def test_failed_question_is_a_line_and_the_others_are_answered(home, turnmark, tmp_path):
     script = tmp_path / "script.jsonl"
     script.write_text('{"text": "It is fed weekly [1].", "match": "How often is the sourdough"}\n', encoding="utf-8")
     words = ["--index", "demo", "--generator", f"replay:{script}", "--step", "understand=rules"]
@@ -64,7 +64,7 @@ def test_a_question_that_fails_is_a_line_too_and_the_rest_is_answered(home, turn
         ('{"role": "king", "content": "b"}\n{nonsense\n7', ["line 1, role: ", "line 2: Invalid JSON", "line 3: "]),
     ],
 )  # fmt: skip
-def test_a_history_that_is_none_is_refused_with_every_mistake(home, turnmark, tmp_path, text, problems):
+def test_refuses_an_invalid_history_with_all_mistakes(home, turnmark, tmp_path, text, problems):
     history = tmp_path / "history.json"
     history.write_text(text, encoding="utf-8")
     ran = turnmark("ask", "What?", "--index", "demo", "--history", history)
@@ -73,7 +73,7 @@ def test_a_history_that_is_none_is_refused_with_every_mistake(home, turnmark, tm
     assert all(problem in ran.err for problem in problems)
 
 
-def test_every_mistake_of_a_command_is_named(home, turnmark):
+def test_reports_all_mistakes_of_a_command(home, turnmark):
     words = ["--generator", "bad", "--retriever", "foo"]
     ran = turnmark("ask", "", "--index", "nope", *words, "--history", "/nonexist")
     assert ran.code == 2
@@ -85,14 +85,14 @@ def test_every_mistake_of_a_command_is_named(home, turnmark):
     ran = turnmark("chat", "--index", "demo", *words)
     assert (ran.code, len(ran.err.splitlines())) == (2, 2)
     ran = turnmark("chat", "--index", "demo", "--resume", stdin="")
-    assert (ran.code, "no session is kept yet" in ran.err) == (2, True)
+    assert (ran.code, "no session is saved yet" in ran.err) == (2, True)
     assert turnmark("chat", "--resume", "../x", "--index", "demo", stdin="").code == 2
 
 
 # --- chat ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_is_indexed_on_the_way_and_indexes_are_offered(home, turnmark, tmp_path):
+def test_chat_indexes_a_folder_and_offers_the_indexes(home, turnmark, tmp_path):
     (home / "indexes").unlink()
     folder = tmp_path / "my notes"
     folder.mkdir()
@@ -110,7 +110,7 @@ def test_a_folder_is_indexed_on_the_way_and_indexes_are_offered(home, turnmark, 
     assert "red" in turnmark("chat", "--no-save", stdin="What colour is the kettle?\n").out
     assert turnmark("index", "build", folder, "--name", "second", "--retriever", "bm25").code == 0
     ran = turnmark("chat", stdin="")
-    assert (ran.code, "--index is missing; there are: my-notes, second" in ran.err) == (2, True)
+    assert (ran.code, "--index is missing (expected one of: my-notes, second)" in ran.err) == (2, True)
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
@@ -118,12 +118,12 @@ def test_a_folder_is_indexed_on_the_way_and_indexes_are_offered(home, turnmark, 
 
 @pytest.fixture
 def named(home: Path, turnmark) -> Path:
-    """A home with the session `first`."""
+    """Make a home with the session `first`."""
     assert turnmark("chat", "--index", "demo", stdin=f"{QUESTION}\n/save first\n").code == 0
     return home
 
 
-def test_a_session_is_resumed_by_name_or_the_one_used_last_or_read_only(named, turnmark, tmp_path):
+def test_resumes_a_named_or_the_last_session_or_reads_it_only(named, turnmark, tmp_path):
     file = sessions_folder() / "first.jsonl"
     assert file.stat().st_mode & 0o777 == 0o600
     before = file.read_bytes()
@@ -149,7 +149,7 @@ def test_a_session_is_resumed_by_name_or_the_one_used_last_or_read_only(named, t
     assert "floured baskets" in ran.out
 
 
-def test_sessions_are_listed_and_deleted(named, turnmark):
+def test_lists_and_deletes_sessions(named, turnmark):
     assert "  1 turn  " in turnmark("sessions", "list").out
     (sessions_folder() / "broken.jsonl").write_bytes(b"\xff\x00 nonsense\n")
     (sessions_folder() / "bad name!.jsonl").write_bytes(b"")
@@ -163,12 +163,12 @@ def test_sessions_are_listed_and_deleted(named, turnmark):
     assert turnmark("sessions", "list").out == "no session is kept yet\n"
 
 
-def test_nothing_on_a_pipe_moves_is_coloured_or_acts(home, turnmark, monkeypatch):
+def test_output_on_a_pipe_has_no_control_sequences(home, turnmark, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     lines = [QUESTION, "Thanks\x1b[31m\x9b2J!", "/no\x1b[2J\tthing", "/why", "/help", "/clear", "/quit", "never read"]
     ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines))
     assert ran.code == 0
     assert not set("\x1b\x9b\r") & set(ran.out + ran.err)
     assert "› Thanks!" in ran.out
-    assert "/no thing: not a command; there are: /why, /grade, " in ran.out
+    assert "/no thing: unknown command; /help lists the commands" in ran.out
     assert "never read" not in ran.out

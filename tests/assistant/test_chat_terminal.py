@@ -1,4 +1,4 @@
-"""`turnmark chat` on a real terminal, as a person sees it. A process takes seconds to start, so each is asked much."""
+"""`turnmark chat` on a real terminal. A process takes seconds to start, so each test asks several questions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.retrieval.conftest import write
 from turnmark.assistant.session_files import read_session
 
-# Each starts processes and waits as a person would: pytest -m slow tests/assistant/test_chat_terminal.py
+# Each test starts processes and waits like a user: pytest -m slow tests/assistant/test_chat_terminal.py
 pytestmark = pytest.mark.slow
 
 ANSWER = """\
@@ -31,16 +31,16 @@ def opened(home: Path, *arguments: str, folder: Path = ROOT, **env: str) -> Term
 
 
 def kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The questions of the one session that is kept."""
+    """Return the questions of the only saved session."""
     monkeypatch.setenv("TURNMARK_HOME", str(home))
     (session,) = (home / "sessions").glob("*.jsonl")
     return [exchange.question for exchange in read_session(session.stem)[0].exchanges]
 
 
-def test_a_conversation(home, tmp_path):
+def test_conversation_on_a_terminal(home, tmp_path):
     """A streamed answer, a quotation, commands, several lines, a paste, completion; then Ctrl-D leaves with 0."""
     scripted(tmp_path, ANSWER)
-    # In the folder of the script, so that the transcript is the same on every machine.
+    # Runs in the folder of the script, so that the transcript is the same on every machine.
     words = ["--index", "demo", "--generator", "replay:script.jsonl", "--step", "understand=rules"]
     talk = opened(home, *words, folder=tmp_path)
     talk.at_prompt()
@@ -67,7 +67,7 @@ def test_a_conversation(home, tmp_path):
     assert (home / "chat_history").stat().st_mode & 0o777 == 0o600
 
 
-def test_ctrl_c_in_the_middle_of_a_stream(home, tmp_path, monkeypatch):
+def test_ctrl_c_cancels_a_streamed_answer(home, tmp_path, monkeypatch):
     lines = "\n\n".join(" ".join(f"word{n}" for n in range(start, start + 20)) for start in range(0, 120, 20))
     slow = " ".join(f"slowly{n}" for n in range(400)) + " [1]"
     words = ["--index", "demo", "--generator", f"{scripted(tmp_path, slow, lines + ' [1]')}?delay=0.02"]
@@ -76,7 +76,7 @@ def test_ctrl_c_in_the_middle_of_a_stream(home, tmp_path, monkeypatch):
     talk.child.send("How often is the sourdough starter fed?\r")
     talk.until("slowly15")
     talk.child.sendintr()
-    talk.until("cancelled; this question is not part of the conversation")
+    talk.until("canceled; this question is not part of the conversation")
     assert "slowly399" not in talk.at_prompt()
     assert not (home / "sessions").exists()
 
@@ -94,14 +94,14 @@ def test_ctrl_c_in_the_middle_of_a_stream(home, tmp_path, monkeypatch):
     assert kept(home, monkeypatch) == ["How often is the sourdough starter fed?"]
 
 
-def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypatch):
+def test_killed_chat_loses_at_most_the_current_turn(home, tmp_path, monkeypatch):
     spec = scripted(tmp_path, ANSWER, " ".join(["slowly"] * 400), "It is *kept cold* and fed. [1]")
     words = ["--generator", f"{spec}?delay=0.02", "--step", "understand=rules"]
     talk = opened(home, "--index", "demo", *words, NO_COLOR="1")
     talk.at_prompt()
     talk.say("How do I keep a sourdough starter?")
     talk.say("/rate bad not mine")
-    # Without colours; bold, dim and the movements of the cursor are none.
+    # NO_COLOR removes colors; bold, dim and cursor movements are allowed.
     assert not re.search(r"\x1b\[[0-9;]*\b(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])\b[0-9;]*m", talk.raw)
     talk.child.send("Who feeds the sourdough starter?\r")
     talk.until("slowly slowly")
@@ -113,7 +113,7 @@ def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypa
 
     again = opened(home, "--resume", "--generator", scripted(tmp_path, "It is *kept cold* and fed. [1]"))
     screen = again.at_prompt()
-    assert "not an event of this version; left" in screen
+    assert "left out, since it is damaged" in screen
     assert "1 turn so far" in screen
     again.child.send("\x1b[A")
     again.until("› Who feeds the sourdough starter?")  # typed in the chat before
@@ -123,7 +123,7 @@ def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypa
     assert kept(home, monkeypatch) == ["How do I keep a sourdough starter?", "Who feeds the sourdough starter?"]
 
 
-def test_news_of_a_watched_folder_comes_above_what_is_typed(home, tmp_path):
+def test_news_of_a_watched_folder_appears_above_the_prompt(home, tmp_path):
     folder = write(tmp_path / "notes", kettle="# Kettle\n\nThe colour of the kettle is red.\n")
     talk = opened(home, str(folder), "--retriever", "bm25", "--watch", folder=tmp_path)
     talk.at_prompt()

@@ -1,4 +1,4 @@
-"""What a chat exports, and that `turnmark eval` runs on it."""
+"""Exports of a chat; `turnmark eval` runs on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from markdown_it import MarkdownIt
 from tests.assistant.exchanges import citation, folded, reply, turned
 from tests.assistant.notes import over, scripted
 from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
-from turnmark.assistant.session import Began, Conversation, Edited, SessionEvent, Swapped, Turned, TurnRated
+from turnmark.assistant.session import (
+    AssistantSwapped,
+    Conversation,
+    SessionBegan,
+    SessionEvent,
+    TurnAnswered,
+    TurnEdited,
+    TurnRated,
+)
 from turnmark.core.errors import RequestError
 from turnmark.corpora import kiwi as kiwi_data
 from turnmark.corpora import mtrag as mtrag_data
@@ -27,16 +35,16 @@ TALK = [
 
 
 def talked(*events: SessionEvent) -> Conversation:
-    return folded(Began(index="My Notes", generator="extractive"), *events)
+    return folded(SessionBegan(index="My Notes", generator="extractive"), *events)
 
 
-def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, monkeypatch):
+def test_eval_runs_on_an_exported_chat(home, turnmark, tmp_path, monkeypatch):
     folder = tmp_path / "mine"
     lines = [*TALK, f"/export mtrag {folder}", f"/export mtrag {folder}"]
     ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
     assert ran.code == 0, ran.err
     assert "note: 1 turn without a rating or an edit left out" in ran.out
-    assert f"6 files in {folder}: exists already; nothing was written" in ran.out
+    assert f"6 files in {folder}: would overwrite existing files; nothing was written" in ran.out
 
     tasks = list(mtrag_data.load_tasks(folder, "mtrag").data.values())
     assert [task.answerability for task in tasks][::2] == ["ANSWERABLE", "ANSWERABLE"]
@@ -60,14 +68,14 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, 
     assert json.loads(ran.out)["metrics"]["recall@5"]["n"] == 2
 
 
-def test_targets_are_what_the_person_approved_and_names_cannot_break_a_table(tmp_path):
+def test_targets_are_approved_answers_and_names_cannot_break_a_table(tmp_path):
     evil = "a\tb\n/../x\u2028y"
     talk = talked(
         turned(1, "Who?\nReally?", "Ada [1].", evil),
         turned(2, "longer", "Ada Lovelace [1].", evil, kind="revise"), TurnRated(turn=2, rating="good"),
-        Swapped(index="my-notes", generator="extractive"),
+        AssistantSwapped(index="my-notes", generator="extractive"),
         turned(3, "When?", "May [1].", "b"), TurnRated(turn=3, rating="bad"),
-        turned(4, "Where?", "In Rome [2].", "c", "d"), Edited(turn=4, text="In London."),
+        turned(4, "Where?", "In Rome [2].", "c", "d"), TurnEdited(turn=4, text="In London."),
         turned(5, "Why?", "Because."),
     )  # fmt: skip
     files, note = mtrag_files(talk.exchanges, "s", tmp_path, None)
@@ -88,7 +96,7 @@ def test_targets_are_what_the_person_approved_and_names_cannot_break_a_table(tmp
     assert corpus == ["b", "c", "d"]
 
 
-def test_relevant_are_the_passages_of_a_section_that_was_read_and_none_of_a_count(tmp_path, monkeypatch):
+def test_relevant_passages_of_a_section_and_of_a_count(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     text = "# Long\n\n" + "".join(f"Sentence {n} says that door {n} is painted blue.\n\n" for n in range(40))
     read = scripted(tmp_path, "Door 7 is painted blue. [1]")
@@ -96,11 +104,11 @@ def test_relevant_are_the_passages_of_a_section_that_was_read_and_none_of_a_coun
     answer = assistant.reply([], "How is door 7 painted?")
     (section,) = answer.citations
     index = assistant.index
-    assert section.key not in index.store.rows_of([section.key]), "it joins several passages"
+    assert section.key not in index.store.rows_of([section.key]), "the section joins several passages"
     count = citation(2, "3 documents").model_copy(update={"id": "count:Count of “blue”: 3 times, 3 documents"})
     answer = answer.model_copy(update={"answer": f"{answer.answer} [2]", "citations": (section, count)})
-    events = [Turned(turn=1, question="How is door 7 painted?", reply=answer), TurnRated(turn=1, rating="good")]
-    exchanges = folded(Began(index="n"), *events).exchanges
+    events = [TurnAnswered(turn=1, question="How is door 7 painted?", reply=answer), TurnRated(turn=1, rating="good")]
+    exchanges = folded(SessionBegan(index="n"), *events).exchanges
     files, _ = mtrag_files(exchanges, "s", tmp_path, index)
     rows = [json.loads(row)["_id"] for row in files[tmp_path / "corpora/passage_level/n.jsonl"].splitlines()]
     labels = files[tmp_path / "mtrag-human/retrieval_tasks/n/qrels/dev.tsv"].splitlines()[1:]
@@ -124,14 +132,14 @@ REVISED = [
 ]
 
 
-def test_revisions_become_sessions_that_eval_kiwi_runs_on(home, turnmark, tmp_path):
+def test_eval_kiwi_runs_on_exported_revisions(home, turnmark, tmp_path):
     folder = tmp_path / "mine"
     lines = [*REVISED, f"/export kiwi {folder}", f"/export kiwi {folder}"]
     ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
     assert ran.code == 0, ran.err
     assert "note: 1 revision without a rating written as neutral" in ran.out
-    assert f"written: 1 file in {folder}; score it: turnmark eval kiwi --data {folder}" in ran.out
-    assert f"1 file in {folder}: exists already; nothing was written" in ran.out
+    assert f"wrote 1 file in {folder}; score it with: turnmark eval kiwi --data {folder}" in ran.out
+    assert f"1 file in {folder}: would overwrite existing files; nothing was written" in ran.out
 
     loaded = kiwi_data.load_sessions(folder)
     assert loaded.problems == ()
@@ -144,7 +152,9 @@ def test_revisions_become_sessions_that_eval_kiwi_runs_on(home, turnmark, tmp_pa
     ]  # fmt: skip
     assert [turn.rating for turn in session.turns] == ["good", "bad", "neutral"]
     assert (first.comment, first.previous) == ("one step a line", session.initial_answer)
-    assert (second.previous, third.previous) == (first.answer, first.answer), "what is bad and not edited is dropped"
+    assert (second.previous, third.previous) == (first.answer, first.answer), (
+        "a revision rated bad and not edited is dropped"
+    )
     assert (first.edit, third.edit) == (None, "Feed it weekly.")
 
     run = turnmark.json("eval", "kiwi", "--data", folder, "--out", tmp_path / "run")
@@ -155,10 +165,10 @@ def test_revisions_become_sessions_that_eval_kiwi_runs_on(home, turnmark, tmp_pa
     assert scored["metrics"]["answer_words"]["mean"] == 2
 
 
-def test_only_revisions_make_a_session_of_kiwi(tmp_path):
+def test_kiwi_export_needs_a_revision(tmp_path):
     talk = talked(
         turned(1, "Who?", "Ada [1].", "a"),
-        Turned(turn=2, question="And when?", reply=reply("In May [1].", "b", rewrite="When was Ada born?")),
+        TurnAnswered(turn=2, question="And when?", reply=reply("In May [1].", "b", rewrite="When was Ada born?")),
         turned(3, "longer", "In May 1815 [1].", "b", kind="revise"),
     )
     files, note = kiwi_files(talk.exchanges, tmp_path)
@@ -172,12 +182,12 @@ def test_only_revisions_make_a_session_of_kiwi(tmp_path):
         kiwi_files(talk.exchanges[:2], tmp_path)
 
 
-def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
+def test_transcript_shows_untrusted_text_without_activating_it():
     evil = reply(
         "A › B\nSee ![x](http://evil.example/p.png) <script>alert(1)</script> **the best** [1] [7]\n===\n", "a"
     ).model_copy(update={"citations": (citation(1, "a").model_copy(update={"title": "T](http://x) <b>\n# H"}),)})
     talk = talked(
-        Turned(turn=1, question="# What\n<img src=x>", reply=evil),
+        TurnAnswered(turn=1, question="# What\n<img src=x>", reply=evil),
         TurnRated(turn=1, rating="bad", comment="[link](http://x)"),
     )
     text = transcript(talk.exchanges, "talk")
@@ -188,7 +198,7 @@ def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2"]
     assert "**the best** [^1-1]" in text
     assert "[^1-7]" not in text
-    assert "A › B  \nSee" in text, "a line of a quotation stays one"
+    assert "A › B  \nSee" in text, "a line of a quotation stays a line"
     assert "[^1-1]: " in text
 
 
@@ -206,11 +216,11 @@ NOT_CODE = ["```\n\n![x](http://e)", "a ```\n\n![x](http://e)\n```", "1. a\n   `
             "```a`b\n\n![x](http://e)\n```", "```\na ``` b"]  # fmt: skip
 
 
-def test_code_stays_as_it_is_in_a_transcript_and_hides_nothing():
+def test_transcript_keeps_code_unchanged():
     text = transcript(talked(turned(1, "How?", CODE, "a")).exchanges, "talk")
     assert CODE.replace(" [1]\n", " [^1-1]  \n") in text
     for answer in NOT_CODE:
         text = transcript(talked(turned(1, "How?", answer, "a")).exchanges, "talk")
         tokens = MarkdownIt("commonmark").parse(text)
         assert not any(child.type == "image" for token in tokens for child in token.children or [])
-        assert tokens[-1].type == "paragraph_close", "what comes after it is no code"
+        assert tokens[-1].type == "paragraph_close", "text after the code is not code"

@@ -1,4 +1,4 @@
-"""`turnmark mcp` as clients see it: the SDK's own client over standard input and output and over HTTP."""
+"""`turnmark mcp` as clients see it, with the SDK's client over standard input and output and over HTTP."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ TOOLS = ["search", "read", "documents", "ask"]
 
 
 def program(*flags: str, first: str = "") -> list[str]:
-    """The command line of `turnmark mcp`; `first` is code that runs before it."""
+    """Return the command line of `turnmark mcp`; `first` is code that runs before it."""
     return [sys.executable, "-c", f"{first}\nfrom turnmark.cli import main; main()", "mcp", *flags]
 
 
 def over_stdio(home: Path, work: Callable[[Client], Awaitable[None]], *flags: str, mode: str = "auto") -> str:
-    """What a client does with a server in a process of its own; what that wrote to standard error."""
+    """Run a client with a server in its own process; return what the server wrote to standard error."""
     command, *arguments = program(*flags)
     environment = {"TURNMARK_HOME": str(home), "PYTHONPATH": str(ROOT)}
     parameters = StdioServerParameters(command=command, args=arguments, env=environment, cwd=ROOT)
@@ -70,7 +70,7 @@ def over_stdio(home: Path, work: Callable[[Client], Awaitable[None]], *flags: st
 
 @contextmanager
 def over_http(home: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a server in a process of its own, and the process."""
+    """Start a server in its own process; yield its address and the process."""
     process = subprocess.Popen(
         program("--http", "--port", "0", *flags), cwd=ROOT, text=True, stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL, env={**os.environ, "TURNMARK_HOME": str(home)},
@@ -86,7 +86,7 @@ def over_http(home: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[s
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The structured result of a call, which the text says too."""
+    """Call a tool; return its structured result, which must equal its text."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content[0].text
     assert json.loads(result.content[0].text) == result.structured_content
@@ -94,7 +94,7 @@ async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def mistake(client: Client, tool: str, **arguments: Any) -> tuple[str, str]:
-    """The kind and the message of a call that fails."""
+    """Make a call that fails; return the kind and message of its error."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error
     error = result.structured_content["error"]
@@ -107,8 +107,8 @@ async def mistake(client: Client, tool: str, **arguments: Any) -> tuple[str, str
 
 @pytest.mark.server
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_tools_give_what_the_commands_print(plain_home, home, turnmark, mode):
-    """Over both eras of the protocol."""
+def test_tools_return_what_the_commands_print(plain_home, home, turnmark, mode):
+    """Runs with both versions of the protocol."""
     asked = [
         ({"query": ASK}, []),
         (
@@ -140,7 +140,7 @@ def test_the_tools_give_what_the_commands_print(plain_home, home, turnmark, mode
 
 
 @pytest.mark.server
-def test_documents_are_resources_and_what_is_wrong_is_said(plain_home):
+def test_documents_are_resources_and_mistakes_are_explained(plain_home):
     async def work(client: Client) -> None:
         listed = (await client.list_resources()).resources
         files = sorted(path.relative_to(DEMO / "documents").as_posix() for path in DEMO.glob("documents/*/*"))
@@ -155,19 +155,21 @@ def test_documents_are_resources_and_what_is_wrong_is_said(plain_home):
             with pytest.raises(MCPError) as raised:
                 await client.read_resource(uri)
             assert (raised.value.code, raised.value.data["kind"]) == (-32602, "request")
-        with pytest.raises(MCPError, match="cursor: not one that this server gave"):
+        with pytest.raises(MCPError, match="cursor: expected a cursor returned by this server"):
             await client.list_resources(cursor="-1")
-        with pytest.raises(MCPError, match="no tool is called 'write'; there are: search, read, documents, ask"):
+        with pytest.raises(MCPError, match=r"unknown tool 'write' .expected one of: search, read, documents, ask"):
             await client.call_tool("write", {})
         kind, message = await mistake(client, "read", document="sharpen-kitchen-knife.md")
         assert kind == "request"
-        assert message.startswith("document: no document 'sharpen-kitchen-knife.md' is in index 'demo'; did you mean ")
+        assert message.startswith("document: index 'demo' has no document 'sharpen-kitchen-knife.md'; did you mean ")
         assert f"'{KNIFE}'" in message
         assert (await mistake(client, "read", document=KNIFE, section="Stepps"))[1].endswith("did you mean 'Steps'?")
         assert (await mistake(client, "ask", question=" ", index="x"))[1] == "question: is empty"
-        assert (await mistake(client, "ask", question="Why?", index="x"))[1].endswith("served here; there are: demo")
+        assert (await mistake(client, "ask", question="Why?", index="x"))[
+            1
+        ] == "index: unknown index 'x' (expected one of: demo)"
         _, message = await mistake(client, "search", query="a", k=0, colour="red", where={"author": "x"})
-        for part in ("where.author: no such argument", "k: Input should be greater", "colour: no such argument"):
+        for part in ("where.author: unknown argument", "k: Input should be greater", "colour: unknown argument"):
             assert part in message
 
     assert "Traceback" not in over_stdio(plain_home, work, "--index", "demo")
@@ -175,7 +177,7 @@ def test_documents_are_resources_and_what_is_wrong_is_said(plain_home):
 
 @pytest.mark.server
 @pytest.mark.parametrize("names", [("n", "radio", "n"), ("n, radio",)])
-def test_several_indexes(kitchen_home, names):
+def test_serves_several_indexes(kitchen_home, names):
     async def work(client: Client) -> None:
         assert "n (3 documents), radio (3 documents)" in client.instructions
         for tool in (await client.list_tools()).tools:
@@ -208,7 +210,7 @@ def test_several_indexes(kitchen_home, names):
 
 
 @pytest.mark.server
-def test_indexes_that_cannot_be_searched_together_are_served_one_by_one(tmp_path, home):
+def test_incompatible_indexes_are_served_separately(tmp_path, home):
     for name, retriever in (("words", "bm25"), ("vectors", "dense")):
         build_index(notes(tmp_path / name, radio="The radio is reset with a pin."), name, retriever=retriever)
 
@@ -216,7 +218,7 @@ def test_indexes_that_cannot_be_searched_together_are_served_one_by_one(tmp_path
         for tool in (await client.list_tools()).tools:
             assert "index" in tool.input_schema["required"]
         assert (await mistake(client, "documents"))[1] == (
-            "index: several are served that cannot be searched together; name one of: words, vectors"
+            "index: these indexes cannot be searched together; choose one of: words, vectors"
         )
         assert (await called(client, "search", index="words", query="radio"))["index"] == "words"
 
@@ -224,12 +226,12 @@ def test_indexes_that_cannot_be_searched_together_are_served_one_by_one(tmp_path
 
 
 def stalled(body: dict[str, Any]) -> Scripted:
-    """An answer that never ends; understanding is left to the rules."""
+    """An answer that never ends; the rules understand the message."""
     return Say("Sharp. [1]", stall=60) if body.get("stream") else Status(500)
 
 
 async def call_and_leave(client: Client, endpoint: ScriptedServer) -> bool:
-    """Ask, and cancel the call once the model writes. Return whether it was cancelled."""
+    """Ask, and cancel the call once the model is writing. Return whether it was canceled."""
     with anyio.move_on_after(60) as scope:
 
         async def leave() -> None:
@@ -244,18 +246,18 @@ async def call_and_leave(client: Client, endpoint: ScriptedServer) -> bool:
 
 
 @pytest.mark.server
-def test_a_call_that_is_cancelled_ends_its_turn(plain_home):
+def test_canceled_call_stops_its_turn(plain_home):
     async def work(client: Client) -> None:
         assert await call_and_leave(client, endpoint)
-        assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still written for"
-        assert (await called(client, "documents"))["total"] == 80, "the server goes on"
+        assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still writing"
+        assert (await called(client, "documents"))["total"] == 80, "the server keeps running"
 
     with ScriptedServer(stalled) as endpoint:
         over_stdio(plain_home, work, "--index", "demo", "--generator", f"openai:tiny@{endpoint.url}")
 
 
 @pytest.mark.server
-def test_a_failing_model_is_told_by_its_kind(plain_home):
+def test_reports_the_kind_of_a_model_failure(plain_home):
     async def work(client: Client) -> None:
         kind, message = await mistake(client, "ask", question=ASK)
         assert kind == "timeout"
@@ -273,18 +275,18 @@ INITIALIZE = {
 NOISE = """
 import os
 from turnmark.assistant.serving import turns
-quiet = turns.warm
-def warm(assistant):
+quiet = turns.warm_up
+def warm_up(assistant):
     print("noise of a library", flush=True)
     os.write(1, b"noise of its C code\\n")
     os.system("echo noise of its child")
     quiet(assistant)
-turns.warm = warm
+turns.warm_up = warm_up
 """
 
 
 def started(home: Path, first: str = "") -> subprocess.Popen[str]:
-    """A server that has answered its first message."""
+    """Start a server, and wait until it has answered its first message."""
     process = subprocess.Popen(
         program("--index", "demo", first=first), cwd=ROOT, text=True, env={**os.environ, "TURNMARK_HOME": str(home)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -297,7 +299,7 @@ def started(home: Path, first: str = "") -> subprocess.Popen[str]:
 
 
 @pytest.mark.server
-def test_standard_output_carries_the_protocol_alone(plain_home):
+def test_standard_output_contains_only_the_protocol(plain_home):
     process = started(plain_home, NOISE)
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "documents", "arguments": {}}}
     process.stdin.write(
@@ -313,7 +315,7 @@ def test_standard_output_carries_the_protocol_alone(plain_home):
 
 
 @pytest.mark.server
-def test_a_client_that_reads_no_more_ends_it(plain_home):
+def test_server_ends_when_the_client_stops_reading(plain_home):
     process = started(plain_home)
     process.stdout.close()
     process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}) + "\n")
@@ -324,7 +326,7 @@ def test_a_client_that_reads_no_more_ends_it(plain_home):
 
 @pytest.mark.server
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_a_signal_ends_it_while_it_waits_for_a_message(plain_home, number, code):
+def test_signal_ends_a_waiting_server(plain_home, number, code):
     process = started(plain_home)
     process.send_signal(number)
     assert process.wait(timeout=30) == code
@@ -337,7 +339,7 @@ def test_a_signal_ends_it_while_it_waits_for_a_message(plain_home, number, code)
 
 
 def at(url: str, work: Callable[[Client], Awaitable[None]], mode: str = "auto", **headers: str) -> None:
-    """What a client does with a server over HTTP."""
+    """Run a client with a server over HTTP."""
 
     async def talk() -> None:
         async with (
@@ -350,7 +352,7 @@ def at(url: str, work: Callable[[Client], Awaitable[None]], mode: str = "auto", 
 
 
 async def every_tool(client: Client) -> None:
-    """One call of each."""
+    """One call of each tool."""
     assert (await called(client, "search", query=ASK))["hits"][0]["passage"]["document"] == KNIFE
     assert (await called(client, "read", document=KNIFE, section="Steps"))["section"] == "Steps"
     assert (await called(client, "documents", words="kitchen knife"))["documents"][0]["document"] == KNIFE
@@ -358,7 +360,7 @@ async def every_tool(client: Client) -> None:
 
 
 @pytest.mark.server
-def test_http_without_a_token_serves_this_machine_alone(plain_home):
+def test_http_without_a_token_serves_only_this_machine(plain_home):
     with over_http(plain_home, "--index", "demo") as (url, process):
         at(url, every_tool)
         at(url, every_tool, mode="legacy")
@@ -375,7 +377,7 @@ def test_http_without_a_token_serves_this_machine_alone(plain_home):
 
 
 @pytest.mark.server
-def test_http_with_a_token(plain_home, tmp_path):
+def test_http_accepts_the_token(plain_home, tmp_path):
     path = tmp_path / "token"
     path.write_text(TOKEN)
     path.chmod(0o600)
@@ -392,10 +394,10 @@ def test_http_with_a_token(plain_home, tmp_path):
 
 @pytest.mark.server
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_call_over_http_that_is_cancelled_ends_its_turn(plain_home, mode):
+def test_canceled_call_over_http_stops_its_turn(plain_home, mode):
     async def work(client: Client) -> None:
         await call_and_leave(client, endpoint)
-        assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still written for"
+        assert await anyio.to_thread.run_sync(endpoint.disconnected.wait, 5), "the model is still writing"
 
     with (
         ScriptedServer(stalled) as endpoint,
@@ -409,17 +411,17 @@ def test_a_call_over_http_that_is_cancelled_ends_its_turn(plain_home, mode):
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_wrong_flags_are_told_at_once(turnmark, home):
+def test_reports_all_wrong_flags_at_once(turnmark, home):
     ran = turnmark("mcp", "--index", "nowhere", "--index", "demo", "--port", "99999", "--generator", "nobody")
     assert ran.code == 2
-    for problem in ("--port: only with --http", "--port 99999: a number", "'nowhere'", "'nobody'"):
+    for problem in ("--port: only with --http", "--port 99999: expected a number", "'nowhere'", "'nobody'"):
         assert problem in ran.err
     ran = turnmark("mcp", "--index", "demo", "--http", "--host", "0.0.0.0")
     assert ran.code == 2
-    assert "so a token is needed: --token FILE or TURNMARK_TOKEN" in ran.err
+    assert "set a token with --token FILE or TURNMARK_TOKEN" in ran.err
 
 
-def test_without_the_sdk_the_extra_is_named(turnmark, home, monkeypatch):
+def test_names_the_extra_if_the_sdk_is_missing(turnmark, home, monkeypatch):
     monkeypatch.setattr("turnmark.assistant.mcp.command.find_spec", lambda _: None)
     ran = turnmark("mcp", "--index", "demo")
     assert ran.code == 2
@@ -436,11 +438,11 @@ def demo(plain_home: Path) -> Iterator[ServedIndexes]:
         yield ServedIndexes({"demo": assistant_over("demo")})
 
 
-def test_the_answer_has_all_that_ask_prints_but_its_trace():
+def test_answer_has_everything_that_ask_prints_except_the_trace():
     assert set(AskResult.model_fields) == set(Reply.model_fields) - {"trace"} | {"index"}
 
 
-def test_schemas_hold_no_references():
+def test_schemas_contain_no_references():
     for record in (SearchArguments, ReadArguments, DocumentsArguments, AskResult):
         assert "$ref" not in json.dumps(schema_of(record))
     assert set(schema_of(SearchArguments)["properties"]["where"]["properties"]) == {
@@ -448,12 +450,12 @@ def test_schemas_hold_no_references():
     }  # fmt: skip
 
 
-def test_reading_on_gives_the_whole_document(demo, monkeypatch):
+def test_reading_in_steps_returns_the_whole_document(demo, monkeypatch):
     for name, entry in demo.entries():
         text = demo.text(name, entry.document)
         assert len(text) == entry.characters
         for characters in (200, 777):
-            monkeypatch.setattr(collection_module, "READ_CHARACTERS", characters)
+            monkeypatch.setattr(collection_module, "MAX_READ_CHARS", characters)
             pieces, start = [], 0
             while not pieces or pieces[-1].left_out:
                 pieces.append(demo.read(ReadArguments(document=entry.document, start=start)))
@@ -464,7 +466,7 @@ def test_reading_on_gives_the_whole_document(demo, monkeypatch):
         demo.read(ReadArguments(document=entry.document, start=entry.characters))
 
 
-def test_every_section_that_is_listed_can_be_read(demo):
+def test_every_listed_section_can_be_read(demo):
     read = 0
     for name, entry in demo.entries():
         whole = demo.read(ReadArguments(document=entry.document))
@@ -477,7 +479,7 @@ def test_every_section_that_is_listed_can_be_read(demo):
     assert read > 150
 
 
-def test_a_section_has_those_below_it(tmp_path, monkeypatch):
+def test_section_includes_its_subsections(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     long = "\n\n".join(f"Paragraph {n} says that {'very ' * 60}much is to be read." for n in range(12))
     text = f"# Guide\n\nHello.\n\n## Care\n\n{long}\n\n### Oil\n\nOil it.\n\n### Rust\n\nScrub it.\n\n## Use\n\nCut.\n"
@@ -492,7 +494,7 @@ def test_a_section_has_those_below_it(tmp_path, monkeypatch):
         assert guide.read(ReadArguments(document=document, section=asked)).text.split() == ["###", "Oil", "Oil", "it."]
 
 
-def test_a_document_is_found_however_its_accents_are_written(tmp_path, monkeypatch):
+def test_finds_documents_regardless_of_accent_encoding(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     composed, apart = (unicodedata.normalize(form, "Übersicht") for form in ("NFC", "NFD"))
     build_index(notes(tmp_path / "n", **{apart: "# Lamp\n\nLamps are green.\n"}), "n", retriever="bm25")
@@ -501,7 +503,7 @@ def test_a_document_is_found_however_its_accents_are_written(tmp_path, monkeypat
         assert "green" in served.read(ReadArguments(document=f"{name}.md")).text
 
 
-def test_the_page_is_the_one_on_which_the_text_starts(tmp_path, monkeypatch):
+def test_page_is_where_the_text_starts(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     (tmp_path / "n").mkdir()
     write_manual(tmp_path / "n" / "wheel.pdf")
@@ -513,8 +515,8 @@ def test_the_page_is_the_one_on_which_the_text_starts(tmp_path, monkeypatch):
 
 
 @given(words=st.lists(st.sampled_from("bees honey knife lighthouse bread rye the old sharpening".split()), min_size=1))
-def test_words_are_counted_over_all_documents(demo, words):
-    """Against every passage, read one by one."""
+def test_counts_words_over_all_documents(demo, words):
+    """The counts equal those from reading every passage."""
     text = " ".join(words)
     if not stems(text):
         with pytest.raises(RequestError, match="too common"):

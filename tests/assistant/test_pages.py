@@ -1,4 +1,4 @@
-"""From a citation to the page that says it: which page, a link to it, a picture of it."""
+"""The page of a citation: its number, a link to it and a picture of it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.corpora.made import scan
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.repl.screen import TurnView
-from turnmark.assistant.serving.pictures import PictureRequest, cited_page_picture, parse_picture_request
+from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page, parse_picture_request
 from turnmark.assistant.serving.request import Refusal
-from turnmark.assistant.session import link
+from turnmark.assistant.session import source_url
 from turnmark.assistant.steps.pages import cited_page, cited_text
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.types import Checks, Judgment, Reply, Trace
@@ -42,14 +42,14 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredIndex:
     return open_index("car")
 
 
-def test_a_passage_knows_where_its_pages_begin() -> None:
+def test_passage_knows_where_its_pages_begin() -> None:
     text = "one one\n\ntwo two\n\nfour four"
     document = Document(id="a", title="A", text=text, pages=(0, 9, 18, 18))
     (passage,) = chunk(document, regex_tokens)
     assert passage.page_texts() == [(1, "one one\n\n"), (2, "two two\n\n"), (3, ""), (4, "four four")]
 
 
-def test_joined_passages_know_the_pages_between_them() -> None:
+def test_joined_passages_know_all_of_their_pages() -> None:
     text = "one one\n\ntwo two"
     pages = (0, 9)
     document = Document(id="a", title="A", text=text, pages=pages)
@@ -60,7 +60,7 @@ def test_joined_passages_know_the_pages_between_them() -> None:
     assert joined.page_texts() == [(1, "one one\n\n"), (2, "two two")]
 
 
-def test_the_page_of_a_citation_is_that_of_what_it_says(index: StoredIndex) -> None:
+def test_citation_has_the_page_of_its_sentence(index: StoredIndex) -> None:
     assistant = open_assistant(AssistantConfig(index="car"), index=index)
     pages = {
         question: assistant.reply([], question).citations[0].page
@@ -74,13 +74,13 @@ def test_the_page_of_a_citation_is_that_of_what_it_says(index: StoredIndex) -> N
     assert cited_page(joined, 1, "It says so. [1]") == 1
 
 
-def test_a_mark_counts_for_the_paragraphs_before_it() -> None:
+def test_mark_covers_the_paragraphs_before_it() -> None:
     answer = "Title\nOne.\n\nTwo.\n\n[1]\n\nThree. [2]"
     assert cited_text(answer, 1).split() == ["Title", "One.", "Two."]
     assert cited_text(answer, 2) == "Three."
 
 
-def test_a_source_in_a_terminal_is_a_link_to_its_page(index: StoredIndex) -> None:
+def test_source_in_a_terminal_links_to_its_page(index: StoredIndex) -> None:
     assistant = open_assistant(AssistantConfig(index="car"), index=index)
     reply = assistant.reply([], "How are the wheel nuts tightened crosswise?")
     out = io.StringIO()
@@ -90,10 +90,10 @@ def test_a_source_in_a_terminal_is_a_link_to_its_page(index: StoredIndex) -> Non
     file = (Path(index.manifest.source) / "wheel.pdf").as_uri()
     assert f";{file}#page=" in out.getvalue()
     tyres = assistant.reply([], "When do winter tyres go on?").citations[0]
-    assert link(index, tyres) == (Path(index.manifest.source) / "tyres.md").as_uri()
+    assert source_url(index, tyres) == (Path(index.manifest.source) / "tyres.md").as_uri()
 
 
-def test_no_link_leads_out_of_the_source(index: StoredIndex, tmp_path: Path) -> None:
+def test_links_never_leave_the_source_folder(index: StoredIndex, tmp_path: Path) -> None:
     (tmp_path / "secret.pdf").write_bytes(b"%PDF")
     assert index.source_file("../secret.pdf") is None
     assert index.source_file(str(tmp_path / "secret.pdf")) is None
@@ -102,24 +102,24 @@ def test_no_link_leads_out_of_the_source(index: StoredIndex, tmp_path: Path) -> 
 
 
 def marked_share(png: bytes, top: float, bottom: float) -> float:
-    """Share of pixels in a band of a picture that are highlighted."""
+    """Return the share of highlighted pixels in a band of a picture."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     band = image.crop((0, int(top * image.height), image.width, int(bottom * image.height)))
     colours = band.getcolors(band.width * band.height) or []
     return sum(count for count, colour in colours if colour == YELLOW) / (band.width * band.height)
 
 
-def test_the_picture_of_a_page_has_the_passage_marked(index: StoredIndex) -> None:
+def test_page_picture_marks_the_passage(index: StoredIndex) -> None:
     text = "\n".join(passage.text for passage in index.store.of_document("wheel.pdf"))
     start = index.store.of_document("wheel.pdf")[0].start
     end = start + text.index("A torque")
-    png = cited_page_picture(index, PictureRequest(document="wheel.pdf", page=1, start=start, end=end))
+    png = draw_cited_page(index, PictureRequest(document="wheel.pdf", page=1, start=start, end=end))
     assert png.startswith(b"\x89PNG")
     assert marked_share(png, 0.37, 0.42) > 0.2
     assert marked_share(png, 0.7, 0.9) == 0
 
 
-def test_a_turned_page_is_marked_where_its_text_is(tmp_path: Path) -> None:
+def test_rotated_page_is_marked_at_its_text(tmp_path: Path) -> None:
     write_manual(tmp_path / "manual.pdf")
     with pypdfium2.PdfDocument(tmp_path / "manual.pdf") as document:
         document[0].set_rotation(90)
@@ -132,7 +132,7 @@ def test_a_turned_page_is_marked_where_its_text_is(tmp_path: Path) -> None:
     assert marked_share(buffer.getvalue(), 0, 1) < 0.1
 
 
-def test_a_scanned_page_is_marked_where_ocr_read_its_text(tmp_path: Path) -> None:
+def test_scanned_page_is_marked_where_ocr_found_the_text(tmp_path: Path) -> None:
     path = tmp_path / "scan.pdf"
     scan(path, ["The mill has three gates.", "Each is shut at night.", "The keeper has fourteen keys."])
     assert marked_share(page_picture(path, 1, "Each is shut at night."), 0, 1) == 0
@@ -148,20 +148,20 @@ def test_a_scanned_page_is_marked_where_ocr_read_its_text(tmp_path: Path) -> Non
         ({}, "document: Field required; page: Field required; start: Field required; end: Field required"),
         ({"document": "wheel.pdf", "page": "x", "start": "0", "end": "9"}, "page: Input should be a valid integer"),
         ({"document": "wheel.pdf", "page": "9", "start": "0", "end": "9"}, "has no page 9; it has 2"),
-        ({"document": "tyres.md", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
-        ({"document": "../x.pdf", "page": "1", "start": "0", "end": "9"}, "no pages that can be drawn"),
+        ({"document": "tyres.md", "page": "1", "start": "0", "end": "9"}, "no page can be drawn"),
+        ({"document": "../x.pdf", "page": "1", "start": "0", "end": "9"}, "no page can be drawn"),
     ],
 )
-def test_wrong_requests_for_a_picture(index: StoredIndex, parameters: dict[str, str], says: str) -> None:
+def test_refuses_invalid_picture_requests(index: StoredIndex, parameters: dict[str, str], says: str) -> None:
     with pytest.raises(Refusal) as raised:
-        cited_page_picture(index, parse_picture_request(parameters))
+        draw_cited_page(index, parse_picture_request(parameters))
     assert all(part in str(raised.value) for part in says.split("; "))
 
 
 @pytest.mark.parametrize(
     ("variable", "record"), [("reply", Reply), ("trace", Trace), ("judged", Judgment), ("reply.checks", Checks)]
 )
-def test_the_page_reads_fields_that_replies_have(variable: str, record: type[Record]) -> None:
+def test_page_reads_only_fields_that_replies_have(variable: str, record: type[Record]) -> None:
     script = files("turnmark.assistant.serving").joinpath("page", "page.js").read_text(encoding="utf-8")
     read = set(re.findall(rf"\b{re.escape(variable)}\.(\w+)", script))
     assert read

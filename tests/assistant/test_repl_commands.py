@@ -1,4 +1,4 @@
-"""The commands of a chat, over a real index and a scripted model."""
+"""The commands of a chat, with a real index and a scripted model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.commands import COMMANDS
-from turnmark.assistant.repl.loop import handle
-from turnmark.assistant.session import Began
+from turnmark.assistant.repl.loop import handle_line
+from turnmark.assistant.session import SessionBegan
 from turnmark.assistant.session_files import new_session, read_session, session_names, sessions_folder
 from turnmark.evaluation.metrics.overlap import grade_exchange
 
@@ -25,17 +25,17 @@ STARTER = "How do I keep a sourdough starter?"
 
 
 class Talk:
-    """A chat, and what it has said since it was last asked."""
+    """A chat that returns its output since the last input."""
 
     def __init__(self, generator: str = "extractive"):
         assistant = assistant_over("demo", generator)
-        session = new_session(Began(index="demo", generator=generator))
+        session = new_session(SessionBegan(index="demo", generator=generator))
         self._out = io.StringIO()
         console = Console(file=self._out, width=100, highlight=False)
         self.chat = Chat(assistant, console, session, grade_exchange)
 
     def __call__(self, line: str) -> str:
-        assert handle(self.chat, line)
+        assert handle_line(self.chat, line)
         printed = self._out.getvalue()
         self._out.seek(0)
         self._out.truncate()
@@ -51,18 +51,18 @@ def talk(home: Path) -> Talk:
     return Talk()
 
 
-def test_before_the_first_question_every_command_says_what_is_missing(talk):
+def test_commands_before_the_first_question_say_what_is_missing(talk):
     assert len(COMMANDS) == 14
     for name in "/why|/rate good|/edit x|/retry|/grade|/revise shorter|/export markdown x.md".split("|"):
         assert " yet" in talk(name), name
     assert all(name in talk("/help") for name in COMMANDS)
     assert "did you mean /save?" in talk("/sav")
-    assert "/clear all: /clear takes nothing after it" in talk("/clear all")
+    assert "/clear all: /clear takes no argument" in talk("/clear all")
     assert talk.last is None
     assert session_names() == []
 
 
-def test_why_an_answer_its_sources_and_what_the_person_says_of_it(talk):
+def test_why_and_rate(talk):
     talk(STARTER)
     printed = talk("/why")
     assert "handbook/sourdough-starter-care.md" in printed.split("search 1")[1]
@@ -70,14 +70,14 @@ def test_why_an_answer_its_sources_and_what_the_person_says_of_it(talk):
     assert "retrieve" in printed.split("seconds:")[1]
     source = talk.last.reply.citations[0]
     assert source.text in talk(f"/why {source.n}").replace("\n\n\n", "\n\n")
-    assert "/why 99: no such source; there are: 1" in talk("/why 99")
+    assert "/why 99: unknown source (expected one of: 1" in talk("/why 99")
     assert "rated good" in talk("/rate GOOD just right")
     assert "expected good, neutral or bad" in talk("/rate splendid")
     assert (talk.last.rating, talk.last.comment) == ("good", "just right")
     assert "rated: good (just right)" in talk("/why")
 
 
-def test_an_edit_is_kept_next_to_the_original_and_compared_with_it(talk):
+def test_edit_is_stored_with_the_original_and_graded_against_it(talk):
     talk(STARTER)
     original = talk.last.reply.answer
     assert "edited" in talk("/edit Feed the starter weekly [1].")
@@ -90,9 +90,9 @@ def test_an_edit_is_kept_next_to_the_original_and_compared_with_it(talk):
     assert "nothing was changed" in talk("/edit Feed the starter weekly [1].")
 
 
-def test_ctrl_c_while_an_index_is_opened_anew_does_not_end_the_chat(talk, monkeypatch):
+def test_ctrl_c_while_an_index_is_opened_does_not_end_the_chat(talk, monkeypatch):
     monkeypatch.setattr("turnmark.assistant.repl.chat.up_to_date", lambda _: raise_signal(SIGINT))
-    assert "cancelled" in talk(STARTER)
+    assert "canceled" in talk(STARTER)
 
 
 EDITOR = """\
@@ -105,7 +105,7 @@ open(path, "w").write(text + "More.")
 """
 
 
-def test_the_editor_gets_a_private_file_and_no_shell_and_one_that_fails_changes_nothing(talk, tmp_path, monkeypatch):
+def test_editor_gets_a_private_file_without_a_shell_and_may_fail(talk, tmp_path, monkeypatch):
     program, report = tmp_path / "my editor.py", tmp_path / "report"
     program.write_text(EDITOR, encoding="utf-8")
     monkeypatch.setenv("VISUAL", f"{sys.executable} '{program}' {report} '$(touch {tmp_path}/pwned); x'")
@@ -125,11 +125,11 @@ def test_the_editor_gets_a_private_file_and_no_shell_and_one_that_fails_changes_
     assert talk.last.edit.endswith("\nMore.")
 
 
-def test_parts_are_swapped_a_turn_is_answered_again_and_the_conversation_stays(talk, tmp_path):
+def test_switching_parts_and_retrying_keep_the_conversation(talk, tmp_path):
     talk(STARTER)
     talk("/rate bad")
     spec = scripted(tmp_path, *(f"A sourdough starter is kept {how} [1]." for how in ("first", "next")))
-    assert "the conversation goes on" in talk(f"/generator {spec}")
+    assert "the conversation continues" in talk(f"/generator {spec}")
     talk("/retry")
     assert "kept first" in talk.last.reply.answer
     assert (talk.last.config.generator, talk.last.rating, talk.last.turn) == (spec, None, 1)
@@ -143,6 +143,9 @@ def test_parts_are_swapped_a_turn_is_answered_again_and_the_conversation_stays(t
     kept, _ = read_session(talk.chat.session.name)
     assert kept.last.reply == talk.last.reply
     assert kept.config.retriever == "bm25"
+    talk("/retriever default")
+    assert "retriever: default (available: bm25, " in talk("/retriever")
+    assert talk.chat.assistant.config.retriever is None
 
 
 @pytest.mark.parametrize(
@@ -153,11 +156,11 @@ def test_parts_are_swapped_a_turn_is_answered_again_and_the_conversation_stays(t
         ("/index nope", "no index is called 'nope'"),
         ("/export pdf x", "a format (mtrag, kiwi, markdown) and a file"),
         ("/export mtrag /etc/passwd", "mtrag needs a folder"),
-        ("/revise", "how?"),
+        ("/revise", "an instruction is missing"),
         ("/save ../x", "use up to 100 letters"),
     ],
 )
-def test_a_wrong_request_leaves_everything_as_it_was(talk, line, problem):
+def test_invalid_command_changes_nothing(talk, line, problem):
     talk(STARTER)
     parts, session, exchanges = talk.chat.assistant, talk.chat.session, list(talk.chat.conversation.exchanges)
     assert problem in talk(line)
@@ -166,7 +169,7 @@ def test_a_wrong_request_leaves_everything_as_it_was(talk, line, problem):
     assert talk.chat.conversation.exchanges == exchanges
 
 
-def test_a_turn_that_fails_or_is_cancelled_leaves_conversation_and_file_as_they_were(home, tmp_path):
+def test_failed_or_canceled_turn_changes_neither_conversation_nor_file(home, tmp_path):
     talk = Talk(scripted(tmp_path, "A sourdough starter is fed weekly [1]."))
     talk(STARTER)
     file = sessions_folder() / f"{talk.chat.session.name}.jsonl"
@@ -180,7 +183,7 @@ def test_a_turn_that_fails_or_is_cancelled_leaves_conversation_and_file_as_they_
         raise KeyboardInterrupt
 
     reply, talk.chat.assistant.reply = talk.chat.assistant.reply, interrupted
-    assert "cancelled; this question is not part" in talk("What?")
+    assert "canceled; this question is not part" in talk("What?")
     talk.chat.interactive = False
     with pytest.raises(KeyboardInterrupt):
         talk("What?")
@@ -192,7 +195,7 @@ def test_a_turn_that_fails_or_is_cancelled_leaves_conversation_and_file_as_they_
     assert talk.chat.history[2].content == "How is bread baked?"
 
 
-def test_what_a_stopped_turn_had_found_is_kept_and_shown_by_why(home):
+def test_why_shows_what_a_canceled_turn_found(home):
     def stop(_: object) -> Say:
         raise_signal(SIGINT)
         return Say("late", stall=5)
@@ -201,14 +204,14 @@ def test_what_a_stopped_turn_had_found_is_kept_and_shown_by_why(home):
     with ScriptedServer(Say("{}"), Say("", calls=calls), stop) as server:
         talk = Talk(f"openai:tiny@{server.url}?retries=0")
         printed = talk("Which pages mention a starter?")
-        assert "cancelled; this question is not part of the conversation; /why shows what was found" in printed
+        assert "canceled; this question is not part of the conversation; /why shows what was found" in printed
         assert talk.chat.history == []
         shown = talk("/why")
-        assert "cancelled: Which pages mention a starter?\nthe model searched: 1 search, 1 count\n" in shown
+        assert "canceled: Which pages mention a starter?\nthe model searched: 1 search, 1 count\n" in shown
         assert re.search(r"1\. grep: starter → \d+ times in \d+ sections of \d+ of \d+ documents \[\d+\]\n", shown)
         server.replies = [Say("{}"), Say("It is fed weekly [1].")]
         talk(STARTER)
-        assert "cancelled" not in talk("/why")
+        assert "canceled" not in talk("/why")
     name = talk.chat.session.name
     talk.chat.session.close()
     kept = (sessions_folder() / f"{name}.jsonl").read_text(encoding="utf-8")
@@ -216,10 +219,10 @@ def test_what_a_stopped_turn_had_found_is_kept_and_shown_by_why(home):
     assert [exchange.question for exchange in read_session(name)[0].exchanges] == [STARTER]
 
 
-def test_a_session_gets_a_name_and_one_that_cannot_be_kept_goes_on(home):
+def test_session_gets_a_name_and_continues_if_it_cannot_be_saved(home):
     talk = Talk()
     talk(STARTER)
-    assert "kept as first" in talk("/save first")
+    assert "saved as first" in talk("/save first")
     talk("/clear")
     assert talk.last is None
     assert session_names() == ["first"]
@@ -227,6 +230,6 @@ def test_a_session_gets_a_name_and_one_that_cannot_be_kept_goes_on(home):
     (home / "sessions" / "first.jsonl").unlink()
     (home / "sessions").rmdir()
     (home / "sessions").write_text("in the way", encoding="utf-8")
-    assert "could not be kept" in talk(STARTER)
+    assert "cannot be saved" in talk(STARTER)
     assert talk.last.question == STARTER
-    assert "could not be kept" not in talk("Thanks!")
+    assert "cannot be saved" not in talk("Thanks!")

@@ -1,4 +1,4 @@
-"""The screen of a turn: quotations, Markdown as it comes, what is known at the end; and completion at the prompt."""
+"""Drawing of a turn: quotations, streamed Markdown, sources and checks; completion at the prompt."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ WRITTEN = reply(SAMPLE, "starters › Feeding", "bread", checks=Checks(unsupport
 
 
 @pytest.mark.parametrize("every", [0, 100])
-def test_turns_on_a_terminal(every, monkeypatch):
-    """A quotation; an answer that came in pieces; one that was changed by checking. What was being done is gone."""
-    monkeypatch.setattr("turnmark.assistant.repl.screen.EVERY", every)
+def test_draws_turns_on_a_terminal(every, monkeypatch):
+    """Draws a quotation, a streamed answer, and an answer that checking changed. No status line remains."""
+    monkeypatch.setattr("turnmark.assistant.repl.screen.REDRAW_SECONDS", every)
     out = io.StringIO()
     console = Console(file=out, width=40, height=50, force_terminal=True, color_system="standard", highlight=False)
     with TurnView(console, streaming=False) as view:
@@ -109,7 +109,7 @@ def test_turns_on_a_terminal(every, monkeypatch):
     assert_golden("turns.txt", screen_of(raw, 40) + "\n")
 
 
-def test_why_shows_what_was_understood_searched_called_decided_and_spent():
+def test_why_shows_the_whole_trace():
     trace = Trace(
         forms={"retrieve": "agent"},
         understanding=Understanding(rewrite="", sub_questions=("a", "b"), standalone=False, wants_procedure=True),
@@ -151,7 +151,7 @@ def drawn(pieces: list[str], width: int) -> str:
 
 @given(st.lists(st.integers(1, 40), max_size=200), st.sampled_from([40, 80]))
 @settings(max_examples=25, deadline=None)
-def test_how_it_is_cut_does_not_matter(cuts, width):
+def test_streamed_markdown_does_not_depend_on_the_pieces(cuts, width):
     pieces, start = [], 0
     for cut in cuts:
         pieces.append(SAMPLE[start : start + cut])
@@ -159,9 +159,9 @@ def test_how_it_is_cut_does_not_matter(cuts, width):
     assert drawn([*pieces, SAMPLE[start:]], width) == drawn([SAMPLE], width)
 
 
-def test_a_long_paragraph_is_not_parsed_at_every_word(monkeypatch):
+def test_long_paragraph_is_not_parsed_at_every_word(monkeypatch):
     parsed = []
-    monkeypatch.setattr(screen, "_starts", lambda text: parsed.append(text) or iter(()))
+    monkeypatch.setattr(screen, "_block_starts", lambda text: parsed.append(text) or iter(()))
     drawn(["word "] * 2000, 80)
     assert parsed == []
 
@@ -171,7 +171,7 @@ TEXTS = st.text(st.sampled_from(list("ab *_`~#>|-+1.)[](){}\\\n\t!:红\x1b\u202e
 
 @given(TEXTS, st.integers(1, 7), st.sampled_from([12, 40]))
 @settings(max_examples=150, deadline=None)
-def test_no_text_breaks_it(text, size, width):
+def test_any_text_can_be_drawn(text, size, width):
     screen = drawn([text[start : start + size] for start in range(0, len(text), size)], width)
     assert "\x1b" not in screen
     assert "\u202e" not in screen
@@ -186,11 +186,11 @@ def test_no_text_breaks_it(text, size, width):
     [
         ("/s", ["/save"]), ("/re", ["/retriever", "/retry", "/revise"]), ("/rate ", ["bad", "good", "neutral"]),
         ("/export m", ["markdown", "mtrag"]), ("/export markdown {}/no", ["tes.jsonl"]), ("/index d", ["demo"]),
-        ("/generator ext", ["extractive"]), ("/retriever bm", ["bm25"]),
+        ("/generator ext", ["extractive"]), ("/retriever bm", ["bm25"]), ("/retriever de", ["default", "dense"]),
         ("/rate good so", []), ("/why ", []), ("what is /so", []),
     ],
 )  # fmt: skip
-def test_completion(home: Path, tmp_path: Path, typed: str, offered: list[str]) -> None:
+def test_completes_commands_and_arguments(home: Path, tmp_path: Path, typed: str, offered: list[str]) -> None:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import Room
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens, cut_material
+from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, cut_material
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.steps.read import turn_prompt
 from turnmark.assistant.steps.retrieve import (
@@ -84,7 +84,7 @@ def test_a_hit_grows_to_its_section_and_no_further():
 @pytest.mark.parametrize("room", [60, 150, 250, 400])
 def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room):
     shown = grow_sections(Notes(*CUT), hits(OTTERS[1], CUT[-1], OTTERS[-1]), room)
-    costs = [count_tokens(hit.passage.indexed_text) + PASSAGE_MARKS for hit in shown]
+    costs = [count_tokens(hit.passage.indexed_text) + PASSAGE_MARK_TOKENS for hit in shown]
     assert sum(costs) <= room or len(shown) == 1
     assert any(OTTERS[1].text in hit.passage.text for hit in shown)
 

@@ -1,4 +1,4 @@
-"""A real server in a process of its own: what it answers, whom, how much at once, and how it ends."""
+"""A real server in its own process: replies, access, concurrency and shutdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.assistant.serving import ASK, Server, said, serving
 from tests.opened import assistant_over
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.serving.listening import listen
+from turnmark.assistant.serving.http_server import listen
 from turnmark.assistant.serving.request import ChatRequest
 from turnmark.assistant.serving.turns import Turns
 from turnmark.core.errors import TurnmarkError
@@ -37,7 +37,7 @@ def server(plain_home: Path) -> Iterator[Server]:
         yield running
 
 
-def test_a_completion_is_what_ask_prints(server, turnmark, home):
+def test_completion_matches_output_of_ask(server, turnmark, home):
     response = server.post(said()).json()
     printed = json.loads(turnmark("ask", ASK, "--index", "demo", "--json").out)
     ours = response["turnmark"]
@@ -53,8 +53,8 @@ def test_a_completion_is_what_ask_prints(server, turnmark, home):
     assert "handbook/sharpen-a-kitchen-knife.md" in text
 
 
-def test_a_conversation_may_be_long(server):
-    """The client sends all of it: after 100 turns it was refused."""
+def test_accepts_long_conversations(server):
+    """Clients send the whole conversation. Without this, they were refused after 100 turns."""
     before = [{"role": "user", "content": "Who mends the kettle?"}, {"role": "assistant", "content": "word " * 400}]
     messages = [*before * 500, {"role": "user", "content": ASK}]
     response = server.post({"model": "demo", "messages": messages})
@@ -83,14 +83,14 @@ def test_models_and_health(server):
         (said(), {"Origin": "http://["}, 403, "origin"),
     ],
 )
-def test_what_is_refused(server, body, headers, status, code):
+def test_refuses_invalid_requests(server, body, headers, status, code):
     response = server.post(body, **headers)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert response.json()["error"]["message"]
     assert "access-control-allow-origin" not in response.headers
 
 
-def test_other_places_and_methods(server):
+def test_unknown_addresses_and_methods(server):
     assert server.get("/etc/passwd").json()["error"]["type"] == "invalid_request_error"
     assert server.get("/docs").status_code == server.get("/openapi.json").status_code == 404
     assert server.get("/..%2f..%2fpyproject.toml").status_code == 404
@@ -98,7 +98,7 @@ def test_other_places_and_methods(server):
     assert server.get("/v1/chat/completions").status_code == 405
 
 
-def test_the_page_may_load_nothing_from_elsewhere(server):
+def test_page_loads_nothing_from_other_hosts(server):
     for path in ("/", "/page.css", "/page.js", "/icon.svg"):
         response = server.get(path)
         assert response.status_code == 200
@@ -117,7 +117,7 @@ def endpoint() -> Iterator[ScriptedServer]:
 
 @pytest.fixture(scope="module")
 def written(plain_home: Path, endpoint: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that takes a token, and has a model write."""
+    """Start a server with a token and a model."""
     path = tmp_path_factory.mktemp("secret") / "token"
     path.write_text(TOKEN)
     path.chmod(0o600)
@@ -126,7 +126,7 @@ def written(plain_home: Path, endpoint: ScriptedServer, tmp_path_factory: pytest
         yield running
 
 
-def test_a_token_is_needed_where_there_is_one(written):
+def test_requests_need_the_token(written):
     for said_so in ("", "Bearer wrong", TOKEN, f"Basic {TOKEN}"):
         response = written.post(said(), Authorization=said_so)
         assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
@@ -139,7 +139,7 @@ def test_a_token_is_needed_where_there_is_one(written):
 
 
 def leave(server: Server, stream: bool) -> socket.socket:
-    """A request whose client may go away."""
+    """A request whose client may disconnect."""
     host, port = server.url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)))
     body = json.dumps(said(stream=stream)).encode()
@@ -150,7 +150,7 @@ def leave(server: Server, stream: bool) -> socket.socket:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_leaves_ends_its_turn(written, endpoint, stream):
+def test_turn_stops_when_its_client_disconnects(written, endpoint, stream):
     endpoint.replies = [Say("The blade is sharp. [1]", stall=30)]
     endpoint.seen.clear()
     endpoint.disconnected.clear()
@@ -158,11 +158,11 @@ def test_a_client_that_leaves_ends_its_turn(written, endpoint, stream):
     while not endpoint.seen:
         time.sleep(0.02)
     client.close()
-    assert endpoint.disconnected.wait(5), "the model is still written for"
+    assert endpoint.disconnected.wait(5), "the model is still writing"
 
 
 def outcomes(assistant: Assistant, count: int = 1, close_when: Callable[[], bool] = lambda: False) -> list[Any]:
-    """What becomes of so many turns at once, of which one has a place; they are ended as soon as `close_when`."""
+    """Run several turns at once with room for one; stop them as soon as `close_when` is true. Return the outcomes."""
 
     async def ask_all() -> list[Any]:
         turns = Turns(assistant, 1)
@@ -183,27 +183,27 @@ def outcomes(assistant: Assistant, count: int = 1, close_when: Callable[[], bool
 
 
 def steady(body: dict[str, Any]) -> Scripted:
-    """An answer of 14 words in two seconds; understanding is left to the rules."""
+    """An answer of 14 words in two seconds; the rules understand the message."""
     return Status(500) if "response_format" in body else Say(f"{'very ' * 12}sharp. [1]", pause=0.15)
 
 
-def test_a_turn_goes_on_while_something_is_written_for_it_and_waiting_for_its_place_is_not_counted(home):
+def test_turn_continues_while_the_model_writes_and_queueing_does_not_count(home):
     with ScriptedServer(steady) as endpoint:
         assistant = assistant_over("demo", f"openai:tiny@{endpoint.url}?deadline=1&retries=0")
         replies = outcomes(assistant, 2)
     assert [reply.decision for reply in replies] == ["answer", "answer"]
     first, second = (request.arrived for request in endpoint.seen if "response_format" not in request.body)
-    assert second - first > 1, "they did not take turns"
+    assert second - first > 1, "the turns ran at the same time"
 
 
-def test_a_model_that_falls_silent_ends_the_turn(home):
+def test_turn_fails_when_the_model_falls_silent(home):
     with ScriptedServer(Hang(60)) as endpoint:
         [refusal] = outcomes(assistant_over("demo", f"openai:tiny@{endpoint.url}?deadline=0.3"))
     assert (refusal.status, refusal.code) == (504, "timeout")
     assert "sent nothing for 0.3 s; ?deadline=SECONDS in its spec gives it longer" in str(refusal)
 
 
-def test_the_end_of_the_server_ends_turns_also_one_without_a_place(home):
+def test_shutdown_stops_running_and_queued_turns(home):
     with ScriptedServer(Hang(60)) as endpoint:
         assistant = assistant_over("demo", f"openai:tiny@{endpoint.url}")
         refusals = outcomes(assistant, 2, close_when=lambda: bool(endpoint.seen))
@@ -211,7 +211,7 @@ def test_the_end_of_the_server_ends_turns_also_one_without_a_place(home):
     assert len(endpoint.seen) == 1
 
 
-def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_serves(home, caplog):
+def test_unexpected_error_is_reported_to_the_client_and_located_in_the_log(home, caplog):
     opened = assistant_over("demo", "extractive")
 
     def search_with_a_fault(*_: object) -> object:
@@ -225,8 +225,8 @@ def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_ser
     assert "sk-secret" not in caplog.text.replace('raise KeyError("sk-secret")', "")
 
 
-def test_sigterm_lets_a_turn_finish(written, endpoint):
-    """The last test of this server: it is gone then."""
+def test_sigterm_lets_a_short_turn_finish(written, endpoint):
+    """This is the last test of this server, since it ends the server."""
     endpoint.replies = [Say("Sharpen it on a stone. [1]", pause=0.2)]
     endpoint.seen.clear()
     responses: list[httpx.Response] = []
@@ -240,8 +240,8 @@ def test_sigterm_lets_a_turn_finish(written, endpoint):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_sigterm_ends_a_turn_that_goes_on_and_its_client_hears_of_it(plain_home, stream):
-    short = "from turnmark.assistant.serving import listening; listening.GRACE = 0.3"
+def test_sigterm_stops_a_long_turn_and_tells_its_client(plain_home, stream):
+    short = "from turnmark.assistant.serving import http_server; http_server.GRACE_SECONDS = 0.3"
     with (
         ScriptedServer(Say("Sharp. [1]", stall=60)) as endpoint,
         serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}", first=short) as running,
@@ -253,12 +253,12 @@ def test_sigterm_ends_a_turn_that_goes_on_and_its_client_hears_of_it(plain_home,
             time.sleep(0.02)
         assert running.end(signal.SIGTERM) == (0, "")
         thread.join()
-    assert "the server was ended before the turn was done" in responses[0].text
+    assert "the server shut down before the turn was finished" in responses[0].text
     assert responses[0].status_code == (200 if stream else 503)
 
 
-def test_whoever_connects_once_the_address_is_said_is_not_refused(plain_home):
-    """A client in the server's own process, which connects in the middle of the message."""
+def test_accepts_connections_once_the_address_is_printed(plain_home):
+    """A client in the server's process connects while the address is being printed."""
     connecting = """
 import socket, typer
 say = typer.echo
@@ -272,7 +272,7 @@ typer.echo = echo
         assert running.get("/v1/models").status_code == 200
 
 
-def test_the_official_client_talks_to_it(server):
+def test_official_client_can_chat(server):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     assert [listed_model.id for listed_model in client.models.list()] == ["demo"]
     ask = {"model": "demo", "messages": [{"role": "user", "content": ASK}]}
@@ -291,7 +291,7 @@ def test_the_official_client_talks_to_it(server):
     assert "[^1]" not in plain.choices[0].message.content
 
 
-def test_the_official_client_talks_to_responses(server):
+def test_official_client_can_use_responses(server):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     chat = client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}])
     response = client.responses.create(
@@ -319,7 +319,7 @@ def test_the_official_client_talks_to_responses(server):
     assert "[^" not in plain.output_text
 
 
-def test_the_official_client_streams_responses(server):
+def test_official_client_can_stream_responses(server):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     text = client.responses.create(model="demo", input=ASK).output_text
     extra = {"turnmark": {"events": True}}
@@ -342,7 +342,7 @@ def test_the_official_client_streams_responses(server):
 
 
 @pytest.mark.parametrize("said_first", ["", "Let me count."])
-def test_the_official_client_sees_the_calls_of_tools_in_responses(home, plain_home, said_first):
+def test_official_client_sees_tool_calls_in_responses(home, plain_home, said_first):
     grep = ("grep", '{"words": "starter"}')
     replies = [Say("{}"), Say(said_first, calls=[grep]), Say("Fed weekly [1].")]
     with (
@@ -383,17 +383,17 @@ def test_the_official_client_sees_the_calls_of_tools_in_responses(home, plain_ho
         (
             {"previous_response_id": "resp_1"},
             "previous_response_id",
-            "nothing is kept here; send the whole",
+            "this server stores no conversations; send the whole",
         ),
-        ({"conversation": "conv_1"}, "conversation", "nothing is kept here"),
-        ({"background": True}, "background", "is not served here"),
+        ({"conversation": "conv_1"}, "conversation", "this server stores no conversations"),
+        ({"background": True}, "background", "is not supported"),
         ({"text": {"format": {"type": "json_object"}}}, "text.format.type", "Input should be 'text'"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type", "input_text"),
         ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input[0].role", "'message'"),
-        ({"input": [{"role": "assistant", "content": "Hello."}]}, None, "the last message must be the user's"),
+        ({"input": [{"role": "assistant", "content": "Hello."}]}, None, "the last message must have role user"),
     ],
 )
-def test_what_responses_refuse(server, fields, param, words):
+def test_responses_refuse_invalid_requests(server, fields, param, words):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     with pytest.raises(openai.BadRequestError) as raised:
         client.responses.create(**{"model": "demo", "input": ASK, **fields})
@@ -401,7 +401,7 @@ def test_what_responses_refuse(server, fields, param, words):
     assert words in raised.value.body["message"]
 
 
-def test_a_model_that_fails_ends_a_stream_of_responses(home, plain_home):
+def test_failing_model_ends_a_stream_of_responses(home, plain_home):
     with (
         ScriptedServer(Status(500)) as endpoint,
         serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running,
@@ -414,11 +414,11 @@ def test_a_model_that_fails_ends_a_stream_of_responses(home, plain_home):
             client.responses.create(model="demo", input=ASK)
 
 
-def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch):
+def test_public_address_needs_a_token(turnmark, home, monkeypatch):
     ran = turnmark("serve", "--index", "nowhere", "--host", "0.0.0.0", "--port", "99999", "--generator", "nobody")
     assert ran.code == 2
-    assert "--port 99999: a number from 0 to 65535 was expected" in ran.err
-    assert "so a token is needed: --token FILE or TURNMARK_TOKEN" in ran.err
+    assert "--port 99999: expected a number from 0 to 65535" in ran.err
+    assert "set a token with --token FILE or TURNMARK_TOKEN" in ran.err
     assert "nowhere" in ran.err
     assert "nobody" in ran.err
     monkeypatch.setenv("TURNMARK_TOKEN", "short")
@@ -428,12 +428,12 @@ def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch)
     assert "short\n" not in ran.err
 
 
-def test_a_port_that_is_taken(turnmark, home):
+def test_reports_a_port_that_is_in_use(turnmark, home):
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         ran = turnmark("serve", "--index", "demo", "--port", str(listening.getsockname()[1]))
     assert ran.code == 1
     assert "choose another --port" in ran.err
-    with pytest.raises(TurnmarkError, match=r"nosuchhost\.invalid: no address of this machine"):
+    with pytest.raises(TurnmarkError, match=r"nosuchhost\.invalid: this machine has no such address"):
         listen("nosuchhost.invalid", 0)

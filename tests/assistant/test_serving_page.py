@@ -1,4 +1,4 @@
-"""The page in a real browser: a conversation, its sources and steps, by keyboard, on a phone, and harmless."""
+"""The page in a real browser: conversation, sources, steps, keyboard, phone width and untrusted text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def enter(page: Page) -> None:
 
 
 def opened(page: Page, server: Server, **screen: object) -> None:
-    """The page, with the token given by keyboard alone."""
+    """Open the page, and enter the token with the keyboard."""
     page.open(f"{server.url}/", **screen)
     page.run("sessionStorage.clear()")
     page.open(f"{server.url}/", **screen)
@@ -96,7 +96,7 @@ def done(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width, dark):
+def test_conversation_with_the_keyboard_alone(server, endpoint, chromium, tmp_path, width, dark):
     endpoint.replies = [Say(ANSWER)]
     opened(chromium, server, width=width, dark=dark)
     assert "1 document." in text(chromium, "#holds")
@@ -105,11 +105,11 @@ def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width,
     assert text(chromium, ".asked") == "How do I sharpen a knife?"
     replies = text(chromium, ".said")
     assert "Lay the stone in water first." in replies
-    assert EVIL in replies, "what a model says is shown as it stands"
+    assert EVIL in replies, "the text of a model is shown unchanged"
     assert (text(chromium, ".said strong"), text(chromium, ".said code")) == ("Lay", "water")
     assert count(chromium, ".said ol li") == 2
     assert "answer" in text(chromium, ".foot")
-    # A mark leads to its source, whose text is shown as text.
+    # A mark opens its source, which is shown as text.
     chromium.run("document.querySelector('.cite').focus(); 1")
     enter(chromium)
     chromium.wait(lambda: "draw the blade" in text(chromium, ".source.found blockquote"))
@@ -120,14 +120,14 @@ def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width,
     trace = text(chromium, ".trace")
     assert "How do I sharpen a knife?" in trace
     assert "retrieve" in trace
-    assert chromium.run("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    assert chromium.run("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than the screen"
     assert chromium.run("window.evil") is None
     assert count(chromium, "main img, main script") == 0
     dark_page = "rgb(20, 24, 29)"
     assert (chromium.run("getComputedStyle(document.body).backgroundColor") == dark_page) is dark
     chromium.run("document.getElementById('theme').click()")
     assert (chromium.run("getComputedStyle(document.body).backgroundColor") == dark_page) is not dark
-    # The second turn is asked with the first.
+    # The second request contains the first turn.
     chromium.run("document.getElementById('message').focus()")
     ask(chromium, "And how often?")
     done(chromium)
@@ -141,7 +141,7 @@ def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width,
     assert chromium.picture(tmp_path / "page.png").stat().st_size > 5000
 
 
-def test_a_source_of_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkeypatch, chromium):
+def test_source_in_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkeypatch, chromium):
     write_manual(tmp_path / "wheel.pdf")
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(tmp_path / "wheel.pdf", "demo", retriever="bm25")
@@ -162,7 +162,7 @@ def test_a_source_of_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monk
         assert YELLOW in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
 
 
-def test_searches_of_a_model_are_seen_live_and_folded_afterwards(server, endpoint, chromium):
+def test_model_searches_are_shown_live_and_collapsed_afterwards(server, endpoint, chromium):
     opened(chromium, server)
     calls = [("search", '{"query": "draw the blade"}'), ("grep", '{"words": "stone <b>"}')]
     endpoint.replies = [Say("{}"), Say("Let me look.", calls=calls), Say("Lay it in water. [1] And wait.", stall=20)]
@@ -175,7 +175,7 @@ def test_searches_of_a_model_are_seen_live_and_folded_afterwards(server, endpoin
     assert live[1].endswith("in none of 1 document [2]")
     chromium.press("Escape")
     done(chromium)
-    assert count(chromium, ".calls p") == 2, "what was found stays"
+    assert count(chromium, ".calls p") == 2, "the searches stay visible"
     endpoint.replies = [Say("{}"), Say("Let me look.", calls=calls), Say("Lay it in water. [1]")]
     chromium.run("document.querySelector('.again').click()")
     chromium.wait(lambda: count(chromium, ".foot"))
@@ -184,7 +184,7 @@ def test_searches_of_a_model_are_seen_live_and_folded_afterwards(server, endpoin
     assert text(chromium, ".said") == "Lay it in water. 1"
 
 
-def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
+def test_answer_is_shown_while_it_is_streamed_and_can_be_stopped(server, endpoint, chromium):
     opened(chromium, server)
     endpoint.replies = [Say("{}"), Say("Lay the stone in water. [1] And wait.", stall=20)]  # the first understands
     endpoint.disconnected.clear()
@@ -195,14 +195,14 @@ def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
     chromium.press("Escape")
     done(chromium)
     assert text(chromium, ".turn .failed") == "Stopped."
-    assert endpoint.disconnected.wait(5), "the model is still written for"
+    assert endpoint.disconnected.wait(5), "the model is still writing"
     endpoint.replies = [Say(ANSWER)]
     chromium.run("document.querySelector('.again').click()")
     chromium.wait(lambda: count(chromium, ".foot"))
     assert count(chromium, ".turn") == 1
 
 
-def test_a_question_is_tried_again_once_the_next_one_is_answered(server, endpoint, chromium):
+def test_try_again_does_nothing_while_another_question_is_answered(server, endpoint, chromium):
     opened(chromium, server)
     endpoint.replies = [Say("{}"), Say("Lay the stone in water. [1] And wait.", stall=20)]
     typed(chromium, "How do I sharpen a knife?")
@@ -219,3 +219,30 @@ def test_a_question_is_tried_again_once_the_next_one_is_answered(server, endpoin
     assert text(chromium, ".turn .asked") == "How do I sharpen a knife?|And then?"
     chromium.press("Escape")
     done(chromium)
+
+
+def test_markdown_of_an_answer_is_drawn_and_links_show_their_host(server, endpoint, chromium):
+    opened(chromium, server)
+    answer = (
+        "| Stone | Grit |\n|---|---|\n| coarse [1] | 400 |\n\n- Lay\n  - in water\n- Draw [1]\n\n"
+        "See [the bank](https://example.org/knife) or [x](javascript:evil)."
+    )
+    endpoint.replies = [Say("{}"), Say(answer)]
+    ask(chromium, "How do I sharpen a knife?")
+    done(chromium)
+    assert text(chromium, ".said table tr") == "Stone\tGrit|coarse 1\t400"
+    assert count(chromium, ".said ul") == 2
+    assert text(chromium, ".said ul ul li") == "in water"
+    assert count(chromium, ".said a") == 1
+    assert chromium.run("document.querySelector('.said a').href") == "https://example.org/knife"
+    assert "the bank (example.org)" in text(chromium, ".said p")
+
+
+def test_header_stays_in_view_after_a_screenful(server, endpoint, chromium):
+    opened(chromium, server)
+    endpoint.replies = [Say("{}"), Say("\n\n".join(["Lay the stone in water. [1]"] * 80))]
+    ask(chromium, "How do I sharpen a knife?")
+    done(chromium)
+    chromium.run("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
+    assert chromium.run("scrollY > innerHeight")
+    assert chromium.run("document.querySelector('header').getBoundingClientRect().top") == 0

@@ -1,4 +1,4 @@
-"""What a request of OpenAI's form is taken for, and how an answer becomes Markdown with footnotes and back."""
+"""Parsing of OpenAI requests, and conversion of answers to Markdown with footnotes and back."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
 from turnmark.assistant.serving.guard import is_loopback, read_token
-from turnmark.assistant.serving.reply import AFTER, ReplyForm, ReplyText, cited_places, footnote_marks
+from turnmark.assistant.serving.reply import CHECKED_ANSWER_HEADING, ReplyForm, ReplyText, convert_marks, find_citations
 from turnmark.assistant.serving.reply import content as markdown_of
-from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, without_footnotes
+from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, remove_footnotes
 from turnmark.assistant.serving.responses import ResponseForm
 from turnmark.assistant.types import Checks, Citation, Event, ProcedureStep, Reply
 from turnmark.core.errors import RequestError
@@ -29,7 +29,7 @@ def user(content: object) -> dict[str, object]:
     return {"role": "user", "content": content}
 
 
-def test_of_a_long_conversation_the_last_messages_are_read():
+def test_only_the_last_messages_of_a_long_conversation_are_used():
     messages = [
         message for n in range(500) for message in (user(f"What is {n}?"), {"role": "assistant", "content": ""})
     ]
@@ -38,7 +38,7 @@ def test_of_a_long_conversation_the_last_messages_are_read():
     assert request.message == "And how?"
 
 
-def test_a_conversation_is_the_clients_messages():
+def test_history_consists_of_the_clients_messages():
     request = chat_request(
         {"role": "system", "content": "Be brief."},
         user("What is it?"),
@@ -52,10 +52,23 @@ def test_a_conversation_is_the_clients_messages():
     assert (request.stream, request.events, request.footnotes) == (False, False, True)
 
 
-def test_every_mistake_is_named_at_once():
+def test_messages_of_tools_are_left_out():
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    request = chat_request(
+        user("How do I descale the kettle?"),
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "42"},
+        {"role": "assistant", "content": "With vinegar."},
+        user("And the lamp bulb?"),
+    )
+    assert request.history == tuple(conversation("How do I descale the kettle?", "With vinegar."))
+    assert request.ignored == ("messages[2] (tool)",)
+
+
+def test_reports_all_mistakes_at_once():
     with pytest.raises(Refusal) as raised:
         chat_request(
-            user([{"type": "image_url", "image_url": {}}]), {"role": "tool", "content": "x"}, user("  "), "x",
+            user([{"type": "image_url", "image_url": {}}]), {"role": "robot", "content": "x"}, user("  "), "x",
             n=2, stream="yes", stream_options={"include_usage": True}, response_format={"type": "json_object"},
             logprobs=True, tool_choice="required", modalities=["audio"], turnmark={"event": True, "footnotes": "all"},
         )  # fmt: skip
@@ -65,15 +78,15 @@ def test_every_mistake_is_named_at_once():
         "stream", "turnmark.footnotes", "turnmark.event", "n", "response_format.type", "tool_choice", "logprobs",
         "modalities[0]",
     ]  # fmt: skip
-    assert "messages[2]: the message is empty" in raised.value.problems
+    assert "messages[2]: the message is empty; write a question" in raised.value.problems
     assert "messages[0].content[0].type: Input should be 'text'" in raised.value.problems
     assert (raised.value.param, raised.value.status) == ("messages[0].content[0].type", 400)
-    with pytest.raises(Refusal, match="stream_options: only with stream: true"):
+    with pytest.raises(Refusal, match="stream_options: needs stream: true"):
         chat_request(user("a"), stream_options={"include_usage": True})
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b'{"a": NaN}', b"\xff", b"[" * 100_000])
-def test_what_is_no_json_object_is_refused(body):
+def test_refuses_bodies_that_are_not_json_objects(body):
     with pytest.raises(Refusal):
         parse_request(body, "m")
 
@@ -89,7 +102,7 @@ def reply(answer: str = "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]", **
     return Reply(**{**fields, "rewrite": "?", "generator": "g", **more})
 
 
-def test_marks_become_footnotes_with_their_sources():
+def test_citation_marks_become_footnotes_with_sources():
     assert markdown_of(reply(), footnotes=True) == (
         "It is red. [^1] It boils. [^2][^3]\n\n1. Boil it. [^1]\n\n"
         "[^1]: Title 1 \\<b\\>, k1.md\n[^2]: Title 2 \\<b\\>, k2.md\n[^3]: Title 3 \\<b\\>, k3.md"
@@ -97,8 +110,8 @@ def test_marks_become_footnotes_with_their_sources():
     assert markdown_of(reply("No idea.", procedure=(), citations=()), footnotes=True) == "No idea."
 
 
-def test_nothing_of_others_becomes_active():
-    markdown = footnote_marks(f"{EVIL} \x1b[31mred\x1b[0m [7] *so*", 3)
+def test_untrusted_text_never_becomes_active():
+    markdown = convert_marks(f"{EVIL} \x1b[31mred\x1b[0m [7] *so*", 3)
     assert markdown == (
         "\\<script>x\\</script> !\\[i\\](https://example.org/p.png) \\[a\\](https://example.org) "
         "\\\\\\[b\\](https://example.org) red \\[7\\] *so*"
@@ -108,20 +121,20 @@ def test_nothing_of_others_becomes_active():
 CODE = "Use `x[1]` and `y[2, 3]`. [1]\n\n```python\nx[1] = a[i]  # [2]\n```\nSo. [2]"
 
 
-def test_in_code_a_bracketed_number_is_code():
-    markdown = footnote_marks(CODE, 3)
+def test_bracketed_number_in_code_stays_code():
+    markdown = convert_marks(CODE, 3)
     assert markdown == "Use `x[1]` and `y[2, 3]`. [^1]\n\n```python\nx[1] = a\\[i\\]  # [2]\n```\nSo. [^2]"
-    # What a client may take for a link or its definition, where it sees no code, stays inert.
-    assert footnote_marks("```[1](https://example.org) [2]: x````", 3) == (
+    # A client may not recognize the code, so a possible link or definition stays escaped.
+    assert convert_marks("```[1](https://example.org) [2]: x````", 3) == (
         "```\\[1\\](https://example.org) \\[2\\]: x````"
     )
 
 
 @given(st.text(alphabet="ab \n[]\\<>*1234567890,-^:", max_size=60))
-def test_an_answer_comes_back_without_its_footnotes(text):
-    # What the text itself has in the form of a footnote is one, for whoever reads it back.
+def test_footnotes_are_removed_from_answers_sent_back(text):
+    # Text that looks like a footnote is one when the answer is read back.
     if "[^" not in text:
-        assert without_footnotes(footnote_marks(text, 0)) == text
+        assert remove_footnotes(convert_marks(text, 0)) == text
 
 
 PIECES = ["It ", "[1]", "[", "1", "]", ", ", "2", "-", "so. ", "[x]", "\n", "`", "``", "```", "`x[1]`", "```py\n"]
@@ -129,16 +142,16 @@ PIECES = ["It ", "[1]", "[", "1", "]", ", ", "2", "-", "so. ", "[x]", "\n", "`",
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14))
 @example([*CODE])
-def test_pieces_are_noted_as_the_whole_is(pieces):
+def test_streamed_text_gets_the_same_footnotes_as_complete_text(pieces):
     assume("".join(pieces).strip())
     telling = ReplyText(footnotes=True)
     text = "".join(telling.add(Event(step="answer", delta=piece)) for piece in pieces)
     text += "".join(telling.rest(reply("".join(pieces), procedure=(), citations=())))
-    assert text == footnote_marks("".join(pieces), 999)
+    assert text == convert_marks("".join(pieces), 999)
 
 
 def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[str, list[dict[str, object]]]:
-    """The content of a stream, and all that it told beside it."""
+    """Return the content of a stream and its other events."""
     stream = ReplyForm("id", 0, "m", ChatRequest(message="?", stream=True, **options))
     chunks = list(stream.begin())
     for draft in drafts:
@@ -148,7 +161,7 @@ def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[
     return content, [chunk["turnmark"] for chunk in chunks if "turnmark" in chunk]
 
 
-def test_a_stream_is_the_answer_as_it_is_written_and_says_each_step_where_that_is_asked_for():
+def test_stream_contains_the_answer_and_on_request_each_step():
     drafts = ("It is red. [", "1] It boils. [2, ", "3]\n\n1. Boil it. [1]")
     content, extensions = streamed(reply(), drafts)
     assert content == markdown_of(reply(), footnotes=True)
@@ -158,7 +171,7 @@ def test_a_stream_is_the_answer_as_it_is_written_and_says_each_step_where_that_i
     assert [extension.get("event", {}).get("delta") for extension in extensions] == [*drafts, None]
 
 
-def test_what_checking_changed_follows_and_a_mark_without_a_source_is_no_footnote():
+def test_checked_answer_follows_and_marks_without_source_stay_text():
     changed = reply(checks=Checks(repaired=True))
     content, _ = streamed(changed, ("It is blue. [1]",))
     assert content == f"It is blue. [^1]\n\n*After checking:*\n\n{markdown_of(changed, footnotes=True)}"
@@ -172,7 +185,7 @@ def test_what_checking_changed_follows_and_a_mark_without_a_source_is_no_footnot
     footnotes=st.booleans(), checked=st.booleans(),
 )  # fmt: skip
 @example(pieces=["As follows [1]:", " boil [9] it [2,3]."], footnotes=True, checked=False)
-def test_a_streamed_response_is_its_pieces_and_its_annotations_stand_at_its_marks(pieces, footnotes, checked):
+def test_streamed_response_has_annotations_at_its_marks(pieces, footnotes, checked):
     assume("".join(pieces).strip())
     answer = reply("".join(pieces), procedure=(), checks=Checks(repaired=checked))
     form = ResponseForm("m", ChatRequest(message="?", stream=True, footnotes=footnotes))
@@ -194,12 +207,12 @@ def test_a_streamed_response_is_its_pieces_and_its_annotations_stand_at_its_mark
         assert part["annotations"][0]["index"] == len("As follows ")
 
 
-def test_the_places_of_marks():
-    text = footnote_marks("As follows [1]: do [2, 3], not `a[1]` or [9] or \\[^1].", 3) + "\n\n[^1]: T, k1.md"
-    places = cited_places(text, footnotes=True, sources=3)
+def test_finds_citations_in_text():
+    text = convert_marks("As follows [1]: do [2, 3], not `a[1]` or [9] or \\[^1].", 3) + "\n\n[^1]: T, k1.md"
+    places = find_citations(text, footnotes=True, sources=3)
     assert [(text[place : place + 4], number) for place, number in places] == [("[^1]", 1), ("[^2]", 2), ("[^3]", 3)]
     plain = "As follows [1]: do [2, 3], not `a[1]` or [9]."
-    assert [number for _, number in cited_places(plain, footnotes=False, sources=3)] == [1, 2, 3]
+    assert [number for _, number in find_citations(plain, footnotes=False, sources=3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -207,11 +220,11 @@ def test_the_places_of_marks():
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.8.9.1", True), ("0.0.0.0", False),
      ("192.168.0.4", False), ("::", False), ("example.org", False), ("127.0.0.1.example.org", False)],
 )  # fmt: skip
-def test_loopback(host, ours):
+def test_recognizes_loopback_hosts(host, ours):
     assert is_loopback(host) is ours
 
 
-def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path, monkeypatch):
+def test_reads_token_from_a_private_file(tmp_path: Path, monkeypatch):
     path = tmp_path / "token"
     path.write_text("a-token-of-some-length\n")
     path.chmod(0o600)
@@ -220,25 +233,25 @@ def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path, monkeypatch):
     assert read_token(None) == "another-token-from-outside"
     assert read_token(path) == "a-token-of-some-length"
     path.chmod(0o640)
-    with pytest.raises(RequestError, match=r"others may read it \(mode 0640\); chmod 600"):
+    with pytest.raises(RequestError, match=r"other users can read it \(mode 0640\); run: chmod 600"):
         read_token(path)
     with pytest.raises(RequestError, match="is not a file"):
         read_token(Path("/dev/null"))
 
 
 @pytest.mark.parametrize("content", ["", "short", "with a space in between it", "ünïcödé-letters-are-none", "x" * 5000])
-def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, content):
+def test_refuses_invalid_tokens_without_quoting_them(tmp_path, content):
     path = tmp_path / "t"
     path.write_text(content)
     path.chmod(0o600)
     with pytest.raises(RequestError, match="a token of at least 16") as raised:
         read_token(path)
     assert not content or content not in str(raised.value)
-    with pytest.raises(RequestError, match="never the token itself"):
+    with pytest.raises(RequestError, match="not the token itself"):
         read_token(tmp_path / "s3cret")
 
 
-def test_what_a_model_said_before_it_searched_is_no_part_of_its_answer():
+def test_text_before_a_search_is_not_part_of_the_answer():
     text = ReplyText(footnotes=True)
     call = {"tool": "search", "asked": "x"}
     events = [
@@ -249,4 +262,4 @@ def test_what_a_model_said_before_it_searched_is_no_part_of_its_answer():
     ]
     sent = "".join(map(text.add, events))
     assert sent == "Let me look \\[1\n\nIt is red [^1]."
-    assert AFTER not in "".join(text.rest(reply(answer="It is red [1].", procedure=())))
+    assert CHECKED_ANSWER_HEADING not in "".join(text.rest(reply(answer="It is red [1].", procedure=())))

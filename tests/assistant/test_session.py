@@ -1,4 +1,4 @@
-"""Sessions: what their events come to, and the files that keep them."""
+"""Sessions: the state after their events, and their files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.exchanges import folded, turned
-from turnmark.assistant.session import Began, Edited, Swapped, TurnRated, cite
+from turnmark.assistant.session import AssistantSwapped, SessionBegan, TurnEdited, TurnRated, cite
 from turnmark.assistant.session_files import (
     delete_session,
     list_sessions,
@@ -24,16 +24,16 @@ from turnmark.assistant.session_files import (
 from turnmark.assistant.types import Citation, Event
 from turnmark.core.errors import RequestError
 
-BEGAN = Began(index="notes", generator="extractive")
+BEGAN = SessionBegan(index="notes", generator="extractive")
 
 
 @pytest.mark.parametrize(
     ("rating", "edit", "said"),
     [("bad", None, []), ("good", None, ["shorter", "Short."]), ("bad", "Mine.", ["shorter", "Mine."])],
 )
-def test_a_revision_is_a_turn_and_a_bad_one_that_nobody_edited_is_dropped(rating, edit, said):
+def test_revision_is_a_turn_and_is_dropped_if_rated_bad_without_an_edit(rating, edit, said):
     events = [BEGAN, turned(1, "Who?", "Long."), turned(2, "shorter", "Short.", kind="revise")]
-    talk = folded(*events, TurnRated(turn=2, rating=rating), *([Edited(turn=2, text=edit)] if edit else []))
+    talk = folded(*events, TurnRated(turn=2, rating=rating), *([TurnEdited(turn=2, text=edit)] if edit else []))
     assert [message.content for message in talk.history()] == ["Who?", "Long.", *said]
     talk.apply(turned(3, "And Ben?", "He too."))
     assert [message.content for message in talk.history()] == ["Who?", "Long.", *said, "And Ben?", "He too."]
@@ -47,7 +47,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_whatever_a_step_reports_can_be_kept(value):
+def test_any_event_detail_can_be_stored(value):
     session = new_session(BEGAN)
     session.record(turned(1, "q", "a \ud800", events=(Event(step="note", detail={"x": value}),)))
     session.close()
@@ -62,9 +62,9 @@ def test_whatever_a_step_reports_can_be_kept(value):
         assert stored == value
 
 
-def test_a_session_is_kept_privately_turn_by_turn_and_read_again():
+def test_session_is_saved_privately_after_each_turn_and_can_be_read():
     session = new_session(BEGAN)
-    session.record(Swapped(index="notes", generator="replay:x"))
+    session.record(AssistantSwapped(index="notes", generator="replay:x"))
     assert session_names() == [], "a chat without a turn leaves no file"
     session.record(turned(1, "Who?", "Ada.", "a"))
     session.record(TurnRated(turn=1, rating="good", comment="yes"))
@@ -83,7 +83,7 @@ def test_a_session_is_kept_privately_turn_by_turn_and_read_again():
     assert session_names() == []
 
 
-def test_what_is_not_saved_is_kept_once_it_gets_a_name():
+def test_unsaved_session_is_saved_once_it_gets_a_name():
     session = new_session(BEGAN, keep=False)
     session.record(turned(1, "Who?", "Ada."))
     assert session_names() == []
@@ -97,13 +97,13 @@ def test_what_is_not_saved_is_kept_once_it_gets_a_name():
     assert [len(read_session(name)[0].exchanges) for name in ("talk", "more")] == [1, 2]
 
 
-def test_a_name_is_never_a_path_and_never_takes_anothers():
+def test_session_name_is_never_a_path_and_never_replaces_another_session():
     first, second = new_session(BEGAN), new_session(BEGAN)
     for session in (first, second):
         session.record(turned(1, "Who?", "Ada."))
     assert first.save("talk") == "talk"
     before = (sessions_folder() / "talk.jsonl").read_bytes()
-    with pytest.raises(RequestError, match="called 'talk' exists already"):
+    with pytest.raises(RequestError, match="session 'talk' exists already"):
         second.save("talk")
     for name in ("../talk", "/etc/x", "a/b", "", ".hidden", "a\n"):
         with pytest.raises(RequestError):
@@ -114,7 +114,7 @@ def test_a_name_is_never_a_path_and_never_takes_anothers():
 
 
 def kept(tail: bytes = b"") -> Path:
-    """The file of a session of one turn, with something behind its last line."""
+    """Write the file of a session with one turn, followed by `tail`."""
     session = new_session(BEGAN)
     session.record(turned(1, "Who?", "Ada."))
     session.close()
@@ -126,16 +126,16 @@ def kept(tail: bytes = b"") -> Path:
 @pytest.mark.parametrize(
     "tail", [b'{"event": "rate", "turn": 1, "rat', b"\xff\xfe", b'{"event": "undo", "turn": 1}\n', b"[" * 100_000]
 )
-def test_a_line_that_cannot_be_read_is_left_out_with_a_note_and_the_rest_goes_on(tail):
+def test_unreadable_line_is_left_out_with_a_note(tail):
     path = kept(tail)
     again = resume_session(None)
-    assert again.note == f"session {path.stem!r}, line 3: not an event of this version; left out"
+    assert again.note == f"session {path.stem!r}, line 3: left out, since it is damaged or of another version"
     again.record(turned(2, "When?", "May."))
     again.close()
     assert [exchange.question for exchange in read_session(path.stem)[0].exchanges] == ["Who?", "When?"]
 
 
-def test_a_last_line_without_its_end_is_kept_and_fields_of_another_version_are_left_out():
+def test_incomplete_last_line_and_unknown_fields_are_tolerated():
     event = turned(2, "When?", "May.").model_dump(mode="json")
     event["reply"] |= {"mood": "fine", "checks": {"grounded": 0.5, "spelling": 1.0}}
     path = kept(json.dumps(event).encode())
@@ -147,7 +147,7 @@ def test_a_last_line_without_its_end_is_kept_and_fields_of_another_version_are_l
     assert (talk.exchanges[1].reply.checks.grounded, again.note) == (0.5, "")
 
 
-def test_a_source_takes_one_line_whatever_its_name():
+def test_source_is_always_one_line():
     source = Citation(
         n=1, id="a", document="a", title="A\nB\tC", section="D", path="a\n[2] forged.md", page=3, start=0, end=1,
         text="x", score=1.0,

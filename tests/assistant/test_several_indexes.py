@@ -1,4 +1,4 @@
-"""An assistant over several indexes: from the command line, from Python, in a session and behind the server."""
+"""An assistant over several indexes: on the command line, in Python, in a session and in the server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.assistant.serving import serving
 from tests.retrieval.conftest import write
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.serving.pictures import PictureRequest, cited_page_picture
+from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page
 from turnmark.assistant.serving.request import Refusal
-from turnmark.assistant.session import cite, link
+from turnmark.assistant.session import cite, source_url
 from turnmark.assistant.session_files import list_sessions
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index
@@ -49,7 +49,7 @@ def test_ask_cites_the_index(turnmark, two):
         assert f"[1] Setup, {index}: setup.md" in turnmark("ask", question, *BOTH).out
 
 
-def test_a_single_index_is_not_named(turnmark, two):
+def test_citations_omit_a_single_index(turnmark, two):
     ran = turnmark("ask", SERVER, "--index", "work", "--json")
     assert all("index" not in citation for citation in json.loads(ran.out)["citations"])
     ran = turnmark("search", "server disk", "--index", "work", "--json")
@@ -67,14 +67,14 @@ def test_search_names_the_index_and_filters_by_it(turnmark, two):
     assert "work: setup.md" in turnmark("search", "setup", *BOTH).out
 
 
-def test_a_list_with_commas_and_the_environment_are_the_same(turnmark, two, monkeypatch):
+def test_comma_list_and_environment_variable_are_equivalent(turnmark, two, monkeypatch):
     expected = turnmark("search", "setup", *BOTH, "--json").out
     assert turnmark("search", "setup", "--index", "home,work", "--json").out == expected
     monkeypatch.setenv("TURNMARK_INDEX", "home,work")
     assert turnmark("search", "setup", "--json").out == expected
 
 
-def test_every_missing_index_is_a_mistake(turnmark, two):
+def test_reports_every_missing_index(turnmark, two):
     ran = turnmark("ask", "", "--index", "home", "--index", "gone", "--index", "lost")
     assert ran.code == 2
     assert "the question is empty" in ran.err
@@ -83,7 +83,7 @@ def test_every_missing_index_is_a_mistake(turnmark, two):
         assert f"turnmark index build SOURCE --name {name}" in ran.err
 
 
-def test_a_session_over_several_is_resumed(turnmark, two):
+def test_resumes_a_session_over_several_indexes(turnmark, two):
     assert turnmark("chat", *BOTH, stdin=f"{OVEN}\n").code == 0
     (session,) = list_sessions()
     assert session.index == "home,work"
@@ -94,14 +94,14 @@ def test_a_session_over_several_is_resumed(turnmark, two):
     assert list_sessions()[0].turns == 2
 
 
-def test_a_folder_is_chatted_with_beside_other_indexes(turnmark, two):
+def test_chat_with_a_folder_and_other_indexes(turnmark, two):
     ran = turnmark("chat", str(two / "home"), *BOTH, "--retriever", "bm25", stdin=f"{SERVER}\n")
     assert ran.code == 0, ran.err
     assert "home: nothing has changed" in ran.out
     assert "work: setup.md" in ran.out
 
 
-def test_python_takes_indexes_and_names(two):
+def test_python_accepts_indexes_and_names(two):
     home = tm.Index.open("home")
     for indexes in ([home, "work"], ["home", tm.Index.open("work")], "home,work", tm.Index.open("home", "work")):
         assistant = tm.Assistant(indexes)
@@ -113,29 +113,29 @@ def test_python_takes_indexes_and_names(two):
     assert again.config == assistant.config
 
 
-def test_links_and_pictures_are_of_the_right_index(two):
+def test_links_and_pictures_belong_to_the_right_index(two):
     index = Index.open("home,work")
     for name, question in (("home", OVEN), ("work", SERVER)):
         citation = tm.Assistant("home,work").chat().ask(question).citations[0]
         assert cite(citation) == f"Setup, {name}: setup.md"
-        assert link(index, citation) == (two / name / "setup.md").as_uri()
-        assert link(index, citation.model_copy(update={"index": "gone"})) == ""
+        assert source_url(index, citation) == (two / name / "setup.md").as_uri()
+        assert source_url(index, citation.model_copy(update={"index": "gone"})) == ""
     for request in ({"index": "work", "document": "setup.md"}, {"document": "setup.md"}):
-        with pytest.raises(Refusal, match="no pages that can be drawn"):
-            cited_page_picture(index, PictureRequest(**request, page=1, start=0, end=1))
+        with pytest.raises(Refusal, match="no page can be drawn"):
+            draw_cited_page(index, PictureRequest(**request, page=1, start=0, end=1))
 
 
-def test_the_configuration_holds_the_names():
+def test_configuration_contains_the_names():
     assert AssistantConfig(index="home,work").shown()["index"] == "home,work"
 
 
 @pytest.mark.parametrize(("typed", "name"), [("home, work,", "home,work"), ("work,work", "work")])
-def test_a_list_is_the_same_however_it_is_written(two, typed, name):
+def test_spaces_in_a_list_of_indexes_are_ignored(two, typed, name):
     assert open_assistant(AssistantConfig(index=typed)).config.index == name
 
 
 @pytest.mark.server
-def test_a_server_over_a_list_with_spaces_answers_under_the_name_that_it_says(two):
+def test_server_over_a_list_with_spaces_answers_under_its_name(two):
     with serving(two / "state", indexes=("home, work",)) as server:
         (model,) = server.get("/v1/models").json()["data"]
         body = {"model": model["id"], "messages": [{"role": "user", "content": SERVER}]}
@@ -143,7 +143,7 @@ def test_a_server_over_a_list_with_spaces_answers_under_the_name_that_it_says(tw
 
 
 @pytest.mark.server
-def test_a_server_over_two(two):
+def test_serves_two_indexes(two):
     with serving(two / "state", indexes=("home", "work")) as server:
         (model,) = server.get("/v1/models").json()["data"]
         assert (model["id"], model["turnmark"]["documents"]) == ("home,work", 3)

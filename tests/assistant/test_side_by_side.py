@@ -1,4 +1,4 @@
-"""`turnmark ask` with several `--generator`, and the verdict that is kept of it."""
+"""`turnmark ask` with several `--generator`, and the verdict that is saved."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from turnmark.assistant.side_by_side import ALL, LETTERS, NEITHER, verdict_of
 pytestmark = pytest.mark.usefixtures("in_demo_home")
 QUESTION = "How high is Stack Nell lighthouse?"
 RULES = ("--step", "understand=rules")
-"""So that a script is asked for the answer alone."""
+"""With these steps, a scripted model is asked only for the answer."""
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """A generator that says one thing."""
+    """A generator that always gives the same reply."""
     file = tmp_path / "script.jsonl"
     file.write_text(json.dumps({"text": "Its tower is 27 m high. [1]"}) + "\n", "utf-8")
     return f"replay:{file}?size=small"
@@ -43,7 +43,7 @@ def test_both_replies_are_printed_with_sources_and_cost(turnmark: Turnmark, demo
     first, second = ran.out.split("B  openai:reader")
     assert first.startswith("A  extractive\nStack Nell lighthouse")
     assert "[1] Stack Nell lighthouse, almanac/stack-nell-lighthouse.md" in first
-    assert "no model was asked · " in first
+    assert "no model calls · " in first
     assert "Its tower is 27 m high. [1]" in second
     assert "[1] Stack Nell lighthouse" in second
     assert "tokens in" in second
@@ -63,7 +63,7 @@ def test_json_is_one_object_with_all_replies(turnmark: Turnmark, script: str):
     assert timeless[0] == timeless[1]  # each answers as it does alone
 
 
-def test_one_that_fails_is_said_and_the_other_is_shown(turnmark: Turnmark):
+def test_failure_is_reported_and_the_other_reply_is_shown(turnmark: Turnmark):
     with ScriptedServer(Status(401)) as server:
         spec = f"openai:reader@{server.url}?size=small&retries=0"
         words = ("ask", QUESTION, "--index", "demo", "--generator", spec, "--generator", "extractive")
@@ -72,7 +72,7 @@ def test_one_that_fails_is_said_and_the_other_is_shown(turnmark: Turnmark):
     assert ran.code == as_json.code == 1
     assert "no answer: " in ran.out
     assert "Stack Nell lighthouse stands on" in ran.out
-    assert "gave no answer" in ran.err
+    assert "did not answer" in ran.err
     failed, answered = json.loads(as_json.out)["replies"]
     assert failed["error"]["kind"] == "auth"
     assert answered["decision"] == "answer"
@@ -83,12 +83,12 @@ def test_questions_from_standard_input(turnmark: Turnmark, script: str):
     ran = turnmark(*words, stdin=f"{QUESTION}\nWhen was it first lit?\n")
     printed = [json.loads(line) for line in ran.out.splitlines()]
     assert [len(row["replies"]) for row in printed] == [2, 2]
-    # The script has one line, so its second reply fails, and the first assistant's is there all the same.
+    # The script has one line, so its second reply fails; the reply of the first assistant is printed nevertheless.
     assert ran.code == 1
     assert printed[1]["replies"][0]["decision"] == "answer"
 
 
-def test_all_mistakes_are_named_at_once(turnmark: Turnmark):
+def test_reports_all_mistakes_at_once(turnmark: Turnmark):
     words = ("--generator", "opnai:x", "--generator", "odd:y", "--generator", "extractive", "--generator", "extractive")
     said = turnmark.refused("ask", QUESTION, "--index", "demo", *words)
     for part in ("'opnai'", "'odd'", "--generator extractive is given twice"):
@@ -101,7 +101,7 @@ def test_all_mistakes_are_named_at_once(turnmark: Turnmark):
     )
 
 
-def test_a_variable_holds_one_spec_whatever_spaces_it_has(turnmark: Turnmark, tmp_path: Path, monkeypatch):
+def test_environment_variable_contains_a_single_spec(turnmark: Turnmark, tmp_path: Path, monkeypatch):
     file = tmp_path / "my script.jsonl"
     file.write_text(json.dumps({"text": "Its tower is 27 m high. [1]"}) + "\n", "utf-8")
     monkeypatch.setenv("TURNMARK_GENERATOR", f"replay:{file}?size=small")
@@ -131,11 +131,11 @@ def test_a_verdict_rates_each_pair_once(count: int, data: st.DataObject):
 
 
 @pytest.mark.parametrize("answer", ["", "c", "ab", "yes", "1"])
-def test_what_is_no_verdict(answer: str):
+def test_rejects_invalid_verdicts(answer: str):
     assert verdict_of(answer, ["A", "B"]) is None
 
 
-def test_a_verdict_on_a_terminal_is_kept_for_agreement(turnmark: Turnmark, script: str, demo_home: Path):
+def test_verdict_on_a_terminal_is_saved_for_agreement(turnmark: Turnmark, script: str, demo_home: Path):
     words = ("ask", QUESTION, "--index", "demo", "--generator", "extractive", "--generator", script, *RULES)
     for answer in ("x\rb\r", "both\r", "\r"):
         talk = Terminal(*words, env={"TURNMARK_HOME": str(demo_home)})
@@ -144,7 +144,7 @@ def test_a_verdict_on_a_terminal_is_kept_for_agreement(turnmark: Turnmark, scrip
         assert talk.ended() == 0
         shown = talk.screen()
         assert ("expected one of: a, b, both, neither" in shown) == ("x" in answer)
-        assert ("kept; so far:" in shown) == (len(answer) > 1)
+        assert ("saved; show" in shown) == (len(answer) > 1)
     folder = demo_home / "ratings"
     key, ratings = folder / "ask.key.json", folder / "ask.jsonl"
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, key, ratings)] == [0o700, 0o600, 0o600]

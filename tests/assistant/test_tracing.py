@@ -1,4 +1,4 @@
-"""Spans of a turn, read from an exporter in memory."""
+"""Spans of a turn, read from an in-memory exporter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.assistant.notes import script
 from tests.opened import assistant_over
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.open import reopen_assistant
-from turnmark.assistant.tracing import _own_provider, traced
+from turnmark.assistant.tracing import _find_provider, traced
 
 ASK = "How do I sharpen a kitchen knife?"
 KIND = convention.SpanAttributes.OPENINFERENCE_SPAN_KIND
@@ -37,7 +37,7 @@ KEYS = {
 
 
 class Traces:
-    """What was exported."""
+    """The exported spans."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -57,7 +57,7 @@ class Traces:
         )
 
     def text(self) -> str:
-        """Everything that the spans hold."""
+        """Everything that the spans contain."""
         return json.dumps([[span.name, dict(span.attributes), [dict(e.attributes) for e in span.events],
                             span.status.description] for span in self.spans])  # fmt: skip
 
@@ -68,7 +68,7 @@ def traces() -> Traces:
 
 
 def known(key: str) -> bool:
-    """Whether a key is one of the convention: each of its parts between numbers."""
+    """Return whether a key belongs to the convention; numbers in it are ignored."""
     return all(part in KEYS for part in re.split(r"\.\d+\.?", key) if part)
 
 
@@ -108,7 +108,7 @@ def model_turn(tmp_path: Path, traces: Traces, content: bool) -> Any:
     )
 
 
-def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, traces):
+def test_spans_contain_text_only_on_request(home, tmp_path, traces):
     reply = model_turn(tmp_path, traces, content=False)
     exported = traces.text()
     assert len(traces.spans) >= 5
@@ -119,19 +119,19 @@ def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, tra
     assert traces.of("LLM")[0].attributes["llm.token_count.completion"] > 0
 
 
-def test_off_by_default_and_on_where_asked(home, monkeypatch, traces):
+def test_tracing_is_off_by_default(home, monkeypatch, traces):
     assert type(assistant_over("demo")).__name__ == "Assistant"
-    monkeypatch.setattr("turnmark.assistant.tracing._own_provider", lambda: traces.provider)
+    monkeypatch.setattr("turnmark.assistant.tracing._find_provider", lambda: traces.provider)
     monkeypatch.setenv("TURNMARK_TRACING", "1")
     opened = assistant_over("demo")
     opened.reply([], ASK)
     first = len(traces.spans)
     assert first > 5
     reopen_assistant(opened, retriever="bm25").reply([], ASK)
-    assert len(traces.spans) == 2 * first, "parts that are taken along are traced once"
+    assert len(traces.spans) == 2 * first, "reused parts are traced once"
 
 
-def test_spans_are_sent_where_the_variables_say(home, monkeypatch):
+def test_spans_are_sent_to_the_configured_endpoint(home, monkeypatch):
     came: list[tuple[str, bytes]] = []
 
     class Collector(BaseHTTPRequestHandler):
@@ -148,11 +148,11 @@ def test_spans_are_sent_where_the_variables_say(home, monkeypatch):
     url = f"http://127.0.0.1:{collector.server_address[1]}/v1/traces"
     monkeypatch.setenv("TURNMARK_TRACING", "1")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)
-    _own_provider.cache_clear()
+    _find_provider.cache_clear()
     assistant_over("demo").reply([], ASK)
-    assert _own_provider().force_flush()
-    _own_provider().shutdown()
-    _own_provider.cache_clear()
+    assert _find_provider().force_flush()
+    _find_provider().shutdown()
+    _find_provider.cache_clear()
     collector.shutdown()
     assert {path for path, _ in came} == {"/v1/traces"}
     sent = b"".join(body for _, body in came)
@@ -160,7 +160,7 @@ def test_spans_are_sent_where_the_variables_say(home, monkeypatch):
     assert b"kitchen knife" not in sent
 
 
-def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
+def test_failures_are_marked_without_their_text(home, tmp_path, traces):
     spec = script(tmp_path, "x") + "?size=small"
     assistant = traced(assistant_over("demo", spec, steps=("understand=rules",)), traces.provider)
     assistant.reply([], "How is a knife sharpened?")

@@ -1,4 +1,4 @@
-"""An open chat and a server go on with the newest generation of their index; `--watch` builds it."""
+"""An open chat and a server switch to the newest generation of their index, which `--watch` builds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("indexes", ["notes", "work,notes"])
-def test_an_assistant_takes_the_newest_generation(folder, indexes):
+def test_assistant_switches_to_the_newest_generation(folder, indexes):
     before = open_assistant(AssistantConfig(index=indexes))
     assert up_to_date(before) is before
     assert "red" in before.reply([], ASK).answer
@@ -51,7 +51,7 @@ def test_an_assistant_takes_the_newest_generation(folder, indexes):
     assert up_to_date(after) is after
 
 
-def test_an_assistant_goes_on_without_an_index_that_was_removed(folder):
+def test_assistant_survives_the_removal_of_its_index(folder):
     assistant = open_assistant(AssistantConfig(index="notes"))
     assistant.reply([], ASK)
     remove_index("notes")
@@ -59,14 +59,14 @@ def test_an_assistant_goes_on_without_an_index_that_was_removed(folder):
     assert "red" in assistant.reply([], ASK).answer
 
 
-def test_a_chat_takes_what_another_process_built(folder, turnmark):
+def test_chat_uses_an_index_rebuilt_by_another_process(folder, turnmark):
     (folder / "kettle.md").write_text(NEW, encoding="utf-8")
     ran = turnmark("chat", str(folder), "--retriever", "bm25", stdin=f"{ASK}\n")
     assert "green" in ran.out
 
 
 @pytest.mark.server
-def test_a_chat_over_a_watched_folder_answers_from_what_changed(folder):
+def test_chat_over_a_watched_folder_uses_changed_files(folder):
     program = "from turnmark.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-u", "-c", program, "chat", str(folder), "--retriever", "bm25", "--watch"],
@@ -77,7 +77,7 @@ def test_a_chat_over_a_watched_folder_answers_from_what_changed(folder):
     assert process.stdout is not None
 
     def answered() -> str:
-        """What is printed for one question, up to the line with its seconds."""
+        """Return the output for one question, up to the line with its seconds."""
         process.stdin.write(f"{ASK}\n")
         process.stdin.flush()
         printed = ""
@@ -99,7 +99,7 @@ def test_a_chat_over_a_watched_folder_answers_from_what_changed(folder):
 
 
 @pytest.mark.server
-def test_a_server_over_watched_folders_answers_from_what_changed(folder):
+def test_server_over_watched_folders_uses_changed_files(folder):
     with serving(Path(os.environ["TURNMARK_HOME"]), "--watch", indexes=("notes", "work")) as server:
         asked = {**said(ASK), "model": "notes,work"}
         first = server.post(asked).json()

@@ -11,7 +11,7 @@ from tests.opened import assistant_over
 from turnmark.assistant.generators import Completion, PromptMessage
 from turnmark.assistant.generators.base import CallOptions, GeneratorWrapper
 from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.session import Conversation, Turned
+from turnmark.assistant.session import Conversation, TurnAnswered
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
@@ -45,7 +45,7 @@ class Product:
             seconds = time.perf_counter() - began
             understanding = reply.trace.understanding
             revised = understanding is not None and understanding.kind == "revision"
-            turned = Turned(
+            turned = TurnAnswered(
                 turn=conversation.turns + 1, kind="revise" if revised else "ask", question=message, reply=reply
             )
             conversation.apply(turned)

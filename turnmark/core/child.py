@@ -1,4 +1,4 @@
-"""Processes of our own: one of our modules, run by this interpreter."""
+"""Child processes that run one of our modules with this interpreter."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def module_process(module: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command and the environment that run a module with what this process can import.
+    """Return the command and environment to run a module that can import what this process can.
 
-    Modules that lie in the current folder are not imported (`-P`).
+    Modules in the current folder are not imported (`-P`).
     """
     path = os.pathsep.join(filter(None, sys.path))
     return [sys.executable, "-P", "-m", module], {**os.environ, "PYTHONPATH": path}

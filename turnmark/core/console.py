@@ -19,14 +19,14 @@ _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def notify(text: str) -> None:
-    """Write a one-line note to standard error, such as that a server starts or that a cache was damaged."""
+    """Write a one-line note to standard error, e.g. that a server is starting or that a cache is damaged."""
     if sys.stderr is not None:
         sys.stderr.write(f"turnmark: {one_line(text)}\n")
         sys.stderr.flush()
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON value in one line on standard output."""
+    """Print a JSON value on one line of standard output."""
     text = valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
     text = _ACTIVE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     try:
@@ -43,7 +43,7 @@ def stdin_is_terminal() -> bool:
 
 
 def stdin_lines() -> Iterator[str]:
-    """Yield the lines of standard input; no line if it is closed. A byte that is not UTF-8 becomes U+FFFD."""
+    """Yield the lines of standard input, none if it is closed; replace bytes that are not UTF-8 with U+FFFD."""
     if sys.stdin is None:
         return
     if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
@@ -53,9 +53,9 @@ def stdin_lines() -> Iterator[str]:
 
 
 class ReaderGone(SystemExit):
-    """The reader of our output has closed the pipe (`turnmark … | head`): the command ends without an error.
+    """The reader of our output closed the pipe (`turnmark … | head`). The command ends without an error.
 
-    It is a SystemExit, so that no library in between catches it as an ordinary error.
+    This is a SystemExit, so that no library catches it as an ordinary error.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class ReaderGone(SystemExit):
 class _Guarded:
     """A standard stream that ends the command when writing fails.
 
-    A closed pipe ends it quietly, a full disk with an error. A failing standard error (`optional`) is ignored.
+    After a closed pipe the command ends quietly, after a full disk with an error. With `optional`, errors are ignored.
     """
 
     def __init__(self, stream: TextIO, optional: bool) -> None:
@@ -80,7 +80,7 @@ class _Guarded:
         self._call(self._stream.flush)
 
     def _call(self, function: Callable[..., object], *arguments: str) -> None:
-        # The first failure is kept and raised again at each call, even if a caller caught it before.
+        # The first failure is raised again at each call, even if a caller has caught it before.
         if self._error is None:
             try:
                 function(*arguments)
@@ -93,7 +93,7 @@ class _Guarded:
             raise self._error
 
     def _silence(self) -> None:
-        """Send what is still buffered to the null device: the interpreter would try to write it again at exit."""
+        """Send buffered output to the null device, since the interpreter would try to write it again at exit."""
         with suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
@@ -121,12 +121,12 @@ def guarded_streams() -> Iterator[None]:
             sys.stdout, sys.stderr = original_streams
 
 
-PLAIN_EVERY = 10.0
-"""Seconds between two lines of `PlainProgress`."""
+PLAIN_INTERVAL_SECONDS = 10.0
+"""Seconds between lines of `PlainProgress`."""
 
 
 class Progress(Protocol):
-    """Receives the progress of work: the start of a phase, finished units, and a note (failures, cost)."""
+    """Receives the progress of work: the start of a phase, finished units, and a note, e.g. on failures or cost."""
 
     def start(self, phase: str, total: int | None) -> None: ...
     def advance(self, n: int = 1) -> None: ...
@@ -134,7 +134,7 @@ class Progress(Protocol):
 
 
 class NoProgress:
-    """Shows nothing; for tests, and for callers that draw progress themselves."""
+    """Progress that is not shown; for tests, and for callers that draw their own."""
 
     def start(self, phase: str, total: int | None) -> None: ...
     def advance(self, n: int = 1) -> None: ...
@@ -142,7 +142,7 @@ class NoProgress:
 
 
 class PlainProgress:
-    """Writes a line at the start of a phase and every ten seconds, with rate and time left; for logs and pipes."""
+    """Progress as lines of text, for logs and pipes: one at the start of a phase, and one every ten seconds."""
 
     def __init__(self) -> None:
         self._phase, self._total, self._done, self._note = "", 0, 0, ""
@@ -157,7 +157,7 @@ class PlainProgress:
     def advance(self, n: int = 1) -> None:
         self._done += n
         now = time.monotonic()
-        if now - self._last_shown < PLAIN_EVERY:
+        if now - self._last_shown < PLAIN_INTERVAL_SECONDS:
             return
         self._last_shown = now
         rate = self._done / (now - self._started)
@@ -178,7 +178,7 @@ class PlainProgress:
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Show a progress bar if standard error is a terminal, else plain lines."""
+    """Show a progress bar if standard error is a terminal, otherwise plain lines."""
     if not sys.stderr.isatty():
         yield PlainProgress()
         return

@@ -1,4 +1,4 @@
-"""Errors for people: what is wrong, where, and what to do about it."""
+"""Errors for users: what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class TurnmarkError(Exception):
-    """The work failed. The message is shown without a traceback; the command exits with 1."""
+    """The work failed. The command shows the message without a traceback and exits with 1."""
 
     exit_code = 1
 
 
 class RequestError(TurnmarkError):
-    """The request was wrong. Holds every mistake found in it, one sentence each. The command exits with 2."""
+    """The request was wrong. `problems` contains a sentence for each mistake. The command exits with 2."""
 
     exit_code = 2
 
@@ -33,7 +33,7 @@ class MissingExtra(RequestError):
 
 
 class ErrorCollector:
-    """Collects all mistakes of a request, so that the user sees them at once."""
+    """Collects the mistakes of a request, so that the user sees all of them at once."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -51,6 +51,6 @@ class ErrorCollector:
             return None
 
     def raise_all(self) -> None:
-        """Raise a RequestError with everything collected; do nothing if nothing was."""
+        """Raise a RequestError with all collected problems, if there are any."""
         if self.problems:
             raise RequestError(self.problems)

@@ -1,4 +1,4 @@
-"""The home folder with Turnmark's state, atomic writing of files, and unpacking of zip archives."""
+"""The home folder with Turnmark's state, atomic file writing, and unpacking of zip archives."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def home() -> Path:
 
 
 def check_name(name: str, kind: str) -> str:
-    """Return `name` if it can name a folder: letters, digits, '.', '_' and '-', never a path."""
+    """Return `name` if it is safe as a folder name: letters, digits, '.', '_' and '-', never a path."""
     if not _SAFE_NAME.fullmatch(name):
         raise RequestError(
-            f"{kind} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+            f"{kind} {name!r}: use up to 100 letters, digits, '.', '_' and '-', and start with a letter or digit"
         )
     return name
 
@@ -45,7 +45,7 @@ def file_sha256(path: Path) -> str:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part; flush it to the disk."""
+    """Write a text file such that readers see either the old or the new content, never a part; flush it to disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with open(part, "w", encoding="utf-8") as file:
@@ -56,12 +56,12 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON value with `write_atomic`; NaN and infinity raise ValueError, since they are not JSON."""
+    """Write a JSON value with `write_atomic`; raise ValueError for NaN and infinity, which are not JSON."""
     write_atomic(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 
 def quiet_libraries() -> None:
-    """Switch off the telemetry of every library, whenever it is loaded; a variable that is already set stays."""
+    """Switch off the telemetry of all libraries; environment variables that are already set keep their values."""
     for name, value in {
         "ANONYMIZED_TELEMETRY": "False",
         "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -72,9 +72,9 @@ def quiet_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
-# MTRAG's largest corpus has 183,408 passages in under 300 MB; ten times that is a bomb.
-MAX_UNZIPPED = 3 << 30
-_DAMAGE = (
+# MTRAG's largest corpus takes less than 300 MB; an archive ten times as large is treated as a zip bomb.
+MAX_UNZIPPED_BYTES = 3 << 30
+_ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, NotImplementedError, RuntimeError,
     OverflowError, ValueError, OSError,
 )  # fmt: skip
@@ -92,12 +92,15 @@ def unzip(archive: Path, name: str) -> Path:
             members = [member for member in opened.infolist() if Path(member.filename).name == name]
             if len(members) != 1:
                 raise RequestError(f"{archive}: expected one file {name!r} inside, found {len(members)}")
-            if members[0].file_size > MAX_UNZIPPED:
-                raise RequestError(f"{archive}: {name} would unpack to {members[0].file_size:,} bytes; refused")
-            # Reading stops at the size that the archive declares, so a false one cannot unpack to more.
+            if members[0].file_size > MAX_UNZIPPED_BYTES:
+                raise RequestError(
+                    f"{archive}: {name} would unpack to {members[0].file_size:,} bytes, more than the limit of "
+                    f"{MAX_UNZIPPED_BYTES:,}"
+                )
+            # Reading stops at the declared size, so a false declaration cannot unpack to more.
             with opened.open(members[0]) as source, open(part, "wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
-    except _DAMAGE as error:
-        raise RequestError(f"{archive}: not a readable zip archive ({error})") from error
+    except _ZIP_ERRORS as error:
+        raise RequestError(f"{archive}: not a readable zip archive ({error}); download it again") from error
     part.replace(target)
     return target

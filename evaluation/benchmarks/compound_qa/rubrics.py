@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel
 
 from turnmark.assistant.asking import Failure, ask, one_a_line, write_text
-from turnmark.assistant.budget import fit_prompt, room_for
+from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.types import Usage
@@ -151,7 +151,9 @@ def compare_replies(generator: Generator, question: str, ours: str, theirs: str,
 
     def in_order(first: str, second: str, sign: int) -> Outcome:
         texts = {"question": question, "first": first, "second": second}
-        prompt = fit_prompt(JUDGES.load("pairwise", prompts), room_for(generator), texts, plain={"criteria": CRITERIA})
+        prompt = fit_prompt(
+            JUDGES.load("pairwise", prompts), prompt_room(generator), texts, plain={"criteria": CRITERIA}
+        )
         if prompt is None:
             return TOO_LONG
         verdict, usage = ask_verdict(generator, prompt.messages, FIVE, prompts)

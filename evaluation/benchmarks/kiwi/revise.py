@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.asking import merge_roles, write_text
-from turnmark.assistant.budget import fit_prompt, room_for
+from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.requests import edit_requests
 from turnmark.assistant.steps.revise import NEEDS_MODEL_TEXT, apply_requests, revise_by_model
@@ -330,7 +330,7 @@ def _ask(
     format_passage = "Paper title: {}\nPassage: {}".format if prompt.bare else with_title
     passages = [format_passage(hit.passage.title, hit.passage.text) for hit in hits]
     nonempty_texts = {key: text or None for key, text in texts.items()}
-    fitted = fit_prompt(prompt, room_for(generator), nonempty_texts, passages)
+    fitted = fit_prompt(prompt, prompt_room(generator), nonempty_texts, passages)
     if fitted is None:
         reason = f"question, answer and instruction do not fit into the context of {generator.name}"
         raise GeneratorError("bad_request", reason)

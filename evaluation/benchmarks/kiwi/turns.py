@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from pydantic import BaseModel
 
 from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.budget import count_tokens, room_for
+from turnmark.assistant.budget import count_tokens, prompt_room
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
@@ -152,7 +152,7 @@ def accepted_answer(turn: KiwiTurn) -> str | None:
 
 def fits_context(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
     """Whether a prompt fits into a model's context, with room for the reply."""
-    return sum(count_tokens(message.content) for message in prompt) <= room_for(generator)
+    return sum(count_tokens(message.content) for message in prompt) <= prompt_room(generator)
 
 
 def ask_for_object(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]) -> tuple[T, Usage]:

@@ -1,4 +1,4 @@
-"""Listening at an address, and an orderly end."""
+"""Bind to an address, serve, and shut down without cutting off replies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ import uvicorn
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.untrusted import one_line
 
-CONNECTIONS, HEAD_BYTES, KEEP_ALIVE = 512, 16_384, 20
-"""Maximum connections (more get 503); maximum bytes of a request's head; seconds until an idle connection closes."""
-GRACE, LAST_WORDS = 10, 5
-"""Seconds for running turns to finish at shutdown; seconds for clients of the others to receive the error."""
+MAX_CONNECTIONS = 512
+"""Further connections get 503."""
+MAX_HEAD_BYTES = 16_384
+"""Maximum size of the request line and headers."""
+KEEP_ALIVE_SECONDS = 20
+"""Time after which an idle connection is closed."""
+GRACE_SECONDS = 10
+"""Time that running turns have to finish at shutdown."""
+ERROR_SECONDS = 5
+"""Time that clients of stopped turns have to receive the error."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -27,7 +33,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise TurnmarkError(
-            f"--host {one_line(host)}: no address of this machine ({error.strerror or error})"
+            f"--host {one_line(host)}: this machine has no such address ({error.strerror or error})"
         ) from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -41,8 +47,11 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-class _Server(uvicorn.Server):
-    """Stops turns that outlast `GRACE`, so that clients get an error; uvicorn closes the remaining connections."""
+class _GracefulServer(uvicorn.Server):
+    """A uvicorn server that stops turns after `GRACE_SECONDS`, so that their clients get an error.
+
+    uvicorn closes the remaining connections.
+    """
 
     def __init__(self, config: uvicorn.Config, end_turns: Callable[[], None]) -> None:
         super().__init__(config)
@@ -50,7 +59,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server.shutdown`."""
-        asyncio.get_running_loop().call_later(GRACE, self._end_turns)
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_turns)
         await super().shutdown(sockets)
 
 
@@ -58,21 +67,23 @@ def run_server(app: Any, end_turns: Callable[[], None], listening: socket.socket
     """Serve until SIGTERM, which exits with code 0, or Ctrl-C, which raises KeyboardInterrupt.
 
     Args:
-        end_turns: ends the turns at work; called when the server ends.
+        end_turns: stops the running turns; called when the server shuts down.
     """
     config = uvicorn.Config(
         app, lifespan="on", ws="none", http="h11", log_config=None, log_level="error", access_log=False,
-        server_header=False, timeout_graceful_shutdown=GRACE + LAST_WORDS, timeout_keep_alive=KEEP_ALIVE,
-        limit_concurrency=CONNECTIONS, h11_max_incomplete_event_size=HEAD_BYTES,
+        server_header=False, timeout_graceful_shutdown=GRACE_SECONDS + ERROR_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS, limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )  # fmt: skip
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminated)  # uvicorn raises the signal again once it has ended
-    listening.listen(CONNECTIONS)  # before the app says that it is ready: whoever connects at once is not refused
+        signal.signal(signal.SIGTERM, _exit_cleanly)  # uvicorn raises the signal again after shutdown
+    # Listen before the app reports that it is ready, so that a client that connects at once is accepted.
+    listening.listen(MAX_CONNECTIONS)
     try:
-        _Server(config, end_turns).run(sockets=[listening])
+        _GracefulServer(config, end_turns).run(sockets=[listening])
     finally:
         end_turns()
 
 
-def _terminated(*_: object) -> None:
+def _exit_cleanly(*_: object) -> None:
     raise SystemExit(0)
