@@ -415,7 +415,7 @@ def _is_index(text: str, match: re.Match[str], spaced: bool) -> bool:
 
 
 def spans(numbers: Iterable[int]) -> list[str]:
-    """Format ascending numbers with neighbours joined: 3, 7, 8, 9 become `3` and `7-9`."""
+    """Format ascending numbers with neighbors joined: 3, 7, 8, 9 become `3` and `7-9`."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

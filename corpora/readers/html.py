@@ -60,6 +60,7 @@ _UNFOLDING_TAGS = ["h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"]
 """Tags in which the text of a button is the heading of what it unfolds."""
 _DIGIT = re.compile(r"\d")
 POWER = re.compile(r"[-−+]?\d+")
+FOOTNOTE_MARK = re.compile(r"[\[(]?(?:\d{1,3}|[a-z]|[*†‡§¶]{1,3})[\])]?")
 _BEFORE_SECOND = {"msup": "^", "msub": "_", "mfrac": "/"}  # MathML: sign between the two parts
 _ALT_TEXT = re.compile(r"\w\W+\w")  # a single word usually describes an icon
 _ALT_PLACEHOLDER = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # a file name, or the text "[Note]" for an icon
@@ -193,14 +194,24 @@ def _heads_columns(table: Tag) -> bool:
     return len(cells) > 1 and all(cell.name == "th" for cell in cells)
 
 
-def _superscript_prefix(tag: Tag, before: str) -> str:
-    """Return what separates a superscript number from the number before it: 10^6, 1 1/2.
+def _is_footnote_mark(tag: Tag) -> bool:
+    """Return whether a <sup> or <a> is a linked footnote mark: a raised number or sign with a link to the note.
 
-    A linked superscript is a footnote mark.
+    Kept as text, the mark would join the number before it: "in 2019" and mark 3 would become "in 20193".
     """
+    words = "".join(tag.strings).strip()
+    raised = tag if tag.name == "sup" else tag.find("sup")
+    link = tag if tag.name == "a" else tag.find("a")
+    if raised is None or link is None or "#" not in str(link.attrs.get("href", "")):
+        return False
+    is_whole = "".join(raised.strings).strip() == words == "".join(link.strings).strip()
+    return is_whole and bool(FOOTNOTE_MARK.fullmatch(words))
+
+
+def _superscript_prefix(tag: Tag, before: str) -> str:
+    """Return what separates a superscript number from the number before it: 10^6, 1 1/2."""
     words = tag.contents[0] if len(tag.contents) == 1 else None
-    is_number = isinstance(words, str) and POWER.fullmatch(words.strip()) and before[-1:].isdigit()
-    if not is_number or tag.find_parent("a"):
+    if not (isinstance(words, str) and POWER.fullmatch(words.strip()) and before[-1:].isdigit()):
         return ""
     return " " if str(tag.next_sibling or "").startswith(("/", "⁄")) else "^"
 
@@ -399,6 +410,8 @@ class _HtmlPage:
         name = tag.name
         if tag.parent is not None and tag.parent.name in _BEFORE_SECOND and tag.find_previous_sibling(True):
             self.buffer.append(_BEFORE_SECOND[tag.parent.name])
+        if name in ("a", "sup") and _is_footnote_mark(tag):
+            return False
         if name == "sup":
             self.buffer.append(_superscript_prefix(tag, "".join(self.buffer[-1:])))
         if name == "img":

@@ -39,6 +39,23 @@ local function ends_in_digit(inline)
   return inline and inline.t == 'Str' and inline.text:match('%d$')
 end
 
+local function is_note_mark(inline)
+  if inline.t ~= 'Superscript' and inline.t ~= 'Link' then return false end
+  local words = stringify(inline):match('^%s*[%[(]?(.-)[%])]?%s*$')
+  if not (words:match('^%d%d?%d?$') or words:match('^%l$') or words:match('^[*†‡§¶]+$')) then return false end
+  local is_linked, is_raised = false, false
+  pandoc.Inlines({inline}):walk({
+    Link = function(link) is_linked = is_linked or link.target:find('#', 1, true) ~= nil end,
+    Superscript = function() is_raised = true end,
+  })
+  return is_linked and is_raised
+end
+
+-- Remove linked footnote marks. They would join the number before them: "2019" and mark 3 would become 20193.
+local function without_note_marks(inlines)
+  return inlines:filter(function(inline) return not is_note_mark(inline) end)
+end
+
 -- Write "10" with a superscript "6" as 10^6, not 106.
 local function raised(inlines)
   for index, inline in ipairs(inlines) do
@@ -445,7 +462,7 @@ function Pandoc(doc)
   doc.blocks = without_heading_lists(doc.blocks)
   doc = doc:walk({traverse = 'topdown', BulletList = without_contents, OrderedList = without_contents})
   doc = doc:walk({Blocks = with_code})
-  doc = doc:walk(looks):walk(boxes)
+  doc = doc:walk({Inlines = without_note_marks}):walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end
   doc = doc:walk({Table = simple_table})
   doc = doc:walk({Inlines = words_of})

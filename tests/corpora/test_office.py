@@ -395,3 +395,13 @@ def test_reports_and_abandons_slow_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_progress_names_the_page() -> None:
     assert isolation._FileProgress("manual.pdf", 120, 1834).describe() == "reading manual.pdf, page 120 of 1,834"
+
+
+def test_removes_footnote_marks_of_a_book(tmp_path: Path) -> None:
+    """Joined to the number before it, a mark would change the number."""
+    page = (
+        '<h1>Tower</h1><p>In 2019<sup><a href="#n">3</a></sup> it cost 25<a href="#n"><span><sup>12</sup></span></a> '
+        'million, or 10<sup>6</sup> more. See <a href="#n">4</a>.</p><p id="n">The note.</p>'
+    )
+    document = read_one(by_pandoc(tmp_path / "a.epub", page, "--from=html"))
+    assert "In 2019 it cost 25 million, or 10^6 more. See 4." in document.text

@@ -263,7 +263,10 @@ def test_renders_html_as_displayed() -> None:
     [
         # a superscript number stays a separate number; a footnote mark is removed
         ("<p>3 × 10<sup>8</sup> m/s, 10<sup> −3</sup>, 4 m<sup>2</sup>", "3 × 10^8 m/s, 10^ −3, 4 m2"),
-        ("<p>1<sup>1</sup>⁄<sub>2</sub> cups since 1990<sup><a href=#n>3</a></sup>", "1 1⁄2 cups since 19903"),
+        ("<p>1<sup>1</sup>⁄<sub>2</sub> cups since 1990<sup><a href=#n>3</a></sup>", "1 1⁄2 cups since 1990"),
+        ("<p>In 2019<sup class=r><a href=#c>[1]</a></sup>, 25<a href=n.html#f><sup>12</sup></a> m", "In 2019, 25 m"),
+        ("<p>In 1998<a href=#f role=doc-noteref><span><sup>*</sup></span></a>.", "In 1998."),
+        ("<p>See <a href=#f>3</a>, m<sup><a href=/units>2</a></sup>", "See 3, m2"),
         ("<table><tr><th>a<th>b<tr><td>10<sup>6</sup><td>c", "| a | b |\n|---|---|\n| 10^6 | c |"),
         ("<math><msup><mn>10</mn><mn>6</mn></msup><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "10^61/2"),
         # a formula is not repeated
