@@ -36,7 +36,7 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
     Args:
         of_site: False if the Markdown was converted from another file type, so that site syntax is plain text.
     """
-    front, body = split_front_matter(text)
+    front, body = split_front_matter(_without_data_uris(text))
     body = strip_inline(strip_site_syntax(body, only_notes=not of_site), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
     main_headings: list[str] = []
@@ -51,6 +51,19 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
         blocks=parsed_blocks,
         date=front.date,
     )
+
+
+_MEDIA_TYPE = r"data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.+=-]{1,100}){0,5},"
+_DATA_URI = re.compile(
+    rf"(?<=[(<]){_MEDIA_TYPE}(?:[^\s()<>]|\([^\s()<>]*\))+"
+    rf"|(?<=\"){_MEDIA_TYPE}[^\s<>\"]+|(?<='){_MEDIA_TYPE}[^\s<>']+"
+)
+"""Matches the data of a picture in a link target or attribute."""
+
+
+def _without_data_uris(text: str) -> str:
+    """Shorten the data of embedded pictures. A picture in a paragraph would make it too long to be parsed."""
+    return _DATA_URI.sub("data-uri", text)
 
 
 @dataclass

@@ -206,3 +206,19 @@ def test_reading_the_result_again_changes_nothing(text: str) -> None:
     assert "](i" not in text_before
     assert "{%" not in text_before
     assert markdown.parse_markdown(text_before, "x.md").text == text_before
+
+
+@pytest.mark.parametrize("length", [40, 30_000])
+def test_removes_pictures_in_data_uris(length: int) -> None:
+    data = "iVBORw0KGgo/" * (length // 12)
+    text = (
+        f"Sales ![the chart of sales](data:image/png;base64,{data}) rose.\n\n"
+        f"<img alt='A red door' src=\"data:image/jpeg;base64,{data}=\"> It opened.\n\n"
+        f"[![logo](<data:image/svg+xml;base64,{data}>)](https://x.org) Ask [us](data:text/html,{data}).\n\n"
+        f"![plan](data:image/svg+xml,%3Csvg%20transform='x(1)'{data}) Done (data:a/b is a prefix).\n"
+    )
+    document = markdown.parse_markdown(text, "a.md")
+    assert "iVBOR" not in document.text
+    assert "data-uri" not in document.text
+    assert "Sales the chart of sales rose." in document.text
+    assert "Done (data:a/b is a prefix)." in document.text
