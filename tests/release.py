@@ -25,6 +25,8 @@ import time
 import zipfile
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 QUESTION = (ROOT / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8").splitlines()[0]
 ROOMS = ("corpora", "retrieval", "assistant", "evaluation", "turnmark")
@@ -81,7 +83,9 @@ def main_job(turnmark: Path, folder: Path) -> list[str]:
 
     def run(*words: str) -> str:
         began = time.monotonic()
-        ran = subprocess.run([str(turnmark), *words], cwd=folder, env=bare, capture_output=True, text=True, timeout=900)
+        ran = subprocess.run(
+            [str(turnmark), *words], cwd=folder, env=bare, capture_output=True, text=True, timeout=PATIENCE
+        )
         sys.stderr.write(f"{time.monotonic() - began:6.1f} s  turnmark {' '.join(words)}\n")
         if ran.returncode:
             raise SystemExit(f"turnmark {' '.join(words)} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")

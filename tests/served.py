@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-START_SECONDS = 90
+from tests.patience import PATIENCE
 
 
 def free_port() -> int:
@@ -41,7 +41,7 @@ class ServerProcess:
             self._process = subprocess.Popen(
                 self._command, stdout=output, stderr=subprocess.STDOUT, env=self._environment
             )
-        ends = time.monotonic() + START_SECONDS
+        ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends and self._process.poll() is None:
             try:
                 with urllib.request.urlopen(self._health, timeout=2):

@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.heavy import HEAVY
+from tests.patience import PATIENCE
 
 FOLDERS = ("corpora", "retrieval", "assistant", "evaluation", "turnmark")
 ROOMS = ("core", "corpora", "retrieval", "assistant", "evaluation", "turnmark")
@@ -105,7 +106,7 @@ def test_help_loads_nothing_heavy():
         f"heavy = sorted(set(sys.modules) & set({HEAVY!r}))\n"
         "sys.stderr.write('HEAVY ' + ' '.join(heavy))\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.endswith("HEAVY "), ran.stderr[-500:]
     for words in HELPS:

@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
+from tests.patience import PATIENCE
 from tests.served import free_port
 from turnmark.core.console import NoProgress
 from turnmark.core.errors import TurnmarkError
@@ -39,7 +40,7 @@ from turnmark.retrieval.workers import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # else whatever runs beside the tests comes first
-pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -168,7 +169,7 @@ class Head:
     def turnmark(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """The command, in a process that knows the token and nothing else of the cluster."""
         command = [sys.executable, "-c", "from turnmark.cli import main; main()", *map(str, words)]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def head() -> Iterator[Head]:
             env=environment, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            ends = time.monotonic() + 120
+            ends = time.monotonic() + PATIENCE
             while time.monotonic() < ends:
                 with suppress(OSError), socket.create_connection(("127.0.0.1", client), timeout=1):
                     break
@@ -197,7 +198,7 @@ def head() -> Iterator[Head]:
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(60)
+                process.wait(PATIENCE)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 

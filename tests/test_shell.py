@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.patience import PATIENCE
 
 COMMAND = [sys.executable, "-c", "from turnmark.cli import main; main()"]
 
@@ -44,7 +45,7 @@ def _in_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*arguments: str | bytes | Path, stdin: bytes = b"", **options: object) -> subprocess.CompletedProcess[bytes]:
     """`turnmark …` in a process of its own."""
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
-        [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=ROOT, timeout=120, **options
+        [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=ROOT, timeout=PATIENCE, **options
     )
 
 
@@ -61,7 +62,7 @@ def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str
         with open(reading, "rb") as reader:
             for _ in range(lines):
                 reader.readline()
-        _, errors = child.communicate(timeout=120)
+        _, errors = child.communicate(timeout=PATIENCE)
     return child.returncode, errors.decode()
 
 
@@ -197,9 +198,11 @@ def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
 def test_a_full_disk_is_one_line():
     with open("/dev/full", "wb") as full:
         for words in (["index", "info", "tea"], ["search", "kettle", "--index", "tea", "--json"]):
-            ran = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=120)
+            ran = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE)
             assert (ran.returncode, ran.stderr) == (1, b"turnmark: No space left on device\n")
-        ran = subprocess.run([*COMMAND, "list", "nothing"], stderr=full, stdout=subprocess.PIPE, cwd=ROOT, timeout=120)
+        ran = subprocess.run(
+            [*COMMAND, "list", "nothing"], stderr=full, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE
+        )
         assert ran.returncode == 2
 
 
@@ -223,6 +226,6 @@ def test_an_interrupt_while_it_waits_exits_with_130():
     assert child.stdout.readline().startswith(b"{")
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=60)
+    _, errors = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130
     assert b"Traceback" not in errors

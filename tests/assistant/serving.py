@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from tests.conftest import ROOT
+from tests.patience import PATIENCE
 
 ASK = "How do I sharpen a kitchen knife?"
 
@@ -33,16 +34,16 @@ class Server:
         content = body if isinstance(body, bytes) else None
         return httpx.post(
             f"{self.url}/v1/chat/completions", json=None if content is not None else body, content=content,
-            headers=all_headers, timeout=60,
+            headers=all_headers, timeout=PATIENCE,
         )  # fmt: skip
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", headers={**self.headers, **headers}, timeout=60)
+        return httpx.get(f"{self.url}{path}", headers={**self.headers, **headers}, timeout=PATIENCE)
 
     def end(self, with_signal: int) -> tuple[int, str]:
         """Send a signal; return the exit code and the output."""
         self.process.send_signal(with_signal)
-        _, printed = self.process.communicate(timeout=30)
+        _, printed = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, printed
 
 
@@ -73,7 +74,7 @@ def serving(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.communicate(timeout=30)
+                process.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()

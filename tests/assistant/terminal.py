@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.patience import PATIENCE
 
-PATIENCE = 60.0
 QUIET, LULL = 0.3, 0.03
 """Seconds without output after which a screen counts as drawn, and seconds between looks at it."""
 

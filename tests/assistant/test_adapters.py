@@ -9,6 +9,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine.types import BaseChatEngine
 
 from tests.opened import assistant_over
+from tests.patience import PATIENCE
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.adapters import as_chat_engine
 from turnmark.assistant.generators.base import GeneratorError
@@ -75,5 +76,5 @@ def test_failed_and_abandoned_turns_are_not_part_of_the_history(home):
         stream = engine.stream_chat("How is a knife sharpened?").chat_stream
         assert next(stream).delta == "Sharpen"
         stream.close()
-        assert server.disconnected.wait(10)
+        assert server.disconnected.wait(PATIENCE)
         assert engine.chat_history == before

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.assistant.notes import over, script
+from tests.patience import PATIENCE
 from turnmark.assistant.forms import STEPS, all_forms, forms_for, open_steps, reader_of
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import Completion
@@ -163,5 +164,5 @@ def test_sentences_are_embedded_in_one_thread_whoever_asks_and_in_a_forked_proce
     assert len(seen) == 1
     child = multiprocessing.get_context("fork").Process(target=embed, args=(["text"],))
     child.start()
-    child.join(20)
+    child.join(PATIENCE)
     assert child.exitcode == 0

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from tests.assistant.endpoint import ASK, failure, opened
+from tests.patience import PATIENCE
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators.base import ON_RATE_LIMIT
 from turnmark.assistant.generators.stopping import Slots, Stop, TurnStopped, stoppable
@@ -56,8 +57,8 @@ def test_what_will_not_pass_is_not_tried_again(reply, kind, words, on_text):
 @pytest.mark.parametrize("on_text", [None, lambda piece: None])
 def test_a_deadline_is_the_time_without_a_token(on_text):
     words = "one two three four five six"
-    with ScriptedServer(Say(words, pause=0.2)) as server:
-        assert opened(server).complete(ASK, deadline=0.6, on_text=on_text).text == words, "1.2 s in all"
+    with ScriptedServer(Say(words, pause=0.5)) as server:
+        assert opened(server).complete(ASK, deadline=2, on_text=on_text).text == words, "3 s in all"
     # Comments keep the connection alive, and are no tokens.
     for silent in (Hang(), Say(words, stall=30)):
         with ScriptedServer(silent) as server:
@@ -68,12 +69,12 @@ def test_a_deadline_is_the_time_without_a_token(on_text):
 
 def test_a_wait_for_a_place_is_not_part_of_the_deadline_and_ends_with_the_turn():
     words = "one two three four five six"
-    with ScriptedServer(Say(words, pause=0.2)) as server, ThreadPoolExecutor(3) as threads:
-        generator = opened(server, "?concurrency=1&deadline=0.6")
+    with ScriptedServer(Say(words, pause=0.5)) as server, ThreadPoolExecutor(3) as threads:
+        generator = opened(server, "?concurrency=1&deadline=2")
         replies = list(threads.map(lambda _: generator.complete(ASK).text, range(3)))
         arrivals = [request.arrived for request in server.seen]
     assert replies == [words] * 3
-    assert all(later - earlier > 1 for earlier, later in pairwise(arrivals)), "each takes 1.2 s"
+    assert all(later - earlier > 1 for earlier, later in pairwise(arrivals)), "each takes 3 s"
     with ScriptedServer(Say(words, stall=30)) as server, ThreadPoolExecutor(1) as threads:
         generator, first, second = opened(server, "?concurrency=1"), Stop(), Stop()
 
@@ -89,7 +90,7 @@ def test_a_wait_for_a_place_is_not_part_of_the_deadline_and_ends_with_the_turn()
             generator.complete(ASK)
         first.set()
         with pytest.raises(TurnStopped):
-            holder.result(10)
+            holder.result(PATIENCE)
     assert len(server.seen) == 1
 
 
@@ -104,13 +105,13 @@ def test_places_are_given_in_the_order_in_which_they_were_asked_for_also_to_one_
             with slots.hold():
                 order.append(f"{name}{call}")
                 if len(order) == 1:  # until the others wait
-                    assert waits[3].wait(10)
+                    assert waits[3].wait(PATIENCE)
                     time.sleep(0.05)
 
     with ThreadPoolExecutor(4) as threads:
         for name, wait in enumerate(waits):
             threads.submit(turn, name)
-            assert wait.wait(10)
+            assert wait.wait(PATIENCE)
             time.sleep(0.05)
     assert order == ["0a", "1a", "2a", "3a", "0b", "1b", "2b", "3b"]
 
@@ -132,9 +133,9 @@ def test_a_call_that_stops_waiting_leaves_its_place_in_the_queue():
             time.sleep(0.05)
             staying = threads.submit(stays)
             stop.set()
-            leaving.result(10)
+            leaving.result(PATIENCE)
             assert not served.is_set()
-        staying.result(10)
+        staying.result(PATIENCE)
     with slots.hold():
         pass
 
@@ -173,4 +174,4 @@ def test_what_the_listener_raises_ends_the_stream_and_travels_on():
     with ScriptedServer(Say("one two three", stall=20)) as server:
         with pytest.raises(BrokenPipeError):
             opened(server).complete(ASK, on_text=on_text)
-        assert server.disconnected.wait(3)
+        assert server.disconnected.wait(PATIENCE)

@@ -26,6 +26,7 @@ from tests.assistant.manual import SECOND, write_manual
 from tests.assistant.notes import notes
 from tests.conftest import DEMO, ROOT
 from tests.opened import assistant_over
+from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.mcp import collection as collection_module
 from turnmark.assistant.mcp.collection import ServedIndexes
@@ -307,7 +308,7 @@ def test_standard_output_contains_only_the_protocol(plain_home):
     )
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["result"]["structuredContent"]["total"] == 80
-    out, errors = process.communicate(timeout=30)  # closes standard input
+    out, errors = process.communicate(timeout=PATIENCE)  # closes standard input
     assert (process.returncode, out) == (0, "")
     for noise in ("a library", "its C code", "its child"):
         assert f"noise of {noise}\n" in errors
@@ -320,7 +321,7 @@ def test_server_ends_when_the_client_stops_reading(plain_home):
     process.stdout.close()
     process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}) + "\n")
     process.stdin.flush()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=PATIENCE) == 0
     assert len(process.stderr.read().splitlines()) == 1
 
 
@@ -329,7 +330,7 @@ def test_server_ends_when_the_client_stops_reading(plain_home):
 def test_signal_ends_a_waiting_server(plain_home, number, code):
     process = started(plain_home)
     process.send_signal(number)
-    assert process.wait(timeout=30) == code
+    assert process.wait(timeout=PATIENCE) == code
     out, errors = process.communicate()
     assert out == ""
     assert errors.splitlines()[1:] == (["turnmark: interrupted; what was finished is kept"] if code else [])
@@ -343,7 +344,7 @@ def at(url: str, work: Callable[[Client], Awaitable[None]], mode: str = "auto", 
 
     async def talk() -> None:
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http,
             Client(streamable_http_client(url, http_client=http), mode=mode) as client,
         ):
             await work(client)
@@ -372,7 +373,7 @@ def test_http_without_a_token_serves_only_this_machine(plain_home):
         assert httpx.post(url, json={"x": "y" * 1_000_001}, headers=headers).status_code == 413
         assert httpx.get(url.replace("/mcp", "/etc")).status_code == 404
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=PATIENCE) == 0
         assert process.stderr.read() == ""
 
 
@@ -389,7 +390,7 @@ def test_http_accepts_the_token(plain_home, tmp_path):
         with pytest.raises(BaseException):  # noqa: B017 what it raises is the client's choice
             at(url, every_tool)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=PATIENCE) == 130
 
 
 @pytest.mark.server
@@ -405,7 +406,7 @@ def test_canceled_call_over_http_stops_its_turn(plain_home, mode):
     ):
         at(url, work, mode=mode)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=PATIENCE) == 0
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

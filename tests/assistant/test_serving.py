@@ -19,6 +19,7 @@ import pytest
 
 from tests.assistant.serving import ASK, Server, said, serving
 from tests.opened import assistant_over
+from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.serving.http_server import listen
@@ -158,7 +159,7 @@ def test_turn_stops_when_its_client_disconnects(written, endpoint, stream):
     while not endpoint.seen:
         time.sleep(0.02)
     client.close()
-    assert endpoint.disconnected.wait(5), "the model is still writing"
+    assert endpoint.disconnected.wait(PATIENCE), "the model is still writing"
 
 
 def outcomes(assistant: Assistant, count: int = 1, close_when: Callable[[], bool] = lambda: False) -> list[Any]:
@@ -183,13 +184,13 @@ def outcomes(assistant: Assistant, count: int = 1, close_when: Callable[[], bool
 
 
 def steady(body: dict[str, Any]) -> Scripted:
-    """An answer of 14 words in two seconds; the rules understand the message."""
-    return Status(500) if "response_format" in body else Say(f"{'very ' * 12}sharp. [1]", pause=0.15)
+    """An answer of 14 words in four seconds; the rules understand the message."""
+    return Status(500) if "response_format" in body else Say(f"{'very ' * 12}sharp. [1]", pause=0.3)
 
 
 def test_turn_continues_while_the_model_writes_and_queueing_does_not_count(home):
     with ScriptedServer(steady) as endpoint:
-        assistant = assistant_over("demo", f"openai:tiny@{endpoint.url}?deadline=1&retries=0")
+        assistant = assistant_over("demo", f"openai:tiny@{endpoint.url}?deadline=3&retries=0")
         replies = outcomes(assistant, 2)
     assert [reply.decision for reply in replies] == ["answer", "answer"]
     first, second = (request.arrived for request in endpoint.seen if "response_format" not in request.body)
@@ -259,12 +260,12 @@ def test_sigterm_stops_a_long_turn_and_tells_its_client(plain_home, stream):
 
 def test_accepts_connections_once_the_address_is_printed(plain_home):
     """A client in the server's process connects while the address is being printed."""
-    connecting = """
+    connecting = f"""
 import socket, typer
 say = typer.echo
 def echo(text, **more):
     host, _, port = text.split("endpoint http://")[1].split("/v1")[0].partition(":")
-    socket.create_connection((host, int(port)), timeout=5).close()
+    socket.create_connection((host, int(port)), timeout={PATIENCE}).close()
     say(text, **more)
 typer.echo = echo
 """

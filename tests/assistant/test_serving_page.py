@@ -10,6 +10,7 @@ from PIL import Image
 from tests.assistant.manual import write_manual
 from tests.assistant.serving import Server, serving
 from tests.evaluation.chromium import WHY, Page, browser, found
+from tests.patience import PATIENCE
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora.readers.pdf.picture import YELLOW
 from turnmark.retrieval.build import build_index
@@ -195,7 +196,7 @@ def test_answer_is_shown_while_it_is_streamed_and_can_be_stopped(server, endpoin
     chromium.press("Escape")
     done(chromium)
     assert text(chromium, ".turn .failed") == "Stopped."
-    assert endpoint.disconnected.wait(5), "the model is still writing"
+    assert endpoint.disconnected.wait(PATIENCE), "the model is still writing"
     endpoint.replies = [Say(ANSWER)]
     chromium.run("document.querySelector('.again').click()")
     chromium.wait(lambda: count(chromium, ".foot"))

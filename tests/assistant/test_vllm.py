@@ -14,6 +14,7 @@ import pytest
 
 from tests.assistant.endpoint import failure
 from tests.conftest import ROOT
+from tests.patience import PATIENCE
 from turnmark.assistant.generators import PromptMessage, open_generator, vllm
 from turnmark.assistant.generators.vllm import _stop_all
 from turnmark.core.home import home
@@ -52,7 +53,7 @@ def born(pid):
         return False
 
 
-def gone(pid, seconds=10.0):
+def gone(pid, seconds=PATIENCE):
     """Whether a process ends within so many seconds."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
@@ -118,13 +119,13 @@ def test_ctrl_c_while_it_loads_ends_what_was_begun(monkeypatch):
     environment = {**os.environ, "STAND_IN_DELAY": "60"}
     ran = subprocess.Popen([sys.executable, "-c", USER], cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
     log = home() / "cache" / "vllm"
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends and not any(path.read_text() for path in log.glob("*.log")):
         time.sleep(0.05)
     listed = Path(f"/proc/{ran.pid}/task").glob("*/children")
     (server,) = (int(number) for path in listed for number in path.read_text().split())
     ran.send_signal(signal.SIGINT)
-    _, err = ran.communicate(timeout=60)
+    _, err = ran.communicate(timeout=PATIENCE)
     assert ran.returncode == 130, err
     assert gone(server)
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.assistant.serving import said, serving
 from tests.conftest import ROOT
+from tests.patience import PATIENCE
 from tests.retrieval.conftest import write
-from tests.retrieval.watching import DEADLINE
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import open_assistant, up_to_date
 from turnmark.retrieval.build import build_again, build_index
@@ -89,13 +89,13 @@ def test_chat_over_a_watched_folder_uses_changed_files(folder):
 
     assert "red" in answered()
     (folder / "kettle.md").write_text(NEW, encoding="utf-8")
-    printed, ends = "", time.monotonic() + DEADLINE
+    printed, ends = "", time.monotonic() + PATIENCE
     while "notes: indexed 1 changed file in " not in printed and time.monotonic() < ends:
         printed = answered()
     assert "green" in answered()
     process.stdin.close()
     rest = process.stdout.read()
-    assert (process.wait(DEADLINE), "Traceback" in rest) == (0, False)
+    assert (process.wait(PATIENCE), "Traceback" in rest) == (0, False)
 
 
 @pytest.mark.server

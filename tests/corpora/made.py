@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
 from turnmark.corpora.readers import read_file
 from turnmark.corpora.readers.pandoc import _pandoc_path
 from turnmark.corpora.readers.report import ReadingReport
@@ -49,7 +50,7 @@ def by_pandoc(path: Path, markdown: str = REPORT, *options: str) -> Path:
     """Make a file of the type of its suffix with pandoc."""
     subprocess.run(
         [str(_pandoc_path()), "--from", "markdown", "--standalone", "--output", str(path), *options],
-        input=markdown.encode(), check=True, timeout=60,
+        input=markdown.encode(), check=True, timeout=PATIENCE,
     )  # fmt: skip
     return path
 

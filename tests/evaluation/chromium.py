@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WHY = f"none of {', '.join(NAMES)} is on PATH"
 
@@ -99,7 +101,7 @@ class Page:
         assert "exceptionDetails" not in message, message
         return message["result"].get("value")
 
-    def wait(self, holds: Callable[[], object], seconds: float = 30) -> None:
+    def wait(self, holds: Callable[[], object], seconds: float = PATIENCE) -> None:
         """Until something holds."""
         end = time.monotonic() + seconds
         while not holds():
@@ -151,7 +153,7 @@ def browser(program: str, folder: Path) -> Iterator[Page]:
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

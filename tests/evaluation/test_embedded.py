@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE
 from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.corpora.types import Message
 from turnmark.evaluation.judging.extractive import (
@@ -198,5 +199,5 @@ for text in ("first", "second"):
 
 def test_the_text_at_work_is_ended_and_no_other_is_begun():
     """A thread that is in native code when the interpreter ends aborts the process, and its exit code is lost."""
-    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "first\n", "")

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from tests.patience import PATIENCE
 from tests.retrieval.tiny import dense
 from turnmark.core.errors import RequestError
 from turnmark.retrieval import models as backends
@@ -127,7 +128,7 @@ def test_a_model_of_the_hub_is_converted_too(models, monkeypatch):
     torch, openvino = both(f"sentence-transformers:{models}")
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(openvino.encode, TEXTS, "query"), pool.submit(lambda: openvino.tokenizer()("bread"))]
-        assert all(future.result(60) is not None for future in waiting), "one waits for the other"
+        assert all(future.result(PATIENCE) is not None for future in waiting), "one waits for the other"
     expected = openvino.encode(TEXTS, "query")
     assert expected == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
     with ThreadPoolExecutor(8) as pool:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from tests.patience import PATIENCE
 from tests.retrieval.conftest import content, write
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
@@ -66,7 +67,9 @@ def test_a_bm25_index_needs_neither_torch_nor_a_model(notes):
         "print(open_retriever('bm25', open_index('b')).search([Query(text='hull')], 1)[0][0].passage.document)\n"
         "assert not {'torch', 'transformers', 'sentence_transformers', 'chromadb'} & set(sys.modules)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=os.environ)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, env=os.environ
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == "boat.md"
     with pytest.raises(RequestError, match="was built for BM25 only"):

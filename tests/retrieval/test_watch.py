@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.patience import PATIENCE
 from tests.retrieval.conftest import write
-from tests.retrieval.watching import DEADLINE, watching
+from tests.retrieval.watching import watching
 from turnmark.core.errors import RequestError
 from turnmark.retrieval import watch as watch_module
 from turnmark.retrieval.build import BuildReport, build_index
@@ -292,7 +293,7 @@ def test_ctrl_c_ends_the_watch_cleanly(folder):
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is gold.\n", encoding="utf-8")
     line_with(process, "n: indexed 1 changed file in ")
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=DEADLINE)
+    rest, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "Traceback" in rest) == (0, False)
     assert "gold" in texts()["kettle.md"]
 
@@ -315,7 +316,7 @@ def test_a_kill_in_the_middle_of_a_build_loses_nothing(folder):
     (folder / "radio.md").write_text("# Radio\n\nThe radio is loud.\n", encoding="utf-8")
     line_with(process, "half")
     process.kill()
-    process.communicate(timeout=DEADLINE)
+    process.communicate(timeout=PATIENCE)
     index = open_index("n")
     assert (index.folder / "g0002").is_dir()
     assert index.manifest.generation == 1

@@ -10,11 +10,9 @@ from queue import Empty, Queue
 
 import pytest
 
+from tests.patience import PATIENCE
 from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.watch import FolderWatch
-
-DEADLINE = 120.0
-"""Seconds to wait for a line: many more than it takes."""
 
 
 class Said:
@@ -26,7 +24,7 @@ class Said:
 
     def wait_for(self, text: str) -> str:
         """The next line that holds a text."""
-        ends = time.monotonic() + DEADLINE
+        ends = time.monotonic() + PATIENCE
         while True:
             try:
                 line = self.lines.get(timeout=max(0.0, ends - time.monotonic()))
@@ -48,5 +46,5 @@ def watching(name: str) -> Iterator[Said]:
         yield said
     finally:
         watch.stop()
-        thread.join(DEADLINE)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
