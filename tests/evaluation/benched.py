@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -26,6 +28,16 @@ T = TypeVar("T", bound=Task)
 
 def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
     return open_embedder("minilm").encode(texts, "passage")
+
+
+def bags_of_words(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Embed each text by its words, for tests in which an embedder is called and what it finds does not matter."""
+    vectors = np.full((len(texts), 64), 0.01, dtype=np.float32)
+    for vector, text in zip(vectors, texts, strict=True):
+        for word in re.findall(r"\w+", text.lower()):
+            vector[zlib.crc32(word.encode()) % 64] += 1
+    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
 
 
 def open_task(

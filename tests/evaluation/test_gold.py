@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.benched import assistant_of, items_of, minilm
+from tests.evaluation.benched import assistant_of, bags_of_words, items_of
 from turnmark.assistant.generators.base import Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
@@ -96,7 +96,7 @@ def test_no_gold_field_is_in_a_request(name, task_name, setting, more, tmp_path,
     assert kind is not None
     task = kind(request, setting)
     finders = {corpus: Listener(FirstPassages(path)) for corpus, path in task.corpora.items()}
-    task = task.using(assistant_of(minilm), finders)
+    task = task.using(assistant_of(bags_of_words), finders)
     listener, items = Listener(), items_of(task)
     if task.batched:
         assert not any("GOLD" in str(task._query(item.id, item.domain)) for item in items)  # type: ignore[attr-defined]
