@@ -1,4 +1,4 @@
-"""What all tests share: a home of their own, the real data where it is, the command line in the same process."""
+"""Fixtures of all tests: a home for each test, the real data if present, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from hypothesis import settings
 from tests.remembered import Vectors, remember
 from turnmark.corpora.models import MODELS, model_path
 
-# A loaded machine is no fault of the code: behaviour is asserted, never wall time.
+# A busy machine must not fail a test, so tests assert behavior and never wall time.
 settings.register_profile("turnmark", deadline=None)
 settings.load_profile("turnmark")
-# A job of a shell's background ignores Ctrl-C, and would hand that on to what tests start and interrupt.
+# A background job of a shell ignores Ctrl-C. Without this, the processes that tests start and interrupt inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Before torch is imported by any test; retrieval/models.py says why.
+# This must be set before any test imports torch; retrieval/models.py says why.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 if os.environ.get("PYTEST_XDIST_WORKER"):
-    # Workers with as many threads each as there are cores would only get into each other's way.
+    # Each worker has one thread. With a thread per core in every worker, they would only slow each other down.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
-# A model is converted once for all tests, not once in each test's own home.
-# Golden figures are PyTorch's in fp32: the extra changes the last digits of a vector, and a processor with bf16 more of
-# them. What tests either asks for it.
+# Golden figures were computed by PyTorch in fp32. OpenVINO changes the last digits of a vector, and bf16 changes more
+# of them. Tests of those backends and precisions ask for them.
 os.environ.setdefault("TURNMARK_BACKEND", "torch")
 os.environ.setdefault("TURNMARK_PRECISION", "fp32")
+# All tests and workers share the converted models; otherwise each test would convert a model in its own home.
 os.environ.setdefault("TURNMARK_CACHE", str(ROOT / ".pytest_cache" / "turnmark"))
 DEMO = ROOT / "corpora" / "demo"
 
-# Where the real benchmark data lie; tests do not see the variable itself.
+# The folder with the real benchmark data. Tests do not see the variable itself.
 DATA = Path(os.environ.get("TURNMARK_DATA") or ROOT.parent / "shared" / "data")
 
-# Before any test has a home of its own.
+# Read before any test gets a home of its own.
 READER = Path(os.environ.get("TURNMARK_READER") or model_path(MODELS["qwen2.5-coder-1.5b"]))
 
 
 @pytest.fixture(scope="session")
 def reader_path() -> Path:
-    """The small language model of `make reader`; skips where it is not."""
+    """Return the small language model of `make reader`; skip the test if it is missing."""
     if not READER.exists():
         pytest.skip(f"no model at {READER}; `make reader` fetches it, or set TURNMARK_READER to a GGUF file")
     return READER
@@ -55,7 +55,7 @@ def reader_path() -> Path:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder with the real benchmark data; skips where it is not."""
+    """Return the folder with the real benchmark data; skip the test if it is missing."""
     if not DATA.is_dir():
         pytest.skip(f"no real benchmark data at {DATA}; set TURNMARK_DATA")
     return DATA
@@ -63,13 +63,13 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def recipes(real_data: Path) -> Path:
-    """349 recipes in Markdown."""
+    """Return a folder with 349 recipes in Markdown."""
     return real_data / "docs" / "based-cooking"
 
 
 @pytest.fixture(scope="session")
 def kept_home() -> Path:
-    """A home that outlives the run: `data` tests keep indexes of real corpora there, by the hash of their content."""
+    """Return a home that outlives the run; `data` tests keep indexes of real corpora there, by content hash."""
     import platformdirs
 
     return Path(os.environ.get("TURNMARK_TEST_CACHE") or platformdirs.user_cache_path("turnmark-tests"))
@@ -80,7 +80,7 @@ VECTORS = Vectors()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before any fixture of it: what tests the retrieval itself gets no vector from memory."""
+    """Turn the memory of vectors off for tests of retrieval, before any of their fixtures runs."""
     VECTORS.on = item.path.parent.name != "retrieval"
 
 
@@ -96,7 +96,7 @@ def _vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the index `demo` over the demo documents, built once a run and copied for each worker."""
+    """Return a home with the index `demo` over the demo documents, built once per run and copied for each worker."""
     from filelock import FileLock
 
     home, base = tmp_path_factory.mktemp("demo-home"), tmp_path_factory.getbasetemp()
@@ -115,7 +115,7 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the home of the person who runs it, or their endpoint."""
+    """Keep every test away from the home and the endpoint of the person who runs it."""
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNMARK_GENERATOR", "TURNMARK_DATA"):
         monkeypatch.delenv(name, raising=False)
@@ -123,13 +123,13 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def in_demo_home(demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run in the home that has the demo index."""
+    """Run the test in the home that has the demo index."""
     monkeypatch.setenv("TURNMARK_HOME", str(demo_home))
 
 
 @dataclass
 class Ran:
-    """What a command printed and how it ended."""
+    """The output and the exit code of a command."""
 
     code: int
     out: str
@@ -137,7 +137,7 @@ class Ran:
 
 
 class Turnmark:
-    """Runs `turnmark …` in this process: libraries are imported once for all tests."""
+    """Runs `turnmark …` in this process, so that libraries are imported once for all tests."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capsys, self._monkeypatch = capsys, monkeypatch
@@ -161,17 +161,17 @@ class Turnmark:
         return Ran(code, captured.out, captured.err)
 
     def ok(self, *arguments: str | Path, stdin: str | None = None) -> Ran:
-        """A command that has to end with 0."""
+        """Run a command that must exit with 0."""
         ran = self(*arguments, stdin=stdin)
         assert ran.code == 0, ran.err
         return ran
 
     def json(self, *arguments: str | Path, stdin: str | None = None) -> Any:
-        """What such a command prints with `--json`."""
+        """Run a command that must exit with 0, and return what it prints with `--json`."""
         return json.loads(self.ok(*arguments, "--json", stdin=stdin).out)
 
     def refused(self, *arguments: str | Path, stdin: str | None = None) -> str:
-        """What a wrong request says of itself, white space evened: lines break at the width of the screen."""
+        """Return the error message of a wrong request in one line, since messages wrap at the width of the screen."""
         ran = self(*arguments, stdin=stdin)
         assert (ran.code, ran.out) == (2, ""), ran.err
         return " ".join(ran.err.split())
@@ -179,7 +179,7 @@ class Turnmark:
 
 @pytest.fixture
 def turnmark(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Turnmark:
-    """The command line."""
+    """Return the command line."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
     return Turnmark(capsys, monkeypatch)
@@ -187,7 +187,7 @@ def turnmark(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """With TURNMARK_NO_SKIP set (as in CI), a test that is skipped has failed: everything it needs should be here."""
+    """Fail a skipped test if TURNMARK_NO_SKIP is set, as in CI, where everything that tests need is present."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if report.skipped and os.environ.get("TURNMARK_NO_SKIP") and not hasattr(report, "wasxfail"):
@@ -196,7 +196,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which marks ran, so that nobody takes a green run for more than it was."""
+    """Report which marks ran, so that nobody takes a green run for more than it was."""
     ran: dict[str, int] = {"unmarked": 0, "data": 0, "slow": 0, "server": 0, "reader": 0}
     for report in terminalreporter.stats.get("passed", []):
         marks = [mark for mark in ("data", "slow", "server", "reader") if mark in report.keywords]

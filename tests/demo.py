@@ -1,8 +1,8 @@
-"""The last table of `make demo`: one headline figure for each part, and where the report is.
+"""The last table of `make demo`: one headline figure per part, and the path of the report.
 
     python -m tests.demo RUNS
 
-RUNS holds `mtrag-retrieval/` (of `eval mtrag --task retrieval`) and `all/` (of `eval all`).
+RUNS contains `mtrag-retrieval/`, written by `eval mtrag --task retrieval`, and `all/`, written by `eval all`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ HEADLINES = (
     ("Compound-QA", "all/compound-qa", "part_coverage"),
     ("KIWI, revisions", "all/kiwi", "edit_ratio"),
 )
-"""What a row is of, the folder of its run, its metric."""
+"""The title of each row, the folder of its run, and its metric."""
 
 
 def table(runs: Path) -> list[str]:
-    """The lines of the table.
+    """Return the lines of the table.
 
     Raises:
-        FileNotFoundError: a run has not ended.
+        FileNotFoundError: a run is not finished.
         KeyError: a run lacks its metric.
     """
     lines = [f"{'':18}{'n':>5}  {'metric':14}{'mean':>6}  95% interval"]
@@ -38,7 +38,7 @@ def table(runs: Path) -> list[str]:
 
 
 def main() -> None:
-    """Print the table of the folder that is named."""
+    """Print the table for the folder on the command line."""
     runs = Path(sys.argv[1])
     print(*table(runs), f"The report: {runs / 'all' / 'report.html'}", sep="\n")
 

@@ -1,4 +1,4 @@
-"""The libraries that nothing loads before it needs them."""
+"""The libraries that are loaded only when they are needed."""
 
 from __future__ import annotations
 

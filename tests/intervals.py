@@ -1,4 +1,4 @@
-"""The mean of values in clusters with its interval, as a summary has it."""
+"""The mean of clustered values with its interval, as in a summary."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def mean_interval(
     resamples: int = RESAMPLES,
     weights: Sequence[float] | None = None,
 ) -> tuple[float, float, float]:
-    """The mean and its 95% percentile interval: `(mean, low, high)`.
+    """Return the mean and its 95% percentile interval as `(mean, low, high)`.
 
     Args:
         clusters: the cluster of each value.
-        weights: how much each value counts; 1 each if None.
+        weights: the weight of each value; None: all are 1.
     """
     numbers: dict[Hashable, int] = {}
     numbered = np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])

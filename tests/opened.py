@@ -11,7 +11,7 @@ from turnmark.retrieval.index import Index
 
 
 def assistant_over(index: str | Index, generator: str = "extractive", **fields: Any) -> Assistant:
-    """The assistant of a configuration with these fields."""
+    """Open the assistant of a configuration with these fields."""
     name = index if isinstance(index, str) else index.manifest.name
     config = AssistantConfig(index=name, generator=generator, **fields)
     return open_assistant(config, index=None if isinstance(index, str) else index)

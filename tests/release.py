@@ -1,15 +1,15 @@
-"""The release check: wheel and sdist, installed where nothing else is, and the main job done from there.
+"""The release check: build wheel and sdist, install the wheel in a clean environment, and do the main job there.
 
     python -m tests.release [--out dist] [--environment DIR]
 
-1. Builds both with `python -m build`, which makes an environment of its own from what pyproject.toml asks for.
-2. Holds the files of the wheel against those of the checkout: whatever is not Python goes along too.
-3. Makes a clean environment, and installs the wheel with the pinned versions and without any extra.
-4. From another folder, with a home of its own: builds an index over the demo documents, asks it, scores two
-   benchmarks, reads the report, asks `doctor`.
+1. Builds both with `python -m build`, which makes its own environment from the build requirements in pyproject.toml.
+2. Compares the files of the wheel with those of the checkout, since files that are not Python must be included too.
+3. Makes a clean environment, and installs the wheel with the pinned versions and no extra.
+4. Works in another folder with its own home: builds an index over the demo documents, asks a question, scores two
+   benchmarks, reads the report and runs `doctor`.
 
-Ends with 0 where all of it went well. `--environment` keeps the environment for another time: installing PyTorch takes
-most of the minutes.
+Exits with 0 if everything succeeds. `--environment` keeps the environment for the next run, because installing PyTorch
+takes most of the time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOMS = ("corpora", "retrieval", "assistant", "evaluation", "turnmark")
 
 
 def built(out: Path) -> tuple[Path, Path]:
-    """The wheel and the sdist, built anew."""
+    """Build the wheel and the sdist, and return their paths."""
     for old in (*out.glob("turnmark-*.whl"), *out.glob("turnmark-*.tar.gz")):
         old.unlink()
     subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], check=True, stdout=sys.stderr)
@@ -42,7 +42,7 @@ def built(out: Path) -> tuple[Path, Path]:
 
 
 def wanted() -> set[str]:
-    """Every file of the package, as it is installed: those that git tracks, and new ones that it does not ignore."""
+    """Return the installed path of every file of the package that git tracks or would track."""
     command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", *ROOMS]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     files = (path for path in listed if (ROOT / path).is_file())
@@ -50,13 +50,13 @@ def wanted() -> set[str]:
 
 
 def contents(wheel: Path, sdist: Path) -> tuple[set[str], set[str]]:
-    """The paths in the wheel, and those in the sdist below its one folder."""
+    """Return the paths in the wheel, and the paths in the sdist below its top folder."""
     with zipfile.ZipFile(wheel) as zipped, tarfile.open(sdist) as tarred:
         return set(zipped.namelist()), {name.partition("/")[2] for name in tarred.getnames()}
 
 
 def missing(wheel: Path, sdist: Path) -> list[str]:
-    """What is in the checkout and lacks in one of the two, or is in the wheel and has no business there."""
+    """Return what the wheel or the sdist lacks, and what does not belong in the wheel."""
     in_wheel, in_sdist = contents(wheel, sdist)
     faults = [f"the wheel lacks {path}" for path in sorted(wanted() - in_wheel)]
     faults += [f"the sdist lacks {path}" for path in sorted(wanted() - in_sdist)]
@@ -65,19 +65,19 @@ def missing(wheel: Path, sdist: Path) -> list[str]:
 
 
 def installed(wheel: Path, environment: Path) -> Path:
-    """The `turnmark` of a clean environment with the wheel in it."""
+    """Install the wheel in a clean environment, and return its `turnmark`."""
     python = environment / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True, stdout=sys.stderr)
-    # The same version number stands for another content from build to build.
+    # Builds with the same version number differ in content.
     subprocess.run([*pip, "--force-reinstall", "--no-deps", str(wheel)], check=True, stdout=sys.stderr)
     return environment / "bin" / "turnmark"
 
 
 def main_job(turnmark: Path, folder: Path) -> list[str]:
-    """Do what a person does first, in `folder`; what is wrong with the results."""
+    """Do the main job in `folder`, and return what is wrong with the results."""
     bare = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TURNMARK_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
     python = turnmark.with_name("python")
 
@@ -111,7 +111,7 @@ def main_job(turnmark: Path, folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """The whole check."""
+    """Run the whole check."""
     words = argparse.ArgumentParser(description="wheel and sdist, installed clean, and the main job done")
     words.add_argument("--out", type=Path, default=ROOT / "dist")
     words.add_argument("--environment", type=Path, help="default: a new one that is thrown away")

@@ -1,9 +1,9 @@
-"""Vectors that the bundled embedder has computed are there for the next test that asks for the same texts.
+"""A memory of the vectors of the bundled embedder, shared by all tests that embed the same texts.
 
-The demo documents are indexed, searched and answered from by hundreds of tests, and on two cores most of the suite's
-time went into embedding the same sentences. A call is answered from memory only where a model is loaded, runs on
-PyTorch, and was given exactly these texts in this order before: beside other texts the last digits may differ. What
-tests `retrieval` itself computes everything anew.
+Hundreds of tests index and search the demo documents, and on two cores most of the suite's time went into embedding
+the same sentences. A call is answered from memory only if the model is loaded, runs on PyTorch, and has embedded
+exactly these texts in this order before, because in another batch the last digits may differ. Tests of `retrieval`
+itself compute everything again.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 import pytest
 
 ROOM = 256 * 2**20
-"""Bytes of vectors that are kept in a process; what was not asked for longest goes first."""
+"""Maximum bytes of vectors in a process; the least recently used are removed first."""
 
 
 class Vectors:
-    """What calls gave, by what they were for; safe for threads.
+    """Results of calls by their key; safe to use from many threads.
 
     Attributes:
-        on: whether anything is remembered and told.
-        folder: what the workers of one run share; None: each remembers for itself.
+        on: whether results are stored and reused.
+        folder: folder that the workers of one run share; None: each worker has its own memory.
     """
 
     def __init__(self, room: int = ROOM) -> None:
@@ -39,7 +39,7 @@ class Vectors:
         self._known: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def of(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
-        """What `compute` gives, or gave for the same key; always a copy, for a caller may write into it."""
+        """Return the result for a key, computed if it is new. It is a copy, because a caller may write into it."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
@@ -62,7 +62,7 @@ class Vectors:
 
 
 def _flat(result: Any) -> list[Any]:
-    """The arrays of a result: itself, or the vectors, then the tokens of all texts, then their ids."""
+    """Return the arrays of a result: the array itself, or the vectors, the tokens of all texts and their ids."""
     return [result] if isinstance(result, np.ndarray) else [result[0], *result[1], *result[2]]
 
 
@@ -72,7 +72,7 @@ def _nested(arrays: list[Any]) -> Any:
 
 
 def _write(path: Path, arrays: list[Any]) -> None:
-    """A file that appears whole."""
+    """Write the file in one step, so that no other worker reads half of it."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         np.savez(file, *arrays)
     Path(file.name).replace(path)
@@ -87,7 +87,7 @@ def _bytes(result: Any) -> int:
 
 
 def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:
-    """From now on `minilm` computes nothing twice in this process, as long as `vectors` is on."""
+    """Patch `minilm` to compute nothing twice in this process while `vectors` is on."""
     from turnmark.retrieval.embed import Embedder
 
     def remembered(name: str) -> Callable[[Embedder, Sequence[str], str], Any]:

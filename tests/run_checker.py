@@ -3,8 +3,8 @@
     python -m tests.run_checker RUN
     turnmark ask QUESTION --index NAME --json | python -m tests.run_checker --ask
 
-Prints every deviation and exits 1 where there is one. It knows the files alone and imports nothing of the project, so
-that a mistake in a model of the project cannot hide itself.
+Prints every deviation, and exits with 1 if there is any. It imports nothing of the project, so that a mistake in the
+project's records cannot hide itself.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _deviations(kind: type[BaseModel], text: bytes | str, location: str) -> Iter
 
 
 def problems_of_run(folder: Path) -> list[str]:
-    """Every deviation of the four files of a run from the contract, and the summary's counts against the samples."""
+    """Return how the four files of a run deviate from the contract, and the summary's counts from the samples."""
     problems: list[str] = []
     for name, kind in (("manifest.json", Manifest), ("predictions.jsonl", Sample), ("scores.jsonl", Score),
                        ("summary.json", Summary)):  # fmt: skip
@@ -159,12 +159,12 @@ def problems_of_run(folder: Path) -> list[str]:
 
 
 def problems_of_reply(text: str) -> list[str]:
-    """Every deviation of the output of `ask --json` from the contract."""
+    """Return how the output of `ask --json` deviates from the contract."""
     return list(_deviations(Reply, text, "ask"))
 
 
 def main(words: list[str]) -> int:
-    """The command; 0 where nothing deviates."""
+    """Run the command, and return 0 if nothing deviates."""
     problems = problems_of_reply(sys.stdin.read()) if words == ["--ask"] else problems_of_run(Path(words[0]))
     print("\n".join(problems) or "holds")
     return int(bool(problems))

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, which can be killed and started again."""
+"""Servers in their own processes, which can be killed and started again."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def free_port() -> int:
 
 
 class ServerProcess:
-    """A server in a process of its own, which can be killed and started again; what it prints goes to a log.
+    """A server in its own process that can be killed and started again; its output goes to a log.
 
     Args:
-        command: starts it.
-        health: a URL that answers as soon as it is ready.
-        more_environment: variables beside those of this process.
+        command: command that starts the server.
+        health: URL that answers as soon as the server is ready.
+        more_environment: variables in addition to those of this process.
     """
 
     def __init__(self, command: Sequence[str | Path], health: str, log: Path, more_environment: dict[str, str]) -> None:

@@ -1,10 +1,10 @@
-"""A scripted OpenAI-compatible server on real sockets, for tests of whatever calls a language model.
+"""A scripted OpenAI-compatible server on real sockets, for tests of everything that calls a language model.
 
     with ScriptedServer(Status(429, headers={"Retry-After": "1"}), Say("Hello.")) as server:
         open_generator(f"openai:tiny@{server.url}")
 
-Replies are given in order, the last one over and over. A reply may also be a function of the request's JSON body that
-returns one of the replies below, for a server that looks at what it is asked.
+Replies are sent in order, and the last one is repeated. A reply may also be a function from the JSON body of the
+request to one of the replies below.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 
 @dataclass
 class Say:
-    """A chat completion; a stream of server-sent events, word by word, when the request asks for one.
+    """A chat completion, or a stream of server-sent events with one word each if the request asks for a stream.
 
     Args:
-        usage: whether tokens are reported (in a stream only where the request asked for them).
-        pause: seconds before each word of a stream, and before a reply that is none.
+        usage: whether tokens are reported; in a stream, only if the request asks for them.
+        pause: seconds before each word of a stream, and before a reply that is not a stream.
         stall: seconds of silence after the first word of a stream.
-        cut: close the connection after so many words, without an end.
-        calls: of tools, names with arguments, each in two pieces of a stream.
-        model: that the reply names; empty: the one that was asked for, with `-served`.
+        cut: number of words after which the connection closes without an end of the stream.
+        calls: tool calls (name, arguments), each sent in two pieces of a stream.
+        model: model that the reply names; empty: the requested model with `-served`.
     """
 
     text: str | None
@@ -48,13 +48,13 @@ class Say:
 
     @property
     def words(self) -> list[str]:
-        """The text in the pieces in which it is streamed."""
+        """The pieces in which the text is streamed."""
         return re.findall(r"\s*\S+|\s+$", self.text or "")
 
 
 @dataclass
 class Status:
-    """An HTTP error (or any other status), with a JSON body or a text as it stands."""
+    """An HTTP error or any other status, with a JSON body or a plain text."""
 
     code: int
     message: str = "scripted"
@@ -64,7 +64,7 @@ class Status:
 
 @dataclass
 class Raw:
-    """Bytes under a content type, with status 200: garbage, or JSON that was cut."""
+    """Bytes of a content type with status 200, e.g. garbage or truncated JSON."""
 
     content: bytes
     content_type: str = "application/json"
@@ -72,14 +72,14 @@ class Raw:
 
 @dataclass
 class Hang:
-    """No answer at all for so many seconds."""
+    """No answer at all for this many seconds."""
 
     seconds: float = 30.0
 
 
 @dataclass
 class Reset:
-    """The connection is reset."""
+    """A reset of the connection."""
 
 
 Scripted = Say | Status | Raw | Hang | Reset
@@ -88,7 +88,7 @@ Script = Scripted | Callable[[dict[str, Any]], Scripted]
 
 @dataclass
 class Seen:
-    """A request as it came: when, with what headers (names in lower case) and JSON body."""
+    """A received request: its time of arrival, its headers with names in lower case, and its JSON body."""
 
     arrived: float
     path: str
@@ -97,16 +97,16 @@ class Seen:
 
 
 class _Listening(ThreadingHTTPServer):
-    request_queue_size = 128  # of five, as by default, some of many that connect at once are reset
+    request_queue_size = 128  # with the default of 5, some of many connections at once are reset
 
 
 class ScriptedServer:
-    """The server, in threads of this process; see the module.
+    """The scripted server, in threads of this process.
 
     Args:
-        replies: to POST /v1/chat/completions.
-        models: the rows of GET /v1/models; None: 404.
-        port: 0: a free one.
+        replies: replies to POST /v1/chat/completions.
+        models: rows of GET /v1/models; None: 404.
+        port: port to listen on; 0: a free one.
     """
 
     def __init__(self, *replies: Script, models: list[dict[str, Any]] | None = None, port: int = 0) -> None:
@@ -153,7 +153,7 @@ def _call(n: int, name: str, arguments: str) -> dict[str, Any]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # A body after its header would wait 40 ms for the other side's acknowledgement.
+    # Otherwise a body sent after its header waits 40 ms for the acknowledgment of the other side.
     disable_nagle_algorithm = True
     server_owner: ScriptedServer
 
@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server_owner.closing.wait(reply.seconds)
             self.close_connection = True
         elif isinstance(reply, Reset):
-            # With no time to linger, closing sends a reset in place of an orderly end.
+            # With a linger time of 0, closing sends a reset instead of an orderly end.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
             self.close_connection = True
@@ -239,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
             wait(reply.pause)
             event([{"index": 0, "delta": {"content": word}, "finish_reason": None}])
             if position == 0 and reply.stall:
-                # A client that goes away is noticed only by what can no longer be sent to it.
+                # A client that has left is noticed only when something can no longer be sent to it.
                 ends = time.monotonic() + reply.stall
                 while time.monotonic() < ends and not wait(0.02):
                     self.wfile.write(b": still here\n\n")

@@ -1,4 +1,4 @@
-"""The package as a library: the lines that the docstring of `turnmark` shows, over the demo documents."""
+"""The Python API, as the docstring of `turnmark` shows it, over the demo documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUESTION = "How do I bake sourdough the way the Anvick Bakehouse does it?"
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    """Two documents of a person."""
+    """Write two documents."""
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "kettle.md").write_text("# Kettle\n\nDescale the kettle with vinegar once a month.\n")
@@ -30,11 +30,11 @@ def notes(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def assistant(in_demo_home: None) -> tm.Assistant:
-    """The embedded forms over the demo documents."""
+    """Open an assistant without a model over the demo documents."""
     return tm.Assistant(tm.Index.open("demo"))
 
 
-def test_importing_loads_nothing_heavy_and_every_name_is_there() -> None:
+def test_import_loads_nothing_heavy_and_every_public_name_exists() -> None:
     code = (
         "import sys, turnmark\n"
         f"print(sorted(set(sys.modules) & set({HEAVY!r})))\n"
@@ -47,7 +47,7 @@ def test_importing_loads_nothing_heavy_and_every_name_is_there() -> None:
     assert set(tm.__all__) <= set(dir(tm))
 
 
-def test_an_index_is_built_opened_and_searched(notes: Path) -> None:
+def test_builds_opens_and_searches_an_index(notes: Path) -> None:
     (notes / "broken.pdf").write_bytes(b"no pdf")
     built = tm.Index.build(notes, "notes", retriever="bm25")
     assert [problem.file for problem in built.problems] == ["broken.pdf"]
@@ -60,7 +60,7 @@ def test_an_index_is_built_opened_and_searched(notes: Path) -> None:
     assert index.search("descale the kettle", retriever="bm25", where={"path": "stove*"}) == []
 
 
-def test_what_is_wrong_with_an_index_is_said(notes: Path) -> None:
+def test_reports_what_is_wrong_with_an_index(notes: Path) -> None:
     with pytest.raises(tm.TurnmarkError, match="no index is called 'nothing'"):
         tm.Index.open("nothing")
     with pytest.raises(tm.TurnmarkError, match="does not exist"):
@@ -70,7 +70,7 @@ def test_what_is_wrong_with_an_index_is_said(notes: Path) -> None:
         index.search("kettle", retriever="bm25x")
 
 
-def test_a_conversation(assistant: tm.Assistant) -> None:
+def test_holds_a_conversation(assistant: tm.Assistant) -> None:
     chat = assistant.chat()
     first = chat.ask(QUESTION)
     assert first.decision == "answer"
@@ -89,7 +89,7 @@ def test_a_conversation(assistant: tm.Assistant) -> None:
     assert [message.role for message in chat.history] == ["user", "assistant"] * 2
 
 
-def test_a_streamed_turn_ends_in_the_same_reply_and_one_that_is_left_is_no_part(assistant: tm.Assistant) -> None:
+def test_streamed_turn_ends_in_the_same_reply_and_abandoned_turn_is_not_recorded(assistant: tm.Assistant) -> None:
     plain, streamed = assistant.chat(), assistant.chat()
     reply = plain.ask(QUESTION)
     events = list(streamed.stream(QUESTION))
@@ -104,7 +104,7 @@ def test_a_streamed_turn_ends_in_the_same_reply_and_one_that_is_left_is_no_part(
 
 
 class Kettle(tm.Retriever):
-    """A retriever and a generator of one's own."""
+    """A custom retriever and generator."""
 
     name = "kettle"
     context_tokens = 4000
@@ -122,7 +122,7 @@ class Kettle(tm.Retriever):
         raise tm.TurnmarkError("the kettle does not answer")
 
 
-def test_a_retriever_of_ones_own_is_used_as_it_is(notes: Path) -> None:
+def test_uses_a_custom_retriever_unchanged(notes: Path) -> None:
     index = tm.Index.build(notes, "notes", retriever="bm25")
     (hit,) = index.search("stove", top_k=1, retriever="bm25")
     retriever: tm.Retriever = Kettle([hit])
@@ -130,7 +130,7 @@ def test_a_retriever_of_ones_own_is_used_as_it_is(notes: Path) -> None:
     assert [citation.document for citation in reply.citations] == ["stove.md"]
 
 
-def test_an_object_that_is_not_a_retriever_is_refused(notes: Path) -> None:
+def test_refuses_an_object_that_is_not_a_retriever(notes: Path) -> None:
     class Duck:
         """Has a name and a search, but not the methods that `Retriever` adds."""
 
@@ -141,7 +141,7 @@ def test_an_object_that_is_not_a_retriever_is_refused(notes: Path) -> None:
         tm.Assistant(index, retriever=Duck())  # type: ignore[arg-type]
 
 
-def test_a_failed_turn_raises_in_the_callers_thread_and_changes_nothing(notes: Path) -> None:
+def test_failed_turn_raises_in_the_calling_thread_and_changes_nothing(notes: Path) -> None:
     generator: tm.Generator = Kettle()
     index = tm.Index.build(notes, "notes", retriever="bm25")
     chat = tm.Assistant(index, generator, retriever="bm25").chat()
@@ -151,7 +151,7 @@ def test_a_failed_turn_raises_in_the_callers_thread_and_changes_nothing(notes: P
     assert chat.history == []
 
 
-def test_a_run_its_table_and_a_comparison(
+def test_runs_a_benchmark_and_compares_two_runs(
     assistant: tm.Assistant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -179,7 +179,7 @@ def test_a_run_its_table_and_a_comparison(
     assert tm.Run.open(again.path).summary == again.summary
 
 
-def test_what_is_wrong_with_a_run_is_said(notes: Path, tmp_path: Path) -> None:
+def test_reports_what_is_wrong_with_a_run(notes: Path, tmp_path: Path) -> None:
     with pytest.raises(tm.TurnmarkError, match="no benchmark is called 'mtragg'"):
         tm.evaluate("mtragg")
     with pytest.raises(tm.TurnmarkError, match="name one benchmark"):

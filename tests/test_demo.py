@@ -1,4 +1,4 @@
-"""The last table of `make demo`, read from its runs."""
+"""Tests of the last table of `make demo`, and of the demo's PDF and workbook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = Path(__file__).parents[1] / "corpora" / "demo" / "files"
 
 
 def finished(runs: Path, folder: str, **metrics: float) -> None:
-    """A run with these means."""
+    """Write a run with these means."""
     (runs / folder).mkdir(parents=True)
     content = {name: {"mean": mean, "ci95": [mean - 0.1, mean + 0.1], "n": 67} for name, mean in metrics.items()}
     (runs / folder / "summary.json").write_text(json.dumps({"metrics": content}))
@@ -29,14 +29,14 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_table_has_a_row_for_each_part_with_its_figure(runs: Path) -> None:
+def test_table_has_a_row_with_a_figure_for_each_part(runs: Path) -> None:
     heading, *rows = table(runs)[:6]
     assert heading.split() == ["n", "metric", "mean", "95%", "interval"]
     assert [row.split("  ")[0].strip() for row in rows] == [title for title, _, _ in HEADLINES]
     assert rows[1] == "MTRAG, answers       67  rouge_l.word   0.400  0.300-0.500"
 
 
-def test_the_pdf_and_the_workbook_of_the_demo_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_pdf_and_workbook_answer_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
     build_index(FILES, "files", retriever="bm25")
     assistant = open_assistant(AssistantConfig(index="files"))

@@ -1,4 +1,4 @@
-"""A small run of each drill (`make drill` has the large ones)."""
+"""A small run of each drill; `make drill` runs the large ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize("name", ["kills", *SLOW])
-def test_nothing_is_lost(name: str) -> None:
+def test_drill_loses_nothing(name: str) -> None:
     command = [sys.executable, "-m", "tests.drills", "--quick", "--kills", "5", "--turns", "16", "--only", name]
     ran = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]

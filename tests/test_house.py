@@ -61,7 +61,7 @@ def graph() -> dict[str, set[str]]:
     return imports
 
 
-def test_imports_point_back_along_the_house():
+def test_imports_point_back_along_the_packages():
     wrong = [
         f"{name} imports {target}"
         for name, targets in graph().items()
@@ -88,7 +88,7 @@ def circle(targets_of: dict[str, set[str]]) -> list[str]:
     return next((met for name in targets_of if (met := walk(name, ()))), [])
 
 
-def test_no_circle_between_files():
+def test_modules_have_no_import_cycle():
     """Imports in functions and those for typing alone count."""
     assert len(graph()) > 100
     assert not circle(graph())
@@ -114,17 +114,17 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
-def test_the_command_answers(turnmark, flag):
+def test_version_and_help_exit_with_0(turnmark, flag):
     ran = turnmark(flag)
     assert ran.code == 0
     assert "turnmark" in ran.out.lower()
 
 
-def test_a_wrong_command_exits_with_2(turnmark):
+def test_unknown_command_exits_with_2(turnmark):
     assert turnmark("indexx").code == 2
 
 
-def test_nothing_committed_names_a_registry_host_or_a_path_of_a_machine():
+def test_no_committed_file_names_a_registry_host_or_a_local_path():
     files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT, check=False).stdout.split()
     if not files:
         files = [str(path.relative_to(ROOT)) for path in modules().values()]

@@ -1,4 +1,4 @@
-"""One assistant: whoever opens it (Python, `chat`, `serve`, `eval`), a model is sent the same messages."""
+"""Python, `chat`, `serve` and `eval` open the same assistant and send a model the same messages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ANSWERS = {
 
 
 def answering(body: dict[str, Any]) -> Say:
-    """The reply to a request, by the question that it ends with."""
+    """Choose the reply by the question at the end of the request."""
     text = body["messages"][-1]["content"]
     question = max(QUESTIONS, key=text.rfind)
     if "response_format" in body:
@@ -71,7 +71,7 @@ def answering(body: dict[str, Any]) -> Say:
 
 @pytest.fixture
 def benchmark(tmp_path: Path) -> Path:
-    """The three turns as MTRAG's, their history what the model above answers, over a corpus of passages."""
+    """Write the three turns as MTRAG tasks over a corpus of passages; the history has the scripted answers."""
     root = tmp_path / "mt-rag-benchmark"
     corpus = root / "corpora/passage_level/harbour.jsonl"
     tasks = root / "mtrag-human/generation_tasks/reference.jsonl"
@@ -134,7 +134,9 @@ def by_live_eval(_: str, spec: str, turnmark: Any, root: Path) -> None:
 
 
 @pytest.mark.parametrize("asking", [by_chat, by_serve, by_eval, by_live_eval])
-def test_a_model_is_sent_the_same_messages_by_all(asking, corpus_index, benchmark, turnmark, monkeypatch, tmp_path):
+def test_every_entry_point_sends_a_model_the_same_messages(
+    asking, corpus_index, benchmark, turnmark, monkeypatch, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     with ScriptedServer(answering) as first, ScriptedServer(answering) as second:
@@ -145,7 +147,7 @@ def test_a_model_is_sent_the_same_messages_by_all(asking, corpus_index, benchmar
     assert [json.dumps(messages) for messages in sent(second)] == [json.dumps(messages) for messages in sent(first)]
 
 
-def test_what_is_configured_is_what_is_measured(corpus_index, benchmark, turnmark, monkeypatch, tmp_path):
+def test_eval_measures_the_configured_assistant(corpus_index, benchmark, turnmark, monkeypatch, tmp_path):
     """Passages, forms and prompts of an assistant in Python reach its evaluation, and its manifest says so."""
     monkeypatch.chdir(tmp_path)
     with ScriptedServer(answering) as server:
@@ -159,7 +161,7 @@ def test_what_is_configured_is_what_is_measured(corpus_index, benchmark, turnmar
     assert (config.retriever, config.top_k, config.tokens, config.steps) == ("bm25", 3, 200, ("understand=rules",))
 
 
-def test_the_retriever_of_an_index_without_vectors_is_measured(benchmark, monkeypatch, tmp_path):
+def test_eval_measures_the_retriever_of_an_index_without_vectors(benchmark, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     index = tm.Index.build(benchmark / "corpora/passage_level/harbour.jsonl", "plain", retriever="bm25")
     run = tm.evaluate("mtrag", tm.Assistant(index), data=benchmark, setting="rag", limit=1)

@@ -26,7 +26,7 @@ sys.stderr.write("OTHERS " + " ".join(sorted({name.split(".")[0] for name in sys
 """
 
 
-def test_folders_of_the_same_name_are_in_nobodys_way(tmp_path: Path) -> None:
+def test_folders_named_like_our_packages_cause_no_conflict(tmp_path: Path) -> None:
     for room in ROOMS:
         (tmp_path / room).mkdir()
         (tmp_path / room / "__init__.py").write_text("raise ImportError('of somebody else')\n")
@@ -37,7 +37,7 @@ def test_folders_of_the_same_name_are_in_nobodys_way(tmp_path: Path) -> None:
     assert ran.stderr.endswith("OTHERS ")
 
 
-def test_a_checkout_without_links_says_how_to_clone(tmp_path: Path) -> None:
+def test_checkout_without_symbolic_links_reports_how_to_clone(tmp_path: Path) -> None:
     package = tmp_path / "turnmark"
     package.mkdir()
     shutil.copy(ROOT / "turnmark" / "__init__.py", package)

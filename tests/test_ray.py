@@ -1,6 +1,6 @@
-"""On a real Ray cluster of two nodes: the same index, run and scores as in one process, though workers die.
+"""Tests on a real Ray cluster of two nodes: index, run and scores are the same as in one process, even if workers die.
 
-And by a client server, as from another machine.
+The last tests connect through a client server, as from another machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.workers import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # else whatever runs beside the tests comes first
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # otherwise other processes on the machine take precedence
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 
@@ -49,7 +49,7 @@ def _installed() -> None:
 
 
 class Nodes:
-    """A cluster of a head and another node, a core each."""
+    """A cluster of a head and a second node with one core each."""
 
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
@@ -60,7 +60,7 @@ class Nodes:
         self.second = self.cluster.add_node(**node)
 
     def kill_worker(self) -> int:
-        """SIGKILL to a worker of the second node; how many workers that node had."""
+        """Kill a worker of the second node with SIGKILL, and return how many workers the node had."""
         import psutil
 
         raylet = self.second.all_processes["raylet"][0].process.pid
@@ -70,7 +70,7 @@ class Nodes:
         return len(hosts)
 
     def kill_node(self) -> None:
-        """The second node goes, with all that runs on it, and without a word."""
+        """Remove the second node without notice, together with everything that runs on it."""
         self.cluster.remove_node(self.second, allow_graceful=False)
 
 
@@ -83,7 +83,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
 
 
 class KillsInTheMiddle(NoProgress):
-    """Kills a worker of the second node when so many passages are embedded."""
+    """Kills a worker of the second node once a number of passages has been embedded."""
 
     def __init__(self, nodes: Nodes, after: int) -> None:
         self.nodes, self.left, self.killed = nodes, after, 0
@@ -99,7 +99,7 @@ class KillsInTheMiddle(NoProgress):
 
 
 def content(name: str) -> dict[str, tuple[str, Any]]:
-    """Passage id -> text and vector."""
+    """Return the text and vector of each passage by its id."""
     index = open_index(name)
     passages = [passage for page in index.store.pages() for _, _, passage in page]
     vectors = index.flat.of(range(len(passages)))
@@ -115,7 +115,7 @@ def assert_same(first_name: str, second_name: str) -> None:
     assert verify_index(open_index(second_name)) == []
 
 
-def test_an_index_is_the_same_though_a_worker_is_killed_in_the_middle(
+def test_index_is_the_same_when_a_worker_is_killed_during_the_build(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "BLOCK", 8)
@@ -128,12 +128,12 @@ def test_an_index_is_the_same_though_a_worker_is_killed_in_the_middle(
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    """The samples, without how long they took."""
+    """Return the samples without their timings."""
     lines = (folder / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     return [{key: value for key, value in json.loads(line).items() if key != "timings"} for line in lines]
 
 
-def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:
+def test_run_is_the_same_when_a_node_dies_during_it(nodes: Nodes, tmp_path: Path) -> None:
     def request(name: str, engine: str) -> EvalRequest:
         return EvalRequest(
             benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
@@ -161,13 +161,13 @@ def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_pa
 
 @dataclass
 class Head:
-    """A head of a cluster in processes of its own, with a client server that asks for a token."""
+    """The head of a cluster in its own processes, with a client server that requires a token."""
 
     engine: str
     environment: dict[str, str]
 
     def turnmark(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        """The command, in a process that knows the token and nothing else of the cluster."""
+        """Run the command in a process that knows the token and nothing else about the cluster."""
         command = [sys.executable, "-c", "from turnmark.cli import main; main()", *map(str, words)]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
 
@@ -203,7 +203,7 @@ def head() -> Iterator[Head]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_by_a_client_server_index_run_and_scores_are_the_same(head: Head, tmp_path: Path) -> None:
+def test_index_run_and_scores_are_the_same_through_a_client_server(head: Head, tmp_path: Path) -> None:
     words = ["eval", "kiwi", "--limit", "4", "--judge", "embedded", "--json"]
     local = head.turnmark(*words, "--out", tmp_path / "here")
     assert local.returncode == 0, local.stderr
@@ -233,7 +233,7 @@ def twice() -> tuple[Callable[[int], int], str]:
     return work, "twice"
 
 
-def test_what_workers_say_and_what_kills_them(nodes: Nodes) -> None:
+def test_reports_messages_and_deaths_of_workers(nodes: Nodes) -> None:
     with pytest.raises(TurnmarkError, match="a worker cannot begin: the model is not on this node"):
         Workers("ray", no_such_thing).__enter__()
     with pytest.raises(TurnmarkError, match="twice there; each node needs the same"):

@@ -34,7 +34,7 @@ def write(folder: Path, sample: Any = SAMPLE, score: Any = SCORE, summary: Any =
     return folder
 
 
-def test_a_right_run_and_a_right_reply_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accepts_a_correct_run_and_a_correct_reply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert problems_of_run(write(tmp_path / "r")) == []
     assert problems_of_reply(json.dumps(REPLY)) == []
     assert problems_of_reply(json.dumps(REPLY | {"decision": "maybe"}))[0].startswith("ask decision: Input should be")
@@ -42,7 +42,7 @@ def test_a_right_run_and_a_right_reply_pass(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().out == "holds\n"
 
 
-def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
+def test_rejects_an_empty_folder(tmp_path: Path) -> None:
     assert problems_of_run(tmp_path) == [
         "manifest.json: missing", "predictions.jsonl: missing", "scores.jsonl: missing", "summary.json: missing",
     ]  # fmt: skip
@@ -65,5 +65,5 @@ def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
         ({"summary": SUMMARY | {"published": [PUBLISHED | {"why": None}]}}, "summary.json published 0: not comparable"),
     ],
 )
-def test_each_deviation_of_a_run_is_reported(tmp_path: Path, changed: dict[str, Any], expected: str) -> None:
+def test_reports_each_deviation_of_a_run(tmp_path: Path, changed: dict[str, Any], expected: str) -> None:
     assert [problem for problem in problems_of_run(write(tmp_path / "r", **changed)) if problem.startswith(expected)]

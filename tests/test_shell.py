@@ -1,4 +1,4 @@
-"""The command line as a program among others: bytes that are no text, pipes that close, full disks, signals."""
+"""The command line among other programs: invalid bytes, closed pipes, full disks and signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-c", "from turnmark.cli import main; main()"]
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a small BM25 index `tea`, one `corpus-x` that is internal, and a file with a forged name."""
+    """Build a home with a small BM25 index `tea`, an internal index `corpus-x`, and a file with a forged name."""
     home = tmp_path_factory.mktemp("shelf")
     notes = home / "notes"
     notes.mkdir()
@@ -43,14 +43,14 @@ def _in_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str | bytes | Path, stdin: bytes = b"", **options: object) -> subprocess.CompletedProcess[bytes]:
-    """`turnmark …` in a process of its own."""
+    """Run `turnmark …` in its own process."""
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
         [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=ROOT, timeout=PATIENCE, **options
     )
 
 
 def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str]:
-    """Exit code and standard error of `turnmark … < QUESTIONS | head -LINES`: a reader that leaves."""
+    """Run `turnmark … < QUESTIONS | head -LINES`, and return its exit code and standard error."""
     reading, writing = os.pipe()
     with (
         open(questions, "rb") as stdin,
@@ -66,7 +66,7 @@ def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str
     return child.returncode, errors.decode()
 
 
-def test_a_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
+def test_file_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
     source = tmp_path / "so\nturnmark: forged\x1b[2J"
     source.mkdir()
     (source / "good.md").write_text("# Good\n\nText.\n", encoding="utf-8")
@@ -101,7 +101,7 @@ def test_a_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
         ["x\x1b[31m"],
     ],
 )
-def test_no_error_message_carries_an_escape(turnmark, words):
+def test_error_messages_contain_no_escape_sequence(turnmark, words):
     ran = turnmark(*words)
     assert ran.code == 2
     assert "\x1b" not in ran.err
@@ -109,8 +109,8 @@ def test_no_error_message_carries_an_escape(turnmark, words):
     assert "turnmark: forged" not in ran.err.splitlines()
 
 
-def test_a_file_name_in_an_error_of_the_system_is_inert(turnmark, tmp_path, monkeypatch):
-    """Any OSError that nobody foresaw is one line with the path and the reason."""
+def test_file_name_in_a_system_error_is_inert(turnmark, tmp_path, monkeypatch):
+    """An unexpected OSError is reported in one line with the path and the reason."""
     home = tmp_path / "h\x1b[31m\nturnmark: forged"
     (home / "indexes" / "x" / "manifest.json").mkdir(parents=True)
     monkeypatch.setenv("TURNMARK_HOME", str(home))
@@ -127,14 +127,14 @@ def test_a_file_name_in_an_error_of_the_system_is_inert(turnmark, tmp_path, monk
     assert ran.err.endswith("h␤turnmark: forged: Permission denied\n")
 
 
-def test_json_holds_no_character_that_acts(turnmark):
+def test_json_contains_no_control_character(turnmark):
     ran = turnmark("ask", "What\u2028is\x9b\u202e the teapot?", "--index", "tea", "--json")
     assert ran.code == 0
     assert not set(ran.out) & set("\x9b\u2028\u202e")
     assert json.loads(ran.out)["question"] == "What\u2028is\x9b\u202e the teapot?"
 
 
-def test_bytes_that_are_no_text_are_replaced():
+def test_replaces_invalid_utf8():
     ran = run("search", b"teapot \xff", "--index", "tea", "--json", "--where", b"path=*\xff*")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout.decode())["query"] == "teapot \ufffd"
@@ -162,14 +162,14 @@ def test_bytes_that_are_no_text_are_replaced():
         ),
     ],
 )  # fmt: skip
-def test_every_mistake_is_named(turnmark, words, messages):
+def test_reports_every_mistake_of_a_request(turnmark, words, messages):
     ran = turnmark(*words)
     assert ran.code == 2
     assert len(ran.err.splitlines()) == len(messages)
     assert not [message for message in messages if message not in ran.err]
 
 
-def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
+def test_lists_internal_indexes_only_on_request(turnmark):
     assert "corpus-x" not in turnmark("index", "list").out
     assert "corpus-x" in turnmark("index", "list", "--all").out
     names = [entry["name"] for entry in json.loads(turnmark("index", "list", "--all", "--json").out)["indexes"]]
@@ -187,7 +187,7 @@ def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
         (["ask", "-", "--index", "tea", "--json"], 1),
     ],
 )
-def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
+def test_closed_pipe_is_no_failure(words, lines, tmp_path):
     questions = tmp_path / "questions"
     questions.write_bytes(b"What colour is the kettle?\n" * 200)
     code, errors = piped(questions, *words, lines=lines)
@@ -195,7 +195,7 @@ def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk_is_one_line():
+def test_reports_a_full_disk_in_one_line():
     with open("/dev/full", "wb") as full:
         for words in (["index", "info", "tea"], ["search", "kettle", "--index", "tea", "--json"]):
             ran = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE)
@@ -206,8 +206,8 @@ def test_a_full_disk_is_one_line():
         assert ran.returncode == 2
 
 
-def test_an_interrupt_while_it_starts_exits_with_130(tmp_path):
-    """A stand-in for `typer` sends the signal while it is imported."""
+def test_interrupt_during_startup_exits_with_130(tmp_path):
+    """A stub of `typer` sends the signal while it is imported."""
     (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n", encoding="utf-8"
     )
@@ -216,7 +216,7 @@ def test_an_interrupt_while_it_starts_exits_with_130(tmp_path):
     assert ran.stderr == b"turnmark: interrupted\n"
 
 
-def test_an_interrupt_while_it_waits_exits_with_130():
+def test_interrupt_while_waiting_exits_with_130():
     child = subprocess.Popen(
         [*COMMAND, "ask", "-", "--index", "tea", "--json"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,

@@ -56,7 +56,8 @@ def program(*flags: str, first: str = "") -> list[str]:
 def over_stdio(home: Path, work: Callable[[Client], Awaitable[None]], *flags: str, mode: str = "auto") -> str:
     """Run a client with a server in its own process; return what the server wrote to standard error."""
     command, *arguments = program(*flags)
-    environment = {"TURNMARK_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    # The client passes few variables on; without the shared cache the server converts the embedder anew.
+    environment = {"TURNMARK_HOME": str(home), "PYTHONPATH": str(ROOT), "TURNMARK_CACHE": os.environ["TURNMARK_CACHE"]}
     parameters = StdioServerParameters(command=command, args=arguments, env=environment, cwd=ROOT)
     log = home / "mcp.log"
 

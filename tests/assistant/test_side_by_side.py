@@ -135,17 +135,18 @@ def test_rejects_invalid_verdicts(answer: str):
     assert verdict_of(answer, ["A", "B"]) is None
 
 
-def test_verdict_on_a_terminal_is_saved_for_agreement(turnmark: Turnmark, script: str, demo_home: Path):
+def test_verdict_on_a_terminal_is_saved_for_agreement(turnmark: Turnmark, script: str, home: Path):
+    """The index of `home` has no vectors, so the three processes load no model."""
     words = ("ask", QUESTION, "--index", "demo", "--generator", "extractive", "--generator", script, *RULES)
     for answer in ("x\rb\r", "both\r", "\r"):
-        talk = Terminal(*words, env={"TURNMARK_HOME": str(demo_home)})
+        talk = Terminal(*words)
         talk.until("Which is better?")
         talk.child.send(answer)
         assert talk.ended() == 0
         shown = talk.screen()
         assert ("expected one of: a, b, both, neither" in shown) == ("x" in answer)
         assert ("saved; show" in shown) == (len(answer) > 1)
-    folder = demo_home / "ratings"
+    folder = home / "ratings"
     key, ratings = folder / "ask.key.json", folder / "ask.jsonl"
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, key, ratings)] == [0o700, 0o600, 0o600]
     said = turnmark.json("agreement", key, ratings)

@@ -1,4 +1,4 @@
-"""The command line itself: its commands, what they take, and whether words are such that it would run them."""
+"""The command line: its commands and their parameters, and whether it would run a list of words."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import typer
 from turnmark.app import app
 
 NO_FLAGS = frozenset({"--help", "--install-completion", "--show-completion"})
-"""Of every typer application."""
+"""Flags that every typer application has."""
 
 
 class Incomplete(ValueError):
-    """Words that a command could begin with, but no command yet."""
+    """The words begin a command but are not a complete one."""
 
 
 @cache
 def root() -> Any:
-    """`turnmark`, as typer makes it."""
+    """Return the command `turnmark`."""
     return typer.main.get_command(app)
 
 
 def commands() -> dict[str, Any]:
-    """`index build` -> the command, for each that runs."""
+    """Return each command that runs by its name, e.g. `index build`."""
     return dict(_walk(root(), ()))
 
 
@@ -38,16 +38,16 @@ def _walk(command: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 
 def flags(command: Any) -> set[str]:
-    """The flags of a command, the longer name of each, and the one that turns it off."""
+    """Return the flags of a command: the long name of each, and the name that turns it off."""
     options = [option for option in command.params if option.param_type_name == "option"]
     spellings = [(*option.opts, *option.secondary_opts) for option in options]
     return {name for names in spellings for name in names if name.startswith("--") or len(names) == 1} - NO_FLAGS
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
-    """Every parameter of what `turnmark WORDS` would run; `Incomplete` or another ValueError if it would not.
+    """Return every parameter of `turnmark WORDS`; raise `Incomplete` or another ValueError if it would not run.
 
-    What typer does by itself (`--help`, completion) is taken for granted.
+    The options of typer itself, such as `--help`, are accepted everywhere.
     """
     from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError
 
@@ -62,7 +62,7 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
     except (MissingParameter, NoArgsIsHelpError) as error:
         raise Incomplete(error.format_message()) from error
     except ClickException as error:
-        # A flag that is named without its value is a mention of it.
+        # A flag without its value is only a mention of the flag.
         if error.format_message().endswith("requires an argument."):
             raise Incomplete(error.format_message()) from error
         raise ValueError(error.format_message()) from error

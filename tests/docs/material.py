@@ -1,4 +1,4 @@
-"""The files and runs that the examples of the pages begin with: each made once, and by the product where it can."""
+"""The files and runs that the examples of the pages start from. Each is made once, by the product if possible."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 Maker = Callable[["Scene", Path], object]
 
 NOTES = ("handbook/sourdough-*.md", "handbook/bees-*.md", "handbook/*knife*.md", "almanac/stack-nell-*.md")
-"""Enough documents to find something in, few enough to be embedded at once."""
+"""Enough documents to find something, and few enough to embed quickly."""
 QUESTIONS = "How do I keep a sourdough starter?\nWho won the 1998 World Cup?\n"
 ONE_QUESTION = QUESTIONS.splitlines()[0]
 SCORED = 4
-"""So many answers are in a file of them."""
+"""Number of answers in a file of answers."""
 BEES = """
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -38,7 +38,7 @@ def bees(index):
 
 
 def documents(_: Scene | None, target: Path) -> None:
-    """A folder of notes."""
+    """Copy a folder of notes."""
     for pattern in NOTES:
         for path in DEMO.joinpath("documents").glob(pattern):
             (target / path.parent.name).mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def documents(_: Scene | None, target: Path) -> None:
 
 
 def answers(name: str, words: int = 30) -> Maker:
-    """A few answers of a system that begins as the reference does, and says no more than so many words."""
+    """Write a few answers of a system that repeats the first words of each reference answer."""
 
     def make(_: Scene | None, target: Path) -> None:
         tasks = rows(DEMO / "mt-rag-benchmark" / name / "generation_tasks" / "reference.jsonl")[:SCORED]
@@ -58,12 +58,12 @@ def answers(name: str, words: int = 30) -> Maker:
 
 
 def evaluated(*words: str) -> Maker:
-    """The folder of a finished run of `turnmark eval WORDS`."""
+    """Make the folder of a finished run of `turnmark eval WORDS`."""
     return lambda scene, target: scene.fine("eval", *words, "--out", target)
 
 
 def scored(name: str, *words: str) -> Maker:
-    """The folder of a finished run of `turnmark score mtrag` on a file of answers."""
+    """Make the folder of a finished run of `turnmark score mtrag` on a file of answers."""
 
     def make(scene: Scene, target: Path) -> None:
         scene.bring(name, target.parent)
@@ -73,7 +73,7 @@ def scored(name: str, *words: str) -> Maker:
 
 
 def _rated(scene: Scene, target: Path) -> None:
-    """The answers of a run as three people rated them, in InspectorRAGet's format."""
+    """Write ratings of the answers of a run by three people, in InspectorRAGet's format."""
     scene.bring("runs/a", target.parent)
     values = [{"value": str(score), "numeric_value": float(score)} for score in range(1, 5)]
     content: dict[str, Any] = {
@@ -92,25 +92,25 @@ def _rated(scene: Scene, target: Path) -> None:
 
 
 def _run(scene: Scene, target: Path) -> None:
-    """A TREC run of both domains."""
+    """Write a TREC run of both domains."""
     scene.fine("eval", "mtrag", "--task", "retrieval", "--query", "last-turn", "--out", target.with_suffix(""))
     shutil.copy(target.with_suffix("") / "run.trec", target)
 
 
 def _corpus(_: Scene, target: Path) -> None:
-    """Twelve rows of a BEIR corpus."""
+    """Write twelve rows of a BEIR corpus."""
     lines = (DEMO / "mt-rag-benchmark/corpora/passage_level/almanac.jsonl").read_text("utf-8").splitlines(True)
     target.write_text("".join(lines[:12]), encoding="utf-8")
 
 
 def _synthetic(scene: Scene, target: Path) -> None:
-    """Two conversations that a model wrote."""
+    """Let the model write two conversations."""
     spec = f"openai:tiny@{scene.server.url}"
     scene.fine("synth", "mtrag", "--index", "notes", "--n", "2", "--turns", "3", "--generator", spec, "--out", target)
 
 
 def _exported(scene: Scene, target: Path) -> None:
-    """What a chat exports."""
+    """Export a chat."""
     lines = (
         ONE_QUESTION,
         "/rate good",
@@ -122,7 +122,7 @@ def _exported(scene: Scene, target: Path) -> None:
 
 
 def _clone(_: Scene, target: Path) -> None:
-    """The demo split with a file of found passages, as the repository has one for each setting that searches."""
+    """Copy the demo split with a file of retrieved passages, as the repository has one per setting with retrieval."""
     shutil.copytree(DEMO / "mt-rag-benchmark", target)
     tasks = target / "mtrag-human/generation_tasks"
     shutil.copy(tasks / "reference.jsonl", tasks / "RAG.jsonl")
@@ -157,12 +157,12 @@ MATERIAL: dict[str, Maker] = {
     "synth/mtrag": _synthetic,
     "exported": _exported,
 }
-"""Path in the working folder of an example -> what makes it."""
+"""The maker of each path in the working folder of an example."""
 MATERIAL["mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"] = MATERIAL[
     "human_evaluations.json"
 ]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file of JSON lines."""
+    """Read a file of JSON lines."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

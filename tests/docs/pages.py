@@ -1,6 +1,6 @@
-"""The pages as the tests read them: blocks of code and the lines typed in them, code in sentences, links, headings.
+"""The documentation pages: their blocks of code, typed lines, inline code, links and headings.
 
-What a block is, is told by what its lines begin with. One that is of no kind is nobody's: a test names it.
+The kind of a block is recognized by the beginning of its lines. A test reports a block of no known kind.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.conftest import ROOT
 Kind = Literal["shell", "python", "toml", "json", "drawing", "transcript", "unknown"]
 
 DRAWINGS = {("docs/architecture.md", "corpora/ "): "the packages, in the order in which data flows"}
-"""Blocks that are neither typed nor read by anything: (page, beginning) -> what they show."""
+"""What blocks show that are neither typed nor read by a program, by page and beginning."""
 TRANSCRIPT = "text"
-"""The language of a fenced block that shows what a command prints; `tests/assistant` compares those."""
+"""The language of a fenced block with the output of a command; `tests/assistant` compares those."""
 
 SHELL_LINE = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:turnmark|make|python|pip|export|ray)(?= |$)|#")
 _TOML = re.compile(r"\[[^\]]+\]|[a-z_-]+ = ")
@@ -37,10 +37,10 @@ class Block:
     """A block of code.
 
     Attributes:
-        page: its file, from the root.
-        line: where its first line stands, from 1.
+        page: path of its file from the root.
+        line: number of its first line, counted from 1.
         lines: its lines, without the indent.
-        language: what a fence names; empty for an indented block.
+        language: language of a fenced block; empty for an indented block.
     """
 
     page: str
@@ -55,12 +55,12 @@ class Block:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The text of the block."""
         return "\n".join(self.lines) + "\n"
 
     @property
     def kind(self) -> Kind:
-        """What it is; `unknown` where its lines are not all of one kind."""
+        """The kind of the block; `unknown` if its lines differ in kind."""
         if self.language == TRANSCRIPT:
             return "transcript"
         if any(page == self.page and self.text.startswith(begins) for page, begins in DRAWINGS):
@@ -76,7 +76,7 @@ class Block:
 
 
 def commands(block: Block) -> Iterator[tuple[int, str]]:
-    """The line number and text of each line that is not empty; one that ends in a backslash goes on in the next."""
+    """Yield number and text of each line that is not empty; a line that ends in a backslash continues in the next."""
     begun, joined = 0, ""
     for number, line in enumerate(block.lines, block.line):
         begun = begun if joined else number
@@ -89,7 +89,7 @@ def commands(block: Block) -> Iterator[tuple[int, str]]:
 
 
 def pages() -> list[Path]:
-    """README.md, CONTRIBUTING.md, CHANGELOG.md and what lies in docs/."""
+    """Return README.md, CONTRIBUTING.md, CHANGELOG.md and the pages in docs/."""
     return [
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
         *sorted(ROOT.glob("docs/*.md")),
@@ -97,19 +97,19 @@ def pages() -> list[Path]:
 
 
 def name_of(page: Path) -> str:
-    """A page from the root: `docs/chat.md`."""
+    """Return the path of a page from the root, e.g. `docs/chat.md`."""
     return page.relative_to(ROOT).as_posix()
 
 
 @cache
 def tokens(page: Path) -> tuple[Token, ...]:
-    """What Markdown makes of a page."""
+    """Return the Markdown tokens of a page."""
     return tuple(_PARSER.parse(page.read_text(encoding="utf-8")))
 
 
 @cache
 def blocks() -> tuple[Block, ...]:
-    """Every block of code of every page."""
+    """Return every block of code of every page."""
     return tuple(block for page in pages() for block in _blocks(page))
 
 
@@ -123,7 +123,7 @@ def _blocks(page: Path) -> Iterator[Block]:
 
 @cache
 def spans() -> tuple[tuple[str, int, str], ...]:
-    """Code in sentences and tables: page, line (that of its paragraph or row), text."""
+    """Return the inline code of sentences and tables: its page, the line of its paragraph or row, and its text."""
     texts = []
     for page in pages():
         line = 0
@@ -136,7 +136,7 @@ def spans() -> tuple[tuple[str, int, str], ...]:
 
 
 def links(page: Path) -> Iterator[tuple[int, str]]:
-    """The targets of a page's links and pictures, each with the line of its paragraph."""
+    """Yield the targets of a page's links and pictures, each with the line of its paragraph."""
     line = 0
     for token in tokens(page):
         line = token.map[0] + 1 if token.map else line
@@ -148,7 +148,7 @@ def links(page: Path) -> Iterator[tuple[int, str]]:
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """The fragments that a page's headings have on GitHub."""
+    """Return the fragments of a page's headings on GitHub."""
     names: list[str] = []
     for heading, inline in pairwise(tokens(page)):
         if heading.type == "heading_open":
@@ -165,19 +165,19 @@ _ASSIGNED = re.compile(r"[A-Z_]+=.*")
 _INNER = re.compile(r"\[([^\[\]]*)\](?:…|\.\.\.)?")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _NO_DOLLAR = "\0"
-"""Stands for a dollar between single quotes, which a shell leaves alone."""
+"""Placeholder of a dollar sign between single quotes, which a shell does not expand."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A line that is typed.
+    """A typed line.
 
     Attributes:
         where: `docs/chat.md:3`.
-        typed: the line as the page has it.
-        words: program and arguments, after quotes; still with placeholders and variables.
-        environment: what stands before the program, as `NAME=value`; of `export NAME=value` too.
-        stdin: the file behind `<`; empty where there is none.
+        typed: the line on the page.
+        words: program and arguments without quotes, but with placeholders and variables.
+        environment: variables set before the program or by `export`.
+        stdin: file after `<`; empty if there is none.
     """
 
     place: str
@@ -188,19 +188,19 @@ class Example:
 
     @property
     def program(self) -> str:
-        """`turnmark`, `make`, `python` …; empty where the line only sets variables or is a comment."""
+        """The program, e.g. `turnmark`; empty if the line only sets variables or is a comment."""
         return self.words[0] if self.words else ""
 
 
 def examples(block: Block) -> list[Example]:
-    """The lines of a block that are typed, each optional part left out and put in."""
+    """Yield the typed lines of a block, without and with their optional parts."""
     return [
         typed_example for number, line in commands(block) for typed_example in forms(f"{block.page}:{number}", line)
     ]
 
 
 def forms(place: str, line: str) -> list[Example]:
-    """One line as examples: as it stands or, where it has optional parts in brackets, its shortest and longest form."""
+    """Return a line as examples: the line, or its shortest and longest form if it has optional parts in brackets."""
     if "[" not in _QUOTED.sub("", bare := _COMMENT.sub("", line)):
         return [example(place, line)]
     return [example(place, _without_brackets(bare, optional)) for optional in ("", r"\1")]
@@ -213,7 +213,7 @@ def _without_brackets(line: str, replacement: str) -> str:
 
 
 def example(place: str, line: str) -> Example:
-    """One line, taken apart as a shell does."""
+    """Parse one line as a shell does."""
     safe = _QUOTED.sub(lambda quoted: quoted[0].replace("$", _NO_DOLLAR), line)
     words = shlex.split(safe, comments=True)
     if words[:1] == ["export"]:

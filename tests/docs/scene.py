@@ -1,4 +1,4 @@
-"""Where the commands of the pages are typed: a home with an index and a session, a model that answers, and files."""
+"""The scene in which the commands of the pages are typed: a home with an index and a session, a model, and files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.servers import Say, Scripted, ScriptedServer
 
 PRICES = '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\ncurrency = "USD"\n'
 TYPED = f"{QUESTIONS}/why\n"
-"""What is typed into a chat."""
+"""Input of a chat."""
 PART = {"--limit", "--sample", "--only", "--suite"}
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
 
 class Scene:
-    """The home, the files, and how a command runs there.
+    """A home and files in which commands run.
 
     Args:
         root: an empty folder.
@@ -56,7 +56,7 @@ class Scene:
     def run(
         self, *words: str | Path, folder: Path, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> Ran:
-        """`turnmark WORDS` in this process."""
+        """Run `turnmark WORDS` in this process."""
         from turnmark.app import run_command_line
 
         streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
@@ -77,12 +77,12 @@ class Scene:
         return Ran(code, out, err)
 
     def fine(self, *words: str | Path, stdin: str = "") -> None:
-        """A command that the scene itself needs."""
+        """Run a command that the scene itself needs."""
         ran = self.run(*words, folder=self.material, stdin=stdin)
         assert ran.code == 0, f"{words}: {ran.err}"
 
     def bring(self, name: str, folder: Path) -> None:
-        """Put a file or folder into a working folder, where it is one that is made and is not there yet."""
+        """Put a file or folder into a working folder if it is in `MATERIAL` and not there yet."""
         source = self.material / name
         if name not in MATERIAL or (folder / name).exists():
             return
@@ -97,7 +97,7 @@ class Scene:
                 shutil.copy(source, folder / name)
 
     def words(self, example: Example, environment: Mapping[str, str]) -> list[str]:
-        """The words of an example with what its placeholders and variables stand for."""
+        """Return the words of an example with its placeholders and variables replaced."""
         kind = " ".join(example.words[1:3])
         typed = []
         for before, word in zip(("", *example.words), example.words, strict=False):
@@ -118,10 +118,10 @@ class Scene:
         return word.replace("SERVER", self.server.url).replace("\0", "$")
 
     def type(self, example: Example, folder: Path, environment: dict[str, str]) -> Ran:
-        """Run an example in its working folder, with what it presupposes.
+        """Run an example in its working folder, together with the files that it needs.
 
         Args:
-            environment: what the lines before it have set; those of this line that are exported are added.
+            environment: variables that earlier lines have set; those that this line exports are added.
         """
         own = {name: self._value(name, value) for name, value in example.environment.items()}
         if not example.words:
@@ -149,7 +149,7 @@ class Scene:
 
 @contextmanager
 def inside(folder: Path) -> Iterator[None]:
-    """A working folder, for a while."""
+    """Change the working folder for a while."""
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -160,11 +160,11 @@ def inside(folder: Path) -> Iterator[None]:
 
 _PLAYER = Player()
 _LABELS = {"A>>B": "A=B", "good, neutral or bad": "good", "yes, partial or no": "no", "yes or no": "yes"}
-"""What a prompt says of its labels -> one of them."""
+"""One of the labels that a prompt offers, by the words of the prompt."""
 
 
 def speaker(body: dict[str, Any]) -> Scripted:
-    """A reply: what a synthesis wants, an object of the schema that is asked for, a verdict, a rating, or an answer."""
+    """Reply with the text of a synthesis, an object of the requested schema, a verdict, a rating, or an answer."""
     prompt = "\n".join(message["content"] for message in body["messages"])
     if any(phrase in prompt for phrase in PHRASES.values()):
         return _PLAYER(body)
@@ -180,7 +180,7 @@ def speaker(body: dict[str, Any]) -> Scripted:
 
 
 def smallest(node: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """A small value of a JSON schema: lists have one item, or as few as they may."""
+    """Return a small value of a JSON schema; lists have one item, or the minimum number."""
     if "$ref" in node:
         return smallest(root["$defs"][node["$ref"].rpartition("/")[2]], root)
     if "const" in node or "enum" in node:

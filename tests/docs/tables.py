@@ -1,4 +1,4 @@
-"""What the placeholders of the pages stand for in the tests, and what of the pages cannot be run there."""
+"""The replacements of the placeholders on the pages, and the examples that tests cannot run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "score mtrag …": ("--predictions", "mtrag.jsonl"),
     "…": (),
 }
-"""Placeholder -> what is typed in its place; after a flag, or the words of a command, where these decide."""
+"""The replacement of each placeholder, if necessary with the flag or the command before it."""
 
 PARTS = {
     r"(?<![\w/-])(?:SPEC|STRONG|JUDGE|A|B)(?!\w)": "openai:tiny@URL",
@@ -50,7 +50,7 @@ PARTS = {
     r"https?://(?:localhost:80[08]0|gpu1:8000|gateway\.example)/v1": "SERVER",
     r"^ollama:[\w.]+$": r"\g<0>@SERVER",
 }
-"""A part of a word -> what stands there instead. SERVER is the scripted server."""
+"""The replacement of each part of a word. SERVER is the scripted server."""
 
 NOT_RUN = {
     "--engine ray": "no Ray cluster; tests/test_ray.py starts one",
@@ -70,12 +70,12 @@ NOT_RUN = {
     "turnmark index build ~/notes --name notes --watch": "runs until it is stopped; tests/retrieval/test_watch.py",
     "turnmark mcp": "runs until it is stopped; tests/assistant/test_mcp.py talks to it",
 }
-"""What an example holds -> why it is parsed, by the same command line, and not run."""
+"""Why an example that contains this text is parsed but not run."""
 
 PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNMARK_INDEX": "notes"}}
-"""What is set while the examples of a page run: `chat` without `--index` takes the only index, and here are several."""
+"""Variables of the examples of a page. `chat` without `--index` takes the only index, but the scene has several."""
 
 
 def reason(example: Example) -> str | None:
-    """Why an example is not run."""
+    """Return why an example is not run."""
     return next((why for holds, why in NOT_RUN.items() if holds in example.typed), None)

@@ -1,4 +1,4 @@
-"""Every example of a command runs: in README.md, in CONTRIBUTING.md, in docs/, and in `--help`."""
+"""Tests that run every example of a command in README.md, CONTRIBUTING.md, docs/ and `--help`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHORT = [
     for example in forms(f"{page}:{line}", "turnmark " + text.partition(" | ")[0])
     if len(example.words) > 1
 ]
-"""Commands without the program's name, as tables and sentences have them."""
+"""Commands without the program name, as in tables and sentences."""
 
 
 def runs(block: Block) -> bool:
@@ -37,7 +37,7 @@ def runs(block: Block) -> bool:
 
 
 def typed(scene: Scene, block: Block, folder: Path) -> Iterator[str]:
-    """What goes wrong when the lines of a block are typed one after the other."""
+    """Type the lines of a block one after the other, and return what fails."""
     environment = dict(PAGE_ENVIRONMENT.get(block.page, {}))
     for example in examples(block):
         if example.program not in ("", "turnmark") or reason(example):
@@ -48,16 +48,16 @@ def typed(scene: Scene, block: Block, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("block", [block for block in SHELL if runs(block)], ids=lambda block: block.place)
-def test_the_examples_of_a_block_run(block: Block, scene: Scene, tmp_path: Path) -> None:
+def test_examples_of_a_block_run(block: Block, scene: Scene, tmp_path: Path) -> None:
     wrong = "\n".join(typed(scene, block, tmp_path))
     assert not wrong, wrong
 
 
-def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
+def test_examples_that_are_not_run_are_parsed(scene: Scene) -> None:
     environment = {"TURNMARK_DATA": str(ROOT / "corpora" / "demo")}
     wrong = []
     for example in (*TYPED, *IN_SENTENCES, *SHORT):
-        # CHANGELOG.md names what is gone, too.
+        # CHANGELOG.md also names what was removed.
         if example.program == "turnmark" and not example.place.startswith("CHANGELOG.md"):
             try:
                 parsed([word for word in scene.words(example, environment) if word != "turnmark"])
@@ -68,6 +68,6 @@ def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_table_of_what_is_not_run_has_nothing_that_is_on_no_page() -> None:
+def test_every_listed_exception_is_on_a_page() -> None:
     assert not [holds for holds in NOT_RUN if not any(holds in example.typed for example in TYPED)]
     assert {reason(example) for example in TYPED if example.program == "turnmark"} == {None, *NOT_RUN.values()}

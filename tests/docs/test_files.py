@@ -1,4 +1,4 @@
-"""docs/files.md against the records that are written."""
+"""Tests of docs/files.md against the records that are written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORDS = {
     ),
     "## What `ask --json` prints": ("turnmark.assistant.types:Citation",),
 }  # fmt: skip
-"""Section -> the records whose fields it names, every one."""
+"""The records whose fields a section names, by section."""
 
 
 def section(heading: str) -> str:
@@ -44,13 +44,13 @@ def record(target: str) -> type[BaseModel]:
 
 
 @pytest.mark.parametrize("heading", RECORDS)
-def test_every_field_of_a_file_is_told(heading: str) -> None:
+def test_documents_every_field_of_a_file(heading: str) -> None:
     names = set(re.findall(r"`(\w+)`", section(heading)))
     for target in RECORDS[heading]:
         assert set(record(target).model_fields) - names == set(), target
 
 
-def test_every_event_of_a_session_is_told_with_its_fields() -> None:
+def test_documents_every_session_event_with_its_fields() -> None:
     from turnmark.assistant import session
 
     _, *lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("## A session"), re.MULTILINE)
@@ -63,7 +63,7 @@ def test_every_event_of_a_session_is_told_with_its_fields() -> None:
         assert set(kind.model_fields) - {"event"} <= set(re.findall(r"`(\w+)`", rows[event])), event
 
 
-def test_what_ask_prints_is_told(scene: Scene) -> None:
+def test_documents_the_output_of_ask(scene: Scene) -> None:
     import json
 
     ran = scene.run("ask", "How is a sourdough starter kept?", "--index", "notes", "--json", folder=ROOT)

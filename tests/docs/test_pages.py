@@ -1,4 +1,4 @@
-"""What the pages say of themselves and of the house: blocks, links, flags, names, files."""
+"""Tests of what the pages name: blocks, links, flags, files, modules and variables."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ OWN_PAGE = {
     "report": "docs/report.md", "data": "docs/data.md", "sessions": "docs/chat.md", "chat": "docs/chat.md",
     "index": "docs/documents.md", "doctor": "docs/configuration.md",
 }  # fmt: skip
-"""Command -> the page that has its flags beside docs/commands.md."""
+"""The page that documents the flags of a command, other than docs/commands.md."""
 SHARED_FLAGS = {"--json"}
-"""Told once for all commands."""
+"""Flags that are documented once for all commands."""
 OTHERS_FLAGS = {
     "--host", "--port", "--tensor-parallel-size", "--enable-lora", "--lora-modules", "--max-lora-rank",
     "--trust-remote-code", "--model", "--demo", "--signals", "--write", "--quick", "--only", "--kills",
     "--minutes", "--seed", "--parser", "--timeout", "--systems", "--half", "--show", "--transport", "--header",
 }  # fmt: skip
-"""Of vLLM, of Claude Code, of the programs in tests/."""
+"""Flags of vLLM, Claude Code and the programs in tests/."""
 PACKAGES = ("corpora", "retrieval", "assistant", "evaluation")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs|turnmark)/[\w./-]+")
@@ -38,14 +38,14 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def test_every_block_is_of_a_kind_that_something_runs_or_reads() -> None:
+def test_every_block_is_of_a_kind_that_is_run_or_read() -> None:
     assert len(blocks()) > 50
     unknown = [f"{block.place}: {block.lines[0]}" for block in blocks() if block.kind == "unknown"]
     assert not unknown, "neither typed nor read by anything; see tests/docs/pages.py"
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_a_target(page: Path) -> None:
     wrong = []
     for line, target in links(page):
         path, _, anchor = target.partition("#")
@@ -65,13 +65,13 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_every_flag_is_told(name: str) -> None:
+def test_documents_every_flag(name: str) -> None:
     text = text_of("docs/commands.md") + text_of(OWN_PAGE.get(name.split()[0], "docs/commands.md"))
     missing = {flag for flag in flags(commands()[name]) - SHARED_FLAGS if not re.search(rf"{flag}(?![\w-])", text)}
     assert not missing, f"{name}: in neither docs/commands.md nor its own page"
 
 
-def test_no_page_names_a_flag_that_there_is_not() -> None:
+def test_names_no_unknown_flag() -> None:
     names = set().union(*map(flags, commands().values())) | OTHERS_FLAGS | {"--help", "--version"}
     names |= {"--install-completion", "--show-completion"}
     wrong = [
@@ -86,7 +86,7 @@ def test_no_page_names_a_flag_that_there_is_not() -> None:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_every_help_fits_one_screen_and_has_an_example_that_would_run(
+def test_help_fits_one_screen_and_has_a_valid_example(
     name: str, turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -99,11 +99,11 @@ def test_every_help_fits_one_screen_and_has_an_example_that_would_run(
             parsed(example.words[1:])
 
 
-def test_files_that_are_named_are_there() -> None:
+def test_named_files_exist() -> None:
     wrong = []
     for page, line, text in spans():
         if page == "CHANGELOG.md":
-            continue  # says what was
+            continue  # it names removed files
         for path in PATH.findall(text):
             path = path.rstrip("/.")
             if not (ROOT / path).exists() and not list(ROOT.glob(path.replace("NAME", "*").replace("…", "*"))):
@@ -111,8 +111,8 @@ def test_files_that_are_named_are_there() -> None:
     assert not wrong
 
 
-def test_modules_that_are_named_exist() -> None:
-    """`registry.py` and `core/flags.py` are named by the end of their path; CHANGELOG.md says what was."""
+def test_named_modules_exist() -> None:
+    """A page may name a module by the end of its path, e.g. `core/flags.py`; CHANGELOG.md may name removed ones."""
     modules = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
     wrong = [
         f"{page}:{line}: {name}"
@@ -124,7 +124,7 @@ def test_modules_that_are_named_exist() -> None:
     assert not wrong
 
 
-def test_names_of_the_package_exist() -> None:
+def test_named_members_of_the_package_exist() -> None:
     wrong = []
     for page, line, text in spans():
         for name in DOTTED.findall(text) if page != "CHANGELOG.md" else ():
@@ -135,7 +135,7 @@ def test_names_of_the_package_exist() -> None:
     assert not wrong
 
 
-def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
+def test_documents_exactly_the_environment_variables_that_are_read() -> None:
     in_code, in_docs = set(), set()
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
@@ -147,20 +147,20 @@ def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
     assert in_docs - in_code - of_tests == set()
 
 
-def test_the_names_that_specs_begin_with_are_told() -> None:
+def test_documents_the_names_of_specs() -> None:
     from turnmark.doctor import names_by_role
 
     texts = {text for _, _, text in spans()} | {block.text for block in blocks()}
     missing = []
     for role, named in names_by_role().items():
         for name in named:
-            # A form of a step stands in the column beside the step's name.
+            # The form of a step is in the column next to the name of the step.
             pattern = re.compile(rf"{re.escape(name.rpartition('=')[2])}(?![a-z-])")
             missing += [] if any(map(pattern.match, texts)) else [f"{role}: {name}"]
     assert not missing
 
 
-def test_the_configurations_tables_and_keys_are_told() -> None:
+def test_documents_the_tables_and_keys_of_the_configuration() -> None:
     from turnmark.assistant.settings import COMMON, TABLES
 
     texts = {text for page, _, text in spans() if page == "docs/configuration.md"}
@@ -168,7 +168,7 @@ def test_the_configurations_tables_and_keys_are_told() -> None:
     assert set(COMMON) <= texts
 
 
-def test_the_chats_commands_are_told() -> None:
+def test_documents_the_commands_of_the_chat() -> None:
     from turnmark.assistant.repl.commands import COMMANDS
 
     text = " ".join(text for page, _, text in spans() if page == "docs/chat.md")

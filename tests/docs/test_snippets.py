@@ -1,4 +1,4 @@
-"""Python on the pages runs, TOML and JSON are read by what the page says reads them, and what is served answers."""
+"""Tests that run the Python on the pages, and read its TOML and JSON with the program that the page names."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ ASK = "How is a sourdough starter kept?"
 
 @pytest.fixture(scope="module")
 def vectors(scene: Scene) -> None:
-    """The index of the scene with vectors, which the pages' retriever `hybrid` needs."""
+    """Add vectors to the index of the scene, which the retriever `hybrid` of the pages needs."""
     scene.fine("index", "build", scene.root / "user" / "notes", "--name", "notes", "--retriever", "hybrid")
 
 
 def provider() -> Any:
-    """A tracer provider, as a program that traces has one."""
+    """Provide a tracer provider, as in a program that traces."""
     from opentelemetry.sdk.trace import TracerProvider
 
     return TracerProvider()
 
 
 def run(block: Block, scene: Scene, monkeypatch: pytest.MonkeyPatch, **changed: str) -> dict[str, Any]:
-    """The names that a block of Python leaves behind."""
+    """Run a block of Python, and return its variables."""
     text = block.text
     for before, after in {
         '"NAME"': '"notes"',
@@ -47,16 +47,16 @@ def run(block: Block, scene: Scene, monkeypatch: pytest.MonkeyPatch, **changed: 
         monkeypatch.setenv(name, value)
     names: dict[str, Any] = {"provider": provider()} if "provider" in text else {}
     with inside(scene.material):
-        exec(compile(ast.parse(text), block.place, "exec"), names)  # the page's own text, which is what is tested
+        exec(compile(ast.parse(text), block.place, "exec"), names)  # the text of the page is what is tested
     return names
 
 
 @pytest.mark.parametrize(
     "block", [example for example in PYTHON if "8765" not in example.text], ids=lambda block: block.place
 )
-def test_python_runs(block: Block, scene: Scene, vectors: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_run(block: Block, scene: Scene, vectors: None, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = run(block, scene, monkeypatch)
-    if "run" in variables:  # README.md's, over an index of its own
+    if "run" in variables:  # README.md's block, which builds its own index
         assert variables["reply"].citations
         assert variables["run"].metrics["rouge_l.word"].n == 4
     elif "reply" in variables:
@@ -68,8 +68,8 @@ def test_python_runs(block: Block, scene: Scene, vectors: None, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("block", TOML, ids=lambda block: block.place)
-def test_toml_is_read_as_configuration(block: Block, scene: Scene, tmp_path: Path) -> None:
-    """As the user's file, which may say most; `doctor` reads every table, and every mistake would be told."""
+def test_toml_blocks_are_valid_configuration(block: Block, scene: Scene, tmp_path: Path) -> None:
+    """Use the block as the user's file, which may set everything; `doctor` reads every table and reports mistakes."""
     (tmp_path / "config.toml").write_text(block.text, encoding="utf-8")
     home = {"TURNMARK_HOME": str(tmp_path)}
     ran = scene.run("doctor", "--json", folder=tmp_path, environment=home)
@@ -100,7 +100,7 @@ def _history(path: Path) -> object:
 
 
 def _client_settings(path: Path) -> object:
-    """The server that a client's settings start, or where they find it."""
+    """Return the server that the settings of a client start, or its address."""
     (servers,) = json.loads(path.read_text("utf-8")).values()
     (server,) = servers.values()
     if server.get("type") == "http":
@@ -112,11 +112,11 @@ READERS: dict[str, Callable[[Path], object]] = {
     "docs/commands.md": _queries, "docs/turn.md": _script, "docs/files.md": _history,
     "docs/mcp.md": _client_settings,
 }  # fmt: skip
-"""Page -> what reads its lines of JSON."""
+"""The reader of the JSON lines of a page, by page."""
 
 
 @pytest.mark.parametrize("block", JSON, ids=lambda block: block.place)
-def test_json_is_read_by_what_the_page_says(block: Block, tmp_path: Path) -> None:
+def test_json_blocks_are_read_by_the_named_program(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_text(block.text, encoding="utf-8")
     assert READERS[block.page](path)
