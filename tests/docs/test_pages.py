@@ -30,6 +30,7 @@ OTHERS_FLAGS = {
 PACKAGES = ("corpora", "retrieval", "assistant", "evaluation")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs|turnmark)/[\w./-]+")
+FIGURE = re.compile(r"(?<![\w.])[.\d][\d.,]*\d|(?<![\w.])\d")
 MODULE = re.compile(r"(?<![\w./-])(?:[\w-]+/)*\w+\.py(?![\w])")
 DOTTED = re.compile(r"\bturnmark\.(?:core|corpora|retrieval|assistant|evaluation)(?:\.\w+)*")
 
@@ -133,6 +134,15 @@ def test_named_members_of_the_package_exist() -> None:
             except (ImportError, AttributeError) as error:
                 wrong.append(f"{page}:{line}: {error}")
     assert not wrong
+
+
+def test_readme_results_use_only_figures_of_measured() -> None:
+    results = text_of("README.md").split("## Results\n")[1].split("\n## ")[0]
+    measured = set(FIGURE.findall(text_of("docs/measured.md")))
+    cells = [cell for row in results.splitlines() if row.startswith("| ") for cell in row.split("|")[2:]]
+    figures = {figure for cell in cells for figure in FIGURE.findall(cell)}
+    assert len(figures) > 10
+    assert figures - measured == set()
 
 
 def test_documents_exactly_the_environment_variables_that_are_read() -> None:
