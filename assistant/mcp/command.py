@@ -62,8 +62,8 @@ def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
 
     host, port = request.host or DEFAULT_HOST, DEFAULT_PORT if request.port is None else request.port
     secret = None
+    errors.collect(check_port, port)
     if request.http:
-        errors.collect(check_port, port)
         secret = errors.collect(read_token, request.token, host)
     else:
         given = {"--host": request.host, "--port": request.port, "--token": request.token}

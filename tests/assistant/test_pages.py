@@ -29,17 +29,17 @@ from turnmark.corpora.readers.pdf.document import read_pdf
 from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.stored import StoredIndex, open_index
+from turnmark.retrieval.index import Index
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredIndex:
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     (tmp_path / "notes").mkdir()
     write_manual(tmp_path / "notes" / "wheel.pdf")
     (tmp_path / "notes" / "tyres.md").write_text("# Tyres\n\nWinter tyres go on in October.\n")
     build_index(tmp_path / "notes", "car", retriever="bm25")
-    return open_index("car")
+    return Index.open("car")
 
 
 def test_passage_knows_where_its_pages_begin() -> None:
@@ -60,7 +60,7 @@ def test_joined_passages_know_all_of_their_pages() -> None:
     assert joined.page_texts() == [(1, "one one\n\n"), (2, "two two")]
 
 
-def test_citation_has_the_page_of_its_sentence(index: StoredIndex) -> None:
+def test_citation_has_the_page_of_its_sentence(index: Index) -> None:
     assistant = open_assistant(AssistantConfig(index="car"), index=index)
     pages = {
         question: assistant.reply([], question).citations[0].page
@@ -80,7 +80,7 @@ def test_mark_covers_the_paragraphs_before_it() -> None:
     assert cited_text(answer, 2) == "Three."
 
 
-def test_source_in_a_terminal_links_to_its_page(index: StoredIndex) -> None:
+def test_source_in_a_terminal_links_to_its_page(index: Index) -> None:
     assistant = open_assistant(AssistantConfig(index="car"), index=index)
     reply = assistant.reply([], "How are the wheel nuts tightened crosswise?")
     out = io.StringIO()
@@ -93,12 +93,12 @@ def test_source_in_a_terminal_links_to_its_page(index: StoredIndex) -> None:
     assert source_url(index, tyres) == (Path(index.manifest.source) / "tyres.md").as_uri()
 
 
-def test_links_never_leave_the_source_folder(index: StoredIndex, tmp_path: Path) -> None:
+def test_links_never_leave_the_source_folder(index: Index, tmp_path: Path) -> None:
     (tmp_path / "secret.pdf").write_bytes(b"%PDF")
-    assert index.source_file("../secret.pdf") is None
-    assert index.source_file(str(tmp_path / "secret.pdf")) is None
-    assert index.source_file("gone.pdf") is None
-    assert index.source_file("") is None
+    assert index.parts[0].source_file("../secret.pdf") is None
+    assert index.parts[0].source_file(str(tmp_path / "secret.pdf")) is None
+    assert index.parts[0].source_file("gone.pdf") is None
+    assert index.parts[0].source_file("") is None
 
 
 def marked_share(png: bytes, top: float, bottom: float) -> float:
@@ -109,7 +109,7 @@ def marked_share(png: bytes, top: float, bottom: float) -> float:
     return sum(count for count, colour in colours if colour == YELLOW) / (band.width * band.height)
 
 
-def test_page_picture_marks_the_passage(index: StoredIndex) -> None:
+def test_page_picture_marks_the_passage(index: Index) -> None:
     text = "\n".join(passage.text for passage in index.store.of_document("wheel.pdf"))
     start = index.store.of_document("wheel.pdf")[0].start
     end = start + text.index("A torque")
@@ -152,7 +152,7 @@ def test_scanned_page_is_marked_where_ocr_found_the_text(tmp_path: Path) -> None
         ({"document": "../x.pdf", "page": "1", "start": "0", "end": "9"}, "no page can be drawn"),
     ],
 )
-def test_refuses_invalid_picture_requests(index: StoredIndex, parameters: dict[str, str], says: str) -> None:
+def test_refuses_invalid_picture_requests(index: Index, parameters: dict[str, str], says: str) -> None:
     with pytest.raises(Refusal) as raised:
         draw_cited_page(index, parse_picture_request(parameters))
     assert all(part in str(raised.value) for part in says.split("; "))
