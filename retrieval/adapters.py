@@ -21,7 +21,7 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Spec, load_python
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import RankedList, TopK, fuse
+from turnmark.retrieval.fusion import RankedList, RankedRows, fuse
 from turnmark.retrieval.search import VARIANT_WEIGHT
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -71,7 +71,7 @@ class LlamaIndexRetriever(Retriever):
                     passages.append(passage)
             name, weight = (f"{LIST}+{number}", VARIANT_WEIGHT) if number else (LIST, 1.0)
             pairs = [(rows[passage.id], score) for passage, score in scored_passages]
-            lists.append(RankedList(name, TopK.from_pairs(pairs), weight))
+            lists.append(RankedList(name, RankedRows.from_pairs(pairs), weight))
         fused = fuse(lists, k)
         return [
             Hit(passage=passages[row], score=score, found=found_in)

@@ -32,7 +32,7 @@ def altered_index(
     settings = build_settings(as_built(manifest), embedder)
     settings = settings.model_copy(update={"server": None, "bm25": manifest.bm25})
     source = Path(manifest.source)
-    copy = _Copy(source, folder, settings, (), (), progress or NoProgress(), internal=True, engine=LOCAL)
+    copy = _Copy(source, folder, settings, "", (), (), progress or NoProgress(), internal=True, engine=LOCAL)
     copy.index, copy.texts = index, texts
     copy.run()
     assert copy.made is not None, "a build that ends has a manifest"

@@ -19,7 +19,7 @@ from pydantic import Field
 from turnmark.core.record import Record
 from turnmark.corpora.analysis import Analyzer, join_analyzers, open_analyzer
 from turnmark.corpora.languages import AUTO, ENGLISH, code_of
-from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.fusion import RankedRows, top_k
 
 
 class BM25Settings(Record):
@@ -84,7 +84,7 @@ class TermScores(ABC):
     def rows_with(self, text: str) -> list[int]:
         """Return the rows that contain every term of a text; none for a text without terms."""
 
-    def top(self, text: str, k: int, rows: NDArray[np.bool_] | None = None) -> TopK:
+    def top(self, text: str, k: int, rows: NDArray[np.bool_] | None = None) -> RankedRows:
         """Return the `k` best rows with a score above 0.
 
         Args:

@@ -42,8 +42,16 @@ from turnmark.retrieval.components import (
 )
 from turnmark.retrieval.levels import sure_from
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, as_built, read_manifest, with_bm25
-from turnmark.retrieval.reading import KnownFile, Piece, SourceReader, known_of, read_known, readers_mark, write_known
-from turnmark.retrieval.registry import build_settings, retriever_to_build
+from turnmark.retrieval.reading import (
+    KnownFile,
+    SourceEntry,
+    SourceReader,
+    known_of,
+    read_known,
+    readers_mark,
+    write_known,
+)
+from turnmark.retrieval.registry import RETRIEVERS, build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.stored import StoredIndex, indexes_folder, list_indexes, lock_index, open_index
 from turnmark.retrieval.vectors import FLAT_LIMIT
@@ -99,14 +107,30 @@ def build_index(
     """Build, continue or update an index from a folder or a file.
 
     Args:
-        retriever: spec of the retriever that will search the index; `bm25` needs no vectors, and BM25's options are
-            fixed in the index. None: `retriever_to_build`.
+        retriever: spec of the retriever that will search the index by default; `bm25` needs no vectors, and BM25's
+            options are fixed in the index. None: the index is built for `retriever_to_build` and keeps no spec.
         include, exclude: globs on the path relative to the source.
         internal: an index for a benchmark's corpus; waits for another process that builds the same index.
         engine: where the models run: `local` in this process, else on a Ray cluster (`turnmark.retrieval.workers`).
             Files are always written by this process, and the index is the same.
     """
     settings = build_settings(retriever or retriever_to_build(), embedder)
+    kept = "" if retriever is None or internal else str(RETRIEVERS.check(retriever))
+    return _build(source, name, settings, kept, include, exclude, progress, internal, engine)
+
+
+def _build(
+    source: Path,
+    name: str,
+    settings: BuildSettings,
+    retriever: str,
+    include: Sequence[str],
+    exclude: Sequence[str],
+    progress: Progress | None,
+    internal: bool,
+    engine: str,
+) -> BuildReport:
+    """Check what the settings of a build need, and run it; `retriever` is the spec that the index keeps."""
     check_engine(engine)
     folder = indexes_folder() / check_name(name, "index")
     if not source.exists():
@@ -115,9 +139,8 @@ def build_index(
         chroma.open_client(settings.server).close()  # fail early if the server cannot be reached
     folder.mkdir(parents=True, exist_ok=True)
     with lock_index(folder, wait=internal):
-        build = Build(
-            source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal, engine
-        )
+        globs = tuple(include), tuple(exclude)
+        build = Build(source, folder, settings, retriever, *globs, progress or NoProgress(), internal, engine)
         try:
             return build.run()
         except RequestError:
@@ -130,14 +153,17 @@ def build_index(
 
 def build_again(manifest: Manifest, progress: Progress | None = None, engine: str = LOCAL) -> BuildReport:
     """Bring a finished index up to date with its source, with the settings that it was built with."""
-    return build_index(
+    embedder = manifest.embedder.spec if manifest.embedder else "minilm"
+    settings = build_settings(with_bm25(manifest, as_built(manifest)), embedder)
+    return _build(
         Path(manifest.source),
         manifest.name,
-        retriever=with_bm25(manifest, as_built(manifest)),
-        embedder=manifest.embedder.spec if manifest.embedder else "minilm",
-        include=manifest.include,
-        exclude=manifest.exclude,
-        progress=progress,
+        settings,
+        manifest.retriever,
+        manifest.include,
+        manifest.exclude,
+        progress,
+        internal=False,
         engine=engine,
     )
 
@@ -149,6 +175,7 @@ class Build:
     source: Path
     folder: Path
     settings: BuildSettings
+    retriever: str
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     progress: Progress
@@ -223,19 +250,19 @@ class Build:
         watch = ReadingReport(self._tell_reading)
         current, known = self._current(made_by)
         reader = SourceReader(self.source, self.include, self.exclude, window, current, known, watch)
-        stamped: list[Piece] = []
+        stamped: list[SourceEntry] = []
         torn: set[str] = set()  # documents that lost passages to another one
-        for block in _blocks(reader.pieces(), BLOCK):
-            passages = [passage for piece in block for passage in piece.passages]
+        for block in _blocks(reader.entries(), BLOCK):
+            passages = [passage for entry in block for passage in entry.passages]
             doubled = store.add_passages(passages)
             torn |= {passage.document for passage in passages if passage.id in set(doubled)} if doubled else set()
-            for piece in block:
-                self.report.problems += piece.problems
-                self.report.documents += len(piece.documents)
-                self.report.changed += piece.changed
-                piece.passages = []
-                if piece.stamp is not None:
-                    stamped.append(piece)
+            for entry in block:
+                self.report.problems += entry.problems
+                self.report.documents += len(entry.documents)
+                self.report.changed += entry.changed
+                entry.passages = []
+                if entry.stamp is not None:
+                    stamped.append(entry)
             for passage_id in doubled:
                 problem = Problem(file=passage_id, what="passage id appears twice; the first was kept")
                 self.report.problems.append(problem)
@@ -282,6 +309,7 @@ class Build:
             **models.infos(),
             tokens=self.settings.tokens,
             exact=bool(self.settings.embedder) and not self.settings.server and self.report.passages <= FLAT_LIMIT,
+            retriever=self.retriever,
             server=self.settings.server,
             skipped=len(self.report.problems),
             unread=self.report.unread,
@@ -302,6 +330,7 @@ class Build:
             "skipped",
             "unread",
             "internal",
+            "retriever",
             "sure_from",
         }
         equal = existing.model_dump(exclude=ignored) == planned.model_dump(exclude=ignored)

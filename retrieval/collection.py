@@ -33,7 +33,7 @@ _SLASHED = re.compile(r"/(.+)/", re.DOTALL)
 _RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # may take all memory before any time is up
 
 
-class Line(NamedTuple):
+class MatchingLine(NamedTuple):
     """A line of a document that matches, the id of its passage, and where in the line the first match begins."""
 
     document: str
@@ -61,7 +61,7 @@ class Occurrences:
     titles: Mapping[str, str]
     sections: int
     line_count: int
-    lines: list[Line]
+    lines: list[MatchingLine]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Collection:
         find = _finder(wanted)
         times: Counter[str] = Counter()
         sections: set[tuple[str, str]] = set()
-        lines: dict[str, list[Line]] = {}
+        lines: dict[str, list[MatchingLine]] = {}
         titles: dict[str, str] = {}
         documents: set[str] = set()
         line_count = 0
@@ -137,7 +137,7 @@ class Collection:
                 row = content.split("\n", number + 1)[number]
                 indent = len(row) - len(row.lstrip())
                 at = start - (content.rfind("\n", 0, start) + 1) - indent
-                kept.append(Line(text.document, text.id, section, row.strip(), max(at, 0)))
+                kept.append(MatchingLine(text.document, text.id, section, row.strip(), max(at, 0)))
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 index_app = typer.Typer(no_args_is_help=True, help="Build and manage indexes of documents.")
 
-Name = Annotated[str, typer.Argument(help="the index's name", metavar="NAME")]
+IndexName = Annotated[str, typer.Argument(help="the index's name", metavar="NAME")]
 IndexNames = Annotated[
     list[str],
     typer.Option(
@@ -52,8 +52,8 @@ def build(
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="retriever to build for (turnmark list retrievers), such as bm25; default: conversational, with "
-            "splade-tiny if that is fetched",
+            help="Retriever to build for and to search with by default, e.g. bm25 (turnmark list retrievers); default: "
+            "conversational, with splade-tiny if it has been fetched",
         ),
     ] = None,
     embedder: Annotated[
@@ -174,7 +174,7 @@ def _made_by(manifest: Manifest) -> str:
 
 
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
-def info(name: Name, as_json: AsJson = False) -> None:
+def info(name: IndexName, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was built."""
     from turnmark.retrieval.registry import default_retriever
     from turnmark.retrieval.stored import open_index
@@ -190,7 +190,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
 
 
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
-def remove(name: Name) -> None:
+def remove(name: IndexName) -> None:
     """Delete an index."""
     from turnmark.retrieval.components import remove_index
 
@@ -199,7 +199,7 @@ def remove(name: Name) -> None:
 
 
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
-def verify(name: Name) -> None:
+def verify(name: IndexName) -> None:
     """Check the files of an index against their checksums, and the contents of Chroma against the passages."""
     from turnmark.retrieval.components import verify_index
     from turnmark.retrieval.manifest import rebuild_command
@@ -218,7 +218,7 @@ def search(
     query: Annotated[str, typer.Argument(help="what to search for")],
     index_names: IndexNames,
     retriever: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="default: conversational, with what the index was built for")
+        str | None, typer.Option(metavar="SPEC", help="Retriever, e.g. bm25; default: the one the index was built for")
     ] = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", metavar="N", min=1, max=1000, help="Number of passages")] = 10,
     where: Annotated[

@@ -302,7 +302,7 @@ def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]
 FILE = "seal.json"
 _MAY_CHANGE = {
     "generation", "created", "version", "source", "include", "exclude", "skipped", "unread", "internal", "server",
-    "name",
+    "name", "retriever",
 }  # fmt: skip
 """Fields of a manifest that may change within a generation, or that say where the index comes from."""
 

@@ -18,7 +18,7 @@ from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.core.specs import Spec
 from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.fusion import TopK
+from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.servers import address
 from turnmark.retrieval.stored import StoredIndex
 from turnmark.retrieval.types import Query
@@ -91,7 +91,7 @@ class ElasticRanker:
         self.name = "dense" if self._query == "knn" else self._query
         self._client, self._address = _client(server), f"{server}/{self._name}"
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
         """Return the `k` best rows for each text, best first; documents that are not passages of the index are left
         out.
         """
@@ -102,7 +102,7 @@ class ElasticRanker:
             for text, vector, query in zip(texts, vectors, queries, strict=True)
         ]
         searched = [clause for clause in clauses if clause is not None]
-        ranked: list[TopK] = []
+        ranked: list[RankedRows] = []
         for start in range(0, len(searched), SEARCHES):
             searches: list[dict[str, Any]] = []
             for clause in searched[start : start + SEARCHES]:
@@ -111,7 +111,7 @@ class ElasticRanker:
                 answers = self._client.msearch(index=self._name, searches=searches).body["responses"]
             ranked += map(self._rows, answers)
         remaining = iter(ranked)
-        return [TopK.from_pairs(()) if clause is None else next(remaining) for clause in clauses]
+        return [RankedRows.from_pairs(()) if clause is None else next(remaining) for clause in clauses]
 
     def _clause(self, text: str, vector: list[float] | None, where: Mapping[str, str], k: int) -> dict[str, Any] | None:
         """Return the query clause for a text; None if nothing can match."""
@@ -145,7 +145,7 @@ class ElasticRanker:
         except (KeyError, TypeError):
             raise TurnmarkError(f"Elasticsearch at {self._address}: the answer is not a search result") from None
 
-    def _rows(self, answer: Mapping[str, Any]) -> TopK:
+    def _rows(self, answer: Mapping[str, Any]) -> RankedRows:
         """Return the rows found by one search, best first, equal scores by row."""
         if answer.get("error") or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
             reason = describe_error(TurnmarkError(str(answer.get("error") or "only some of its shards were searched")))
@@ -164,4 +164,4 @@ class ElasticRanker:
             if identifier in rows:
                 # A field whose similarity is `cosine`, or `dot_product` of unit vectors, scores (1 + cosine) / 2.
                 scores[rows[identifier]] = 2 * score - 1 if self._query == "knn" else score
-        return TopK.from_pairs(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
+        return RankedRows.from_pairs(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))

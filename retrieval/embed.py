@@ -25,7 +25,7 @@ from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.models import Backend, load_model, settings_digest, state_digest, weights_digest
 
-Role = Literal["query", "passage"]
+TextRole = Literal["query", "passage"]
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -112,7 +112,7 @@ class Embedder:
             configured = loaded.prompts
         self.dimension, self.max_tokens = sizes
         query, passage = prompts_of(str(model), configured)
-        self._prompts: dict[Role, str] = {"query": query, "passage": passage}
+        self._prompts: dict[TextRole, str] = {"query": query, "passage": passage}
         if passage:
             self.max_tokens -= len(self.tokenizer()(passage))
         self._digest = weights_sha256 or weights_digest(str(model))
@@ -166,7 +166,7 @@ class Embedder:
         """
         return str(self._backend.choice)
 
-    def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], role: TextRole) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), dimension), in the order of `texts`, each text with the prompt of the
         role.
         """
@@ -184,7 +184,7 @@ class Embedder:
         return _unit(vectors)
 
     def encode_both(
-        self, texts: Sequence[str], role: Role
+        self, texts: Sequence[str], role: TextRole
     ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
         """Return, from one pass, the vectors of `encode` and each text's token vectors and token ids, for late
         interaction.

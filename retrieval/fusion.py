@@ -17,7 +17,7 @@ from turnmark.retrieval.types import Found
 
 
 @dataclass(frozen=True, eq=False)
-class TopK:
+class RankedRows:
     """Rows with their scores, best first, equal scores by row. Iterates as (row, score).
 
     Attributes:
@@ -29,8 +29,8 @@ class TopK:
     scores: NDArray[np.float64]
 
     @classmethod
-    def from_pairs(cls, pairs: Iterable[tuple[int, float]]) -> TopK:
-        """Make a TopK from (row, score) pairs, which are in order already."""
+    def from_pairs(cls, pairs: Iterable[tuple[int, float]]) -> RankedRows:
+        """Make a RankedRows from (row, score) pairs, which are in order already."""
         listed = list(pairs)
         return cls(
             np.fromiter((row for row, _ in listed), dtype=np.int64, count=len(listed)),
@@ -44,19 +44,19 @@ class TopK:
         return iter(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
 
 
-def top_k_of(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], k: int | None = None) -> TopK:
+def top_k_of(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], k: int | None = None) -> RankedRows:
     """Return the `k` best of some rows (None: all of them), best first; equal scores keep their order.
 
     Args:
         scores: the score of each of `rows`.
     """
     order = top_k(scores, len(scores) if k is None else k)
-    return TopK(rows[order.rows], order.scores)
+    return RankedRows(rows[order.rows], order.scores)
 
 
 def top_k(
     scores: NDArray[np.floating[Any]], k: int, mask: NDArray[np.bool_] | None = None, positive: bool = False
-) -> TopK:
+) -> RankedRows:
     """Return the `k` best rows, best first, equal scores by row.
 
     Args:
@@ -71,12 +71,12 @@ def top_k(
     values = scores[rows]
     if len(rows) > k:
         if k <= 0:
-            return TopK.from_pairs(())
+            return RankedRows.from_pairs(())
         # All rows that tie with the last one stay in, so that ties are cut by row number.
         near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
         rows, values = rows[near], values[near]
     order = np.argsort(-values, kind="stable")[:k]
-    return TopK(rows[order], values[order].astype(np.float64))
+    return RankedRows(rows[order], values[order].astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RankedList:
     """A list to fuse: its name for explanations, its rows, and its weight (0 or more)."""
 
     name: str
-    rows: TopK
+    rows: RankedRows
     weight: float = 1.0
 
 
@@ -97,7 +97,7 @@ class Fused:
         lists: the lists that found or scored rows, with distinct names.
     """
 
-    rows: TopK
+    rows: RankedRows
     lists: tuple[RankedList, ...]
 
     def provenance(self) -> list[dict[str, Found]]:
@@ -118,7 +118,7 @@ def fuse(lists: Sequence[RankedList], k: int) -> Fused:
     A single list keeps its scores. A row that a list lacks gets the list's lowest score, since it ranks no higher.
     """
     if not lists:
-        return Fused(TopK.from_pairs(()), ())
+        return Fused(RankedRows.from_pairs(()), ())
     rows = np.sort(np.concatenate([ranked.rows.rows for ranked in lists]))
     # The same as `np.unique`, in a twentieth of the time.
     rows = rows[np.diff(rows, prepend=-1) > 0]

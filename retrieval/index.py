@@ -16,7 +16,7 @@ from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval.bm25 import TermScores
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.embed import Embedder
-from turnmark.retrieval.fusion import TopK, top_k_of
+from turnmark.retrieval.fusion import RankedRows, top_k_of
 from turnmark.retrieval.joint import (
     JointBM25,
     JointStore,
@@ -171,7 +171,7 @@ class Index(SearchableIndex):
     def rows_where(self, where: Mapping[str, str]) -> list[int]:
         return [start + row for part, start, part_where in self._under(where) for row in part.rows_where(part_where)]
 
-    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[TopK]:
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
         if self._only is not None:
             return self._only.nearest(vectors, k, where)
         return self._nearest_of_all(vectors, k, where)
@@ -218,7 +218,7 @@ class Index(SearchableIndex):
             if part_where is not None:
                 yield part, start, part_where
 
-    def _nearest_of_all(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterator[TopK]:
+    def _nearest_of_all(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterator[RankedRows]:
         rows: list[list[NDArray[np.int64]]] = [[] for _ in vectors]
         cosines: list[list[NDArray[np.float64]]] = [[] for _ in vectors]
         for part, start, part_where in self._under(where):
@@ -229,7 +229,7 @@ class Index(SearchableIndex):
             if rows[position]:
                 yield top_k_of(np.concatenate(rows[position]), np.concatenate(cosines[position]), k)
             else:
-                yield TopK.from_pairs(())
+                yield RankedRows.from_pairs(())
 
     def _vectors_of_all(
         self, row_lists: Sequence[NDArray[np.int64]]

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from turnmark.core.errors import RequestError
 from turnmark.corpora.analysis import unite
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.arrays import FloatArray, TokenIds
 from turnmark.retrieval.bm25 import BM25, TermScores
 from turnmark.retrieval.manifest import Manifest, as_built, build_command
 from turnmark.retrieval.store import DocumentEntry, Passages, StoredText
 from turnmark.retrieval.stored import StoredIndex, where_in
-from turnmark.retrieval.vectors import Floats, Ids, TokenIndex
+from turnmark.retrieval.vectors import TokenIndex, TokenVectors
 
 
 def first_rows(counts: Iterable[int]) -> list[int]:
@@ -67,8 +68,12 @@ def _weighting(manifest: Manifest) -> str:
 
 
 def joint_manifest(manifests: Sequence[Manifest]) -> Manifest:
-    """Return a manifest of what several indexes have together."""
+    """Return a manifest of what several indexes have in common.
+
+    Indexes that were built for different retrievers are searched by default with the components that all of them have.
+    """
     first = manifests[0]
+    same_retriever = all(manifest.retriever == first.retriever for manifest in manifests)
     levels = [manifest.sure_from for manifest in manifests if manifest.sure_from is not None]
     return first.model_copy(
         update={
@@ -80,6 +85,7 @@ def joint_manifest(manifests: Sequence[Manifest]) -> Manifest:
             "splade": first.splade if all(manifest.splade == first.splade for manifest in manifests) else None,
             "tokens": all(manifest.tokens for manifest in manifests),
             "exact": all(manifest.exact for manifest in manifests),
+            "retriever": first.retriever if same_retriever else "",
             "server": first.server if all(manifest.server == first.server for manifest in manifests) else None,
             "sure_from": max(levels, default=None),
             "created": max(manifest.created for manifest in manifests),
@@ -225,7 +231,7 @@ def _lucene_idf(rows: int, frequency: int) -> float:
     return float(np.log1p((rows - frequency + 0.5) / (frequency + 0.5)))
 
 
-class JointTokens(TokenIndex):
+class JointTokens(TokenVectors):
     """The token vectors of several indexes, with the idf over all of them."""
 
     def __init__(self, parts: Sequence[TokenIndex]) -> None:
@@ -236,13 +242,13 @@ class JointTokens(TokenIndex):
     def rows(self) -> int:
         return self._offsets[-1]
 
-    def document_frequencies(self, ids: Ids) -> NDArray[np.int64]:
+    def document_frequencies(self, ids: TokenIds) -> NDArray[np.int64]:
         frequencies = np.zeros(len(ids), dtype=np.int64)
         for part in self._parts:
             frequencies += part.document_frequencies(ids)
         return frequencies
 
-    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: Floats) -> Floats:
+    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: FloatArray) -> FloatArray:
         rows = np.asarray(rows, dtype=np.int64)
         cosines = np.zeros((len(rows), len(tokens)), dtype=np.float32)
         for number, part in enumerate(self._parts):

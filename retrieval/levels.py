@@ -17,7 +17,7 @@ import numpy as np
 
 from turnmark.corpora.text import count_words, sentences
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import TopK
+from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.search import DenseRanker
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.types import Query
@@ -43,7 +43,7 @@ handbooks and wikis of the suites."""
 
 
 @dataclass(frozen=True)
-class _Nearest:
+class _NearestCosines:
     """The cosines of a sentence with the nearest passage of another document, and of another section; None: none was
     among its neighbors.
     """
@@ -81,7 +81,7 @@ def _level(cosines: Sequence[float], rule: tuple[int, float]) -> float:
     return round(float(np.percentile(cosines, percentile)) + offset, 4)
 
 
-def _nearest(index: SearchableIndex, passage: Passage, sentence: str, rows: TopK) -> _Nearest:
+def _nearest(index: SearchableIndex, passage: Passage, sentence: str, rows: RankedRows) -> _NearestCosines:
     document = section = None
     for neighbor, score in zip(index.store.by_rows(rows.rows.tolist()), rows.scores.tolist(), strict=True):
         if sentence in " ".join(neighbor.text.split()):
@@ -91,7 +91,7 @@ def _nearest(index: SearchableIndex, passage: Passage, sentence: str, rows: TopK
         if not _same_source(passage, neighbor):
             document = score
             break
-    return _Nearest(document, section)
+    return _NearestCosines(document, section)
 
 
 def _sample(index: SearchableIndex) -> list[tuple[Passage, str]]:

@@ -46,6 +46,9 @@ class Manifest(Record):
     splade: ModelInfo | None = None
     tokens: bool = Field(default=False, description="whether the index has the embedder's token vectors")
     exact: bool = Field(default=False, description="whether search is exact: a query is compared with all vectors")
+    retriever: str = Field(
+        default="", description="spec given to the build, which searches by default; empty: none was given"
+    )
     server: Served | None = Field(default=None, description="server with a part of the index; None: local files")
     sure_from: float | None = Field(
         default=None, description="minimum confidence of a sure answer without a model; None: not known"
@@ -134,7 +137,12 @@ def with_bm25(manifest: Manifest, retriever: str) -> str:
 
 def rebuild_command(manifest: Manifest) -> str:
     """Return the two commands that rebuild a damaged index from its source, with the same settings."""
-    return f"turnmark index remove {manifest.name}, then {build_command(manifest, as_built(manifest))}"
+    return f"turnmark index remove {manifest.name}, then {build_command(manifest, built_for(manifest))}"
+
+
+def built_for(manifest: Manifest) -> str:
+    """Return the spec that the build was given; without one, that of a retriever that needs all of the index."""
+    return manifest.retriever or as_built(manifest)
 
 
 def as_built(manifest: Manifest) -> str:

@@ -178,16 +178,16 @@ def state_digest(model: Any) -> str:
     return digest.hexdigest()
 
 
-Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
+ModelKind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
 
-_CALLED: dict[Kind, str] = {
+_CALLED: dict[ModelKind, str] = {
     "SentenceTransformer": "a sentence-transformers model",
     "SparseEncoder": "a sparse encoder (SPLADE)",
     "CrossEncoder": "a cross-encoder",
 }
 
 
-def load_model(kind: Kind, model: str, owner: str, half: bool | None = None) -> Any:
+def load_model(kind: ModelKind, model: str, owner: str, half: bool | None = None) -> Any:
     """Load a model for inference.
 
     Args:

@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.record import Record
-
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int32]
+from turnmark.retrieval.arrays import FloatArray, TokenIds
 
 
 def openvino() -> Any:
@@ -99,17 +97,17 @@ class Runner:
         self._forms: dict[bool, _Compiled] = {}
         self._lock = threading.Lock()
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         """Return unit vectors of shape (len(texts), dimension), in the order of `texts`."""
         return self._encode(texts, None)[0]
 
-    def encode_both(self, texts: Sequence[str]) -> tuple[Floats, list[Floats], list[Ids]]:
+    def encode_both(self, texts: Sequence[str]) -> tuple[FloatArray, list[FloatArray], list[TokenIds]]:
         """Return unit vectors, and the unit token vectors and token ids of each text, special tokens included."""
         tokens: list[Any] = [None] * len(texts)
         vectors, ids = self._encode(texts, tokens)
         return vectors, tokens, ids
 
-    def _encode(self, texts: Sequence[str], tokens: list[Any] | None) -> tuple[Floats, list[Ids]]:
+    def _encode(self, texts: Sequence[str], tokens: list[Any] | None) -> tuple[FloatArray, list[TokenIds]]:
         vectors = np.zeros((len(texts), self.about.dimension), dtype=np.float32)
         encodings = self._tokenizer.encode_batch(list(texts))
         ids = [np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]
@@ -167,7 +165,7 @@ class _Compiled:
         for _ in map(work, pieces) if len(pieces) < 2 else self._pool.map(work, pieces):
             pass
 
-    def run(self, inputs: Sequence[Any]) -> Floats:
+    def run(self, inputs: Sequence[Any]) -> FloatArray:
         """Return the output of the last layer, of shape (rows, tokens, dimension)."""
         request = self._requests.get()
         try:
@@ -181,7 +179,7 @@ Laid = tuple[list[NDArray[np.int64]], list[tuple[int, slice]]]
 """The inputs of a model, arrays of one shape (`openvino_export._traceable`); and each text's row and tokens."""
 
 
-def in_rows(ids: Sequence[Ids], about: About) -> Laid:
+def in_rows(ids: Sequence[TokenIds], about: About) -> Laid:
     """Lay out the texts as one row each."""
     longest = max(map(len, ids))
     # A model that numbers the tokens itself has no numbers beyond its limit, not even for padding.
@@ -197,7 +195,7 @@ def in_rows(ids: Sequence[Ids], about: About) -> Laid:
     return inputs, [(row, slice(0, len(token_ids))) for row, token_ids in enumerate(ids)]
 
 
-def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
+def in_one_row(ids: Sequence[TokenIds], about: About) -> Laid:
     """Lay out all texts in one row, each beginning at a multiple of `STEP`; for a model that packs."""
     length = sum(_rounded_up(len(token_ids)) for token_ids in ids)
     padded = np.full((1, length), about.pad, dtype=np.int64)
@@ -232,8 +230,8 @@ def _rounded_up(length: int) -> int:
     return -(-length // STEP) * STEP
 
 
-def _unit(vectors: Floats) -> Floats:
+def _unit(vectors: FloatArray) -> FloatArray:
     """Return the rows scaled to length 1; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: Floats = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    unit: FloatArray = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return unit

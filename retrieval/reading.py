@@ -105,7 +105,7 @@ def write_known(folder: Path, generation: int, made_by: str, files: dict[str, Kn
 
 
 @dataclass
-class Piece:
+class SourceEntry:
     """What one file, or one row, gives.
 
     Attributes:
@@ -141,17 +141,17 @@ class SourceReader:
     known: dict[str, KnownFile]
     watch: ReadingReport
 
-    def pieces(self) -> Iterator[Piece]:
+    def entries(self) -> Iterator[SourceEntry]:
         """Yield what the files and rows give, in the order of the source."""
         for item in source_items(self.source, self.include, self.exclude, self.watch):
             if isinstance(item, SourceFile):
                 yield self._taken_over(item) or self._read(item)
             elif isinstance(item, Document):
-                yield Piece(documents=[item.id], passages=self.window.cut(item))
+                yield SourceEntry(documents=[item.id], passages=self.window.cut(item))
             else:
-                yield Piece(problems=[item])
+                yield SourceEntry(problems=[item])
 
-    def _taken_over(self, file: SourceFile) -> Piece | None:
+    def _taken_over(self, file: SourceFile) -> SourceEntry | None:
         """Return the passages that an unchanged file has in the current generation; None if it is to be read."""
         known = self.known.get(file.relative)
         if known is None or self.current is None or known.stamp != _stamp(file.path):
@@ -162,31 +162,31 @@ class SourceReader:
             return None
         if not passages:
             return None
-        return Piece(path=file.relative, documents=list(known.documents), passages=passages, stamp=known.stamp)
+        return SourceEntry(path=file.relative, documents=list(known.documents), passages=passages, stamp=known.stamp)
 
-    def _read(self, file: SourceFile) -> Piece:
+    def _read(self, file: SourceFile) -> SourceEntry:
         stamp, began = _stamp(file.path), time.time_ns()
-        piece = Piece(path=file.relative)
+        entry = SourceEntry(path=file.relative)
         for item in read_file(file.path, file.relative, self.watch, only_text=file.named):
             if isinstance(item, Problem):
-                piece.problems.append(item)
+                entry.problems.append(item)
             else:
-                piece.documents.append(item.id)
-                piece.passages += self.window.cut(item)
-        piece.changed = self._differs(piece)
+                entry.documents.append(item.id)
+                entry.passages += self.window.cut(item)
+        entry.changed = self._differs(entry)
         settled = stamp is not None and began - stamp.mtime_ns > SETTLED
-        if settled and piece.documents and not piece.problems:
-            piece.stamp = stamp
-        return piece
+        if settled and entry.documents and not entry.problems:
+            entry.stamp = stamp
+        return entry
 
-    def _differs(self, piece: Piece) -> bool:
+    def _differs(self, entry: SourceEntry) -> bool:
         if self.current is None:
-            return bool(piece.passages)
+            return bool(entry.passages)
         try:
-            old = [passage for document in piece.documents for passage in self.current.of_document(document)]
+            old = [passage for document in entry.documents for passage in self.current.of_document(document)]
         except TurnmarkError:  # the current generation is damaged
             return True
-        return old != piece.passages
+        return old != entry.passages
 
 
 def _stamp(path: Path) -> FileStamp | None:
@@ -197,14 +197,14 @@ def _stamp(path: Path) -> FileStamp | None:
     return FileStamp(status.st_size, status.st_mtime_ns)
 
 
-def known_of(pieces: Iterable[Piece], is_whole: Callable[[str], bool]) -> dict[str, KnownFile]:
+def known_of(entries: Iterable[SourceEntry], is_whole: Callable[[str], bool]) -> dict[str, KnownFile]:
     """Return the files whose passages the next build may take over.
 
     Args:
         is_whole: whether the index has all passages of a document.
     """
     files: dict[str, KnownFile] = {}
-    for piece in pieces:
-        if piece.stamp is not None and all(map(is_whole, piece.documents)):
-            files[piece.path] = KnownFile(stamp=piece.stamp, documents=tuple(piece.documents))
+    for entry in entries:
+        if entry.stamp is not None and all(map(is_whole, entry.documents)):
+            files[entry.path] = KnownFile(stamp=entry.stamp, documents=tuple(entry.documents))
     return files

@@ -1,4 +1,4 @@
-"""The registry of retrievers. A `Kind` says what a retriever takes, what its index is built with, how it is opened."""
+"""The registry of retrievers: what each kind takes as options, what its index is built with, and how it is opened."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RETRIEVERS = Registry(
     },
     group="turnmark.retrievers",
 )
-"""An entry names a `Kind`; a third party's entry point may also name a `factory(spec, index=index)`."""
+"""An entry names a `RetrieverKind`; a third party's entry point may also name a `factory(spec, index=index)`."""
 
 Options = Mapping[str, Any]
 """The options of a spec, converted."""
@@ -74,7 +74,7 @@ def build_for(options: Options, embedder: str = "", **more: Any) -> BuildSetting
 
 
 @dataclass(frozen=True)
-class Kind:
+class RetrieverKind:
     """A kind of retriever: how it is opened, and what its index is built with.
 
     Attributes:
@@ -109,7 +109,7 @@ HYBRID_OPTIONS: Converters = {**BM25_OPTIONS, "weight": up_to(10), "splade": _sp
 SPLADE_WEIGHT = 0.5
 """Weight of SPLADE's lists in a fusion, where dense lists have 1: the middle of the best values on four data sets."""
 
-BM25 = Kind(
+BM25 = RetrieverKind(
     open=lambda spec, index, _: FusedRetriever(str(spec), index, [(BM25Ranker(index), 1.0)]),
     settings=lambda _, options, __: build_for(options),
     options=BM25_OPTIONS,
@@ -136,7 +136,7 @@ def _build_dense(spec: Spec, options: Options, embedder: str) -> BuildSettings:
     return build_for(options, model or embedder)
 
 
-DENSE = Kind(open=_open_dense, settings=_build_dense, argument=True)
+DENSE = RetrieverKind(open=_open_dense, settings=_build_dense, argument=True)
 """`dense[:MODEL]`; the index must have been built with that model."""
 
 
@@ -163,9 +163,9 @@ def _build_hybrid(_: Spec, options: Options, embedder: str) -> BuildSettings:
     return build_for(options, embedder, splade=options.get("splade", ""))
 
 
-HYBRID = Kind(open=_open_hybrid, settings=_build_hybrid, options=HYBRID_OPTIONS)
+HYBRID = RetrieverKind(open=_open_hybrid, settings=_build_hybrid, options=HYBRID_OPTIONS)
 """`hybrid[?weight=…&splade=MODEL]`; `weight` is BM25's."""
-CONVERSATIONAL = Kind(open=_open_conversational, settings=_build_hybrid, options=HYBRID_OPTIONS)
+CONVERSATIONAL = RetrieverKind(open=_open_conversational, settings=_build_hybrid, options=HYBRID_OPTIONS)
 """`conversational[?weight=…&splade=MODEL&rerank=late|none|cross:MODEL]`."""
 
 
@@ -180,7 +180,7 @@ def _build_splade(spec: Spec, options: Options, _: str) -> BuildSettings:
     return build_for(options, splade=str(Spec("splade", spec.argument)))
 
 
-SPLADE_ONLY = Kind(open=_open_splade, settings=_build_splade, argument=True)
+SPLADE_ONLY = RetrieverKind(open=_open_splade, settings=_build_splade, argument=True)
 """`splade:MODEL`; the index must have been built with that model."""
 
 
@@ -207,7 +207,7 @@ def _build_chroma(spec: Spec, options: Options, embedder: str) -> BuildSettings:
     return build_for(options, embedder, splade=options.get("splade", ""), server=_server(spec))
 
 
-CHROMA = Kind(open=_open_chroma, settings=_build_chroma, options=HYBRID_OPTIONS)
+CHROMA = RetrieverKind(open=_open_chroma, settings=_build_chroma, options=HYBRID_OPTIONS)
 
 
 def _only_part(spec: Spec, index: SearchableIndex) -> StoredIndex:
@@ -241,7 +241,7 @@ def _field(text: str) -> str:
     return text
 
 
-ELASTIC = Kind(
+ELASTIC = RetrieverKind(
     open=_open_elastic,
     settings=_build_elastic,
     options={
@@ -260,7 +260,7 @@ def _open_python(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
     return check_retriever(result, f"what the factory of {str(spec)!r} returns")
 
 
-PYTHON = Kind(open=_open_python, argument=True)
+PYTHON = RetrieverKind(open=_open_python, argument=True)
 """`python:pkg.mod:factory`: the `Retriever` that the factory returns for the index."""
 
 
@@ -271,7 +271,7 @@ def _open_llama_index(spec: Spec, index: SearchableIndex, _: Options) -> Retriev
     return open_llama_index_retriever(spec, index)
 
 
-LLAMA_INDEX = Kind(open=_open_llama_index, settings=lambda _, options, __: build_for(options), argument=True)
+LLAMA_INDEX = RetrieverKind(open=_open_llama_index, settings=lambda _, options, __: build_for(options), argument=True)
 
 
 # --- a spec ----------------------------------------------------------------------------------------------------------
@@ -295,8 +295,8 @@ RERANK: Converters = {"rerank": _reranker, "rerank_depth": _depth}
 """Options of every retriever, read here."""
 
 
-def _declared(spec: Spec) -> tuple[Kind | None, dict[str, Any]]:
-    """Return the Kind of a spec (None: a third party's factory) and the spec's options.
+def _declared(spec: Spec) -> tuple[RetrieverKind | None, dict[str, Any]]:
+    """Return the RetrieverKind of a spec (None: a third party's factory) and the spec's options.
 
     All invalid options are reported at once. A third party's factory reads its own options, except those of `RERANK`.
     """
@@ -305,7 +305,7 @@ def _declared(spec: Spec) -> tuple[Kind | None, dict[str, Any]]:
         # The value is not shown: it may hold a password.
         raise RequestError(f"retriever {spec.name!r}: rerank= takes no address; rerankers run here")
     target = RETRIEVERS.factory(spec)
-    kind = target if isinstance(target, Kind) else None
+    kind = target if isinstance(target, RetrieverKind) else None
     if kind is None:
         reranking = {key: text for key, text in spec.options.items() if key in RERANK}
         options = check_options(replace(spec, options=reranking), RERANK, "retriever")
@@ -369,15 +369,19 @@ def open_retriever(text: str, index: SearchableIndex) -> Retriever:
 
 
 def retriever_to_build() -> str:
-    """Return the default spec to build for: conversational, with splade-tiny if that is fetched."""
+    """Return the spec to build for by default: conversational, with splade-tiny if it has been fetched."""
     return SPLADE.use if is_complete(MODELS[SPLADE.name]) else "conversational"
 
 
 def default_retriever(index: SearchableIndex) -> str:
-    """Return the default spec to search an index with: `conversational` with what the index has; without vectors, the
-    spec it was built for.
+    """Return the spec to search an index with by default: the one that its build was given.
+
+    Without one, it is `conversational` with every component that the index has; without vectors, the spec of what the
+    index has.
     """
     manifest = index.manifest
+    if manifest.retriever:
+        return manifest.retriever
     if manifest.embedder:
         late = {} if manifest.tokens else {"rerank": NONE}
         return str(Spec("conversational", options=late | splade_option(manifest)))

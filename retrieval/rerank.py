@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Entry, Registry, Spec, check_options, parse_spec
-from turnmark.retrieval.fusion import Fused, RankedList, TopK, deviation, top_k, top_k_of
+from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, deviation, top_k, top_k_of
 from turnmark.retrieval.models import load_model, weights_digest
 from turnmark.retrieval.search import IndexRetriever
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
@@ -43,7 +43,7 @@ BATCH = 16
 """Pairs in a batch."""
 
 
-def reordered(first: NDArray[np.float64], scores: NDArray[np.float64]) -> TopK:
+def reordered(first: NDArray[np.float64], scores: NDArray[np.float64]) -> RankedRows:
     """Return the positions of hits in their new order, with their new scores.
 
     Args:
@@ -51,12 +51,12 @@ def reordered(first: NDArray[np.float64], scores: NDArray[np.float64]) -> TopK:
         scores: the reranker's scores of the first len(scores) hits.
     """
     if not len(scores):
-        return TopK(np.arange(len(first)), first)
+        return RankedRows(np.arange(len(first)), first)
     scored, beyond = first[: len(scores)], first[len(scores) :]
     fused = top_k(_above_mean(scored) + _above_mean(scores), len(scores))
     scores_beyond = fused.scores[-1] + (beyond - scored[-1]) / deviation(scored)
     positions = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
-    return TopK(positions, np.concatenate([fused.scores, scores_beyond]))
+    return RankedRows(positions, np.concatenate([fused.scores, scores_beyond]))
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -211,7 +211,7 @@ class LateReranked(IndexRetriever):
             scores = self._scores([next(spoken) for _ in query.texts()], rows[: self._depth]).astype(np.float64)
             order = reordered(fused.rows.scores, scores)
             late = RankedList("late", top_k_of(rows[: len(scores)], scores))
-            answers.append(Fused(TopK(rows[order.rows[:k]], order.scores[:k]), (*fused.lists, late)))
+            answers.append(Fused(RankedRows(rows[order.rows[:k]], order.scores[:k]), (*fused.lists, late)))
         return answers
 
     def note_answer(self, answer: str) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.fusion import Fused, RankedList, TopK, fuse, top_k_of
+from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, fuse, top_k_of
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -35,7 +35,7 @@ class Ranker(Protocol):
 
     name: str
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
         """Return the `k` best rows for each text, best first; `queries[i]` is the query that `texts[i]` belongs to."""
         ...
 
@@ -92,7 +92,7 @@ class BM25Ranker:
     def __init__(self, index: SearchableIndex) -> None:
         self._index = index
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
         pairs = zip(texts, queries, strict=True)
         return [self._index.bm25.top(text, k, self._index.mask(query.where)) for text, query in pairs]
 
@@ -105,16 +105,16 @@ class DenseRanker:
     def __init__(self, index: SearchableIndex) -> None:
         self._index = index
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
         """See `Ranker.lists`. Texts are embedded as one batch."""
         return self.nearest(self._index.embedder.encode(texts, "query"), queries, k)
 
-    def nearest(self, vectors: NDArray[np.float32], queries: Sequence[Query], k: int) -> list[TopK]:
+    def nearest(self, vectors: NDArray[np.float32], queries: Sequence[Query], k: int) -> list[RankedRows]:
         """Return the `k` nearest rows of each vector with their cosines; `vectors[i]` belongs to `queries[i]`.
 
         Vectors under one filter are searched as one batch.
         """
-        results = [TopK.from_pairs(())] * len(queries)
+        results = [RankedRows.from_pairs(())] * len(queries)
         filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for position, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(position)
@@ -154,7 +154,7 @@ class FusedRetriever(IndexRetriever):
         return answers
 
 
-def _ranked(ranker: str, number: int, weight: float, rows: TopK) -> RankedList:
+def _ranked(ranker: str, number: int, weight: float, rows: RankedRows) -> RankedList:
     """Return a ranker's list with its name and weight, for the message (number 0) or for a variant."""
     if number == 0:
         return RankedList(ranker, rows, weight)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from turnmark.core.specs import parse_spec
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.models import named_or_other
-from turnmark.retrieval.embed import Role, offsets_of, prompts_of
-from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.embed import TextRole, offsets_of, prompts_of
+from turnmark.retrieval.fusion import RankedRows, top_k
 from turnmark.retrieval.models import check_finite, load_model, weights_digest
 from turnmark.retrieval.stored import SearchableIndex, StoredIndex
 from turnmark.retrieval.types import Query
@@ -55,12 +55,12 @@ class SpladeEncoder:
         self.dimension = int(self._model.encode_document(["a"], show_progress_bar=False, save_to_cpu=True).shape[1])
         self.max_tokens = int(self._model.max_seq_length or 512)
         query, passage = prompts_of(model, self._model.prompts)
-        self._prompts: dict[Role, str] = {"query": query, "passage": passage}
+        self._prompts: dict[TextRole, str] = {"query": query, "passage": passage}
         self.max_tokens -= len(self.tokenizer()(passage)) if passage else 0
         traits = (weights_digest(model), self.dimension, self.max_tokens, self._model.max_active_dims)
         self.fingerprint = "|".join(map(str, (self.name, *traits, repr(query), repr(passage))))
 
-    def encode(self, texts: Sequence[str], role: Role) -> list[Vector]:
+    def encode(self, texts: Sequence[str], role: TextRole) -> list[Vector]:
         """Return the terms and weights of each text, in the order of `texts`; both are empty if no term is active."""
         if not texts:
             return []
@@ -237,7 +237,7 @@ class SpladeRanker:
     def __init__(self, index: SearchableIndex) -> None:
         self._index = index
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
         postings = self._postings
         lists = []
         for vector, query in zip(self._encoder.encode(texts, "query"), queries, strict=True):

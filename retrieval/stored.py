@@ -28,13 +28,14 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25, TermScores
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.fusion import TopK
+from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.manifest import (
     FORMAT,
     Manifest,
     ModelInfo,
     as_built,
     build_command,
+    built_for,
     read_manifest,
     rebuild_command,
     without_late,
@@ -99,7 +100,7 @@ class SearchableIndex(ABC):
         """Return the rows that match every glob of a filter (`Query.where`)."""
 
     @abstractmethod
-    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[TopK]:
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
         """Return the `k` nearest rows of each vector under a filter, with their cosines."""
 
     @abstractmethod
@@ -156,7 +157,7 @@ class SearchableIndex(ABC):
             raise RequestError(
                 f"index {self.manifest.name!r} was built with another model under the name {info.spec!r}: "
                 f"{info.fingerprint} then, {fingerprint} now; build it again: "
-                f"{self.build_command(as_built(self.manifest))}"
+                f"{self.build_command(built_for(self.manifest))}"
             )
 
     # -- what follows from these
@@ -281,13 +282,13 @@ class StoredIndex(SearchableIndex):
         passage_where = where_in(self.manifest.name, where)
         return self.store.rows_where(passage_where) if passage_where is not None else []
 
-    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[TopK]:
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
         if self.manifest.exact:
             return self.flat.nearest(vectors, k, self.mask(where))
         passage_where = where_in(self.manifest.name, where)
         matching = self.store.matching(passage_where) if passage_where is not None else {}
         if passage_where is None or not all(matching.values()):
-            return [TopK.from_pairs(())] * len(vectors)
+            return [RankedRows.from_pairs(())] * len(vectors)
         nearest = self.chroma.query(vectors, k, _clause(matching))
         ids = [identifier for neighbors in nearest for identifier, _ in neighbors]
         rows = self.store.rows_of(ids)
@@ -298,7 +299,8 @@ class StoredIndex(SearchableIndex):
                 f"belong together; build it again: {rebuild_command(self.manifest)}"
             )
         return (
-            TopK.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbors) for neighbors in nearest
+            RankedRows.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbors)
+            for neighbors in nearest
         )
 
     def vectors_of(
@@ -358,7 +360,7 @@ def open_index(name: str) -> StoredIndex:
     if manifest.format != FORMAT:
         raise RequestError(
             f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again: "
-            f"{build_command(manifest, as_built(manifest))}"
+            f"{build_command(manifest, built_for(manifest))}"
         )
     return StoredIndex(folder, manifest)
 

@@ -26,12 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.home import write_json
-from turnmark.retrieval.embed import Embedder, Role
-from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.arrays import FloatArray, TokenIds
+from turnmark.retrieval.embed import Embedder, TextRole
+from turnmark.retrieval.fusion import RankedRows, top_k
 from turnmark.retrieval.store import stack_vectors
-
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int32]
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000
@@ -63,15 +61,15 @@ class FlatVectors:
     """The file of vectors, opened for searching. It is memory-mapped."""
 
     def __init__(self, folder: Path) -> None:
-        self._vectors: Floats = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
+        self._vectors: FloatArray = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
         if self._vectors.ndim != 2 or self._vectors.dtype != np.float32:
             raise ValueError(f"{FILE} holds no rows of vectors")
 
-    def of(self, rows: Sequence[int] | NDArray[np.int64]) -> Floats:
+    def of(self, rows: Sequence[int] | NDArray[np.int64]) -> FloatArray:
         """Return the vectors of some rows, of shape (len(rows), dimension)."""
         return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
 
-    def nearest(self, vectors: Floats, k: int, mask: NDArray[np.bool_] | None = None) -> list[TopK]:
+    def nearest(self, vectors: FloatArray, k: int, mask: NDArray[np.bool_] | None = None) -> list[RankedRows]:
         """Return, for each vector of length 1, the `k` nearest rows with their cosines; `mask` is True for each row
         that may be returned.
         """
@@ -83,7 +81,7 @@ class FlatVectors:
             nearest += [top_k(row, k, mask) for row in np.round(scores, _DIGITS)]
         return nearest
 
-    def _alone(self, vector: Floats) -> Floats:
+    def _alone(self, vector: FloatArray) -> FloatArray:
         """Return the products of one vector, with the rows shared by the cores: memory access is the bottleneck."""
         products = np.empty(len(self._vectors), dtype=np.float32)
         by_cores(len(products), lambda part: np.dot(self._vectors[part], vector, products[part]), apiece=_APIECE)
@@ -163,7 +161,7 @@ _COUNTED = 100_000
 _BLOCK = 200_000
 
 
-def frame(embedder: Embedder, role: Role) -> tuple[int, int]:
+def frame(embedder: Embedder, role: TextRole) -> tuple[int, int]:
     """Return how many tokens precede and follow those of a text: special tokens, and the prompt of the role."""
     _, _, ids = embedder.encode_both([""], role)
     around = len(ids[0])
@@ -171,13 +169,13 @@ def frame(embedder: Embedder, role: Role) -> tuple[int, int]:
     return around - trailing, trailing
 
 
-def pack_tokens(vectors: Floats, ids: Ids) -> bytes:
+def pack_tokens(vectors: FloatArray, ids: TokenIds) -> bytes:
     """Encode a text's tokens as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
     head = np.array([len(ids), vectors.shape[1]], dtype=np.int32).tobytes()
     return head + ids.astype(np.int32).tobytes() + np.packbits(vectors > 0, axis=1).tobytes()
 
 
-def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], Ids]:
+def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], TokenIds]:
     """Decode the output of `pack_tokens`: signs of shape (tokens, dimension / 8 rounded up), and ids."""
     tokens, dimension = np.frombuffer(packed, dtype=np.int32, count=2)
     ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER)
@@ -223,11 +221,11 @@ class TokenVectors(ABC):
         """The number of passages."""
 
     @abstractmethod
-    def document_frequencies(self, ids: Ids) -> NDArray[np.int64]:
+    def document_frequencies(self, ids: TokenIds) -> NDArray[np.int64]:
         """Return the number of passages that contain each token."""
 
     @abstractmethod
-    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: Floats) -> Floats:
+    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: FloatArray) -> FloatArray:
         """Return, for each passage and query token, the best cosine among the passage's tokens, estimated from signs.
 
         Args:
@@ -238,9 +236,9 @@ class TokenVectors(ABC):
             tokens has the minimum value, -1.
         """
 
-    def idf(self, ids: Ids) -> Floats:
+    def idf(self, ids: TokenIds) -> FloatArray:
         """Return the idf of tokens: ln(1 + (N + .5) / (n + .5)), where n of the N passages contain the token."""
-        rare: Floats = np.log1p((self.rows + 0.5) / (self.document_frequencies(ids) + 0.5)).astype(np.float32)
+        rare: FloatArray = np.log1p((self.rows + 0.5) / (self.document_frequencies(ids) + 0.5)).astype(np.float32)
         return rare
 
 
@@ -273,7 +271,7 @@ class TokenIndex(TokenVectors):
         signs: NDArray[np.uint8] = self._bits[self._starts[row] : self._starts[row + 1]]
         return signs
 
-    def document_frequencies(self, ids: Ids) -> NDArray[np.int64]:
+    def document_frequencies(self, ids: TokenIds) -> NDArray[np.int64]:
         if self._frequencies is None:
             self._frequencies = self._count()
         capped = np.minimum(ids, len(self._frequencies) - 1)
@@ -295,7 +293,7 @@ class TokenIndex(TokenVectors):
             row = last
         return counts
 
-    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: Floats) -> Floats:
+    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: FloatArray) -> FloatArray:
         if not len(rows) or not len(tokens):
             return np.zeros((len(rows), len(tokens)), dtype=np.float32)
         rows = np.asarray(rows, dtype=np.int64)
@@ -324,7 +322,7 @@ class TokenIndex(TokenVectors):
         return cosines
 
 
-def pack_tokens_of(embedder: Embedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
+def pack_tokens_of(embedder: Embedder, texts: Sequence[str]) -> tuple[FloatArray, Iterator[bytes]]:
     """Return passages' vectors and their packed tokens, from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
     leading, trailing = frame(embedder, "passage")

@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer
+from turnmark.retrieval.arrays import FloatArray, TokenIds
 from turnmark.retrieval.embed import Embedder
 from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.vectors import frame
-
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int32]
 
 CONTEXT_TOKENS = 64
 """Tokens of the end of a context that a view reads. 32, 64, 128 and 256 found about the same on the MTRAG pools."""
@@ -44,14 +41,14 @@ class Spoken:
     The vector is the mean of the tokens' (special tokens left out) where the model pools so, else the model's own.
     """
 
-    vector: Floats
-    tokens: Floats
-    ids: Ids
+    vector: FloatArray
+    tokens: FloatArray
+    ids: TokenIds
 
 
 InContext = tuple[str, str]
 """A context, which may be empty, and a message."""
-_Reading = tuple[str, int | None]
+_TextInContext = tuple[str, int | None]
 """The text that the model reads, and how many of its last tokens are the message's; None: all of them."""
 
 
@@ -63,15 +60,15 @@ class Views:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._messages: Cache[_Reading, Spoken] = Cache(self._spoken, REMEMBERED)
-        self._answers: Cache[str, Floats] = Cache(lambda texts: embedder.encode(texts, "query"), REMEMBERED)
+        self._messages: Cache[_TextInContext, Spoken] = Cache(self._spoken, REMEMBERED)
+        self._answers: Cache[str, FloatArray] = Cache(lambda texts: embedder.encode(texts, "query"), REMEMBERED)
         self._ends: Cache[str, list[int]] = Cache(lambda texts: map(self._end, texts), REMEMBERED)
 
     def of(self, messages: Sequence[InContext]) -> list[Spoken]:
         """Return the views of some messages, in order; those not cached are embedded as one batch."""
         return self._messages.get([self._read(*message) for message in messages])
 
-    def plain(self, texts: Sequence[str]) -> list[Floats]:
+    def plain(self, texts: Sequence[str]) -> list[FloatArray]:
         """Return the model's own vectors of some texts, such as earlier answers, in order."""
         return self._answers.get(texts)
 
@@ -90,7 +87,7 @@ class Views:
         """Number of special tokens before and after a text; and whether its vector is the mean of its tokens'."""
         return (*frame(self._embedder, "query"), _pools_tokens(self._embedder))
 
-    def _spoken(self, missing: Sequence[_Reading]) -> list[Spoken]:
+    def _spoken(self, missing: Sequence[_TextInContext]) -> list[Spoken]:
         leading, trailing, pools = self._traits
         vectors, tokens, ids = self._embedder.encode_both([text for text, _ in missing], "query")
         views = []
@@ -100,7 +97,7 @@ class Views:
             views.append(_spoken(vector, token_vectors[message_tokens], token_ids[message_tokens], pools))
         return views
 
-    def _read(self, context: str, message: str) -> _Reading:
+    def _read(self, context: str, message: str) -> _TextInContext:
         """Return the text to embed for a message in its context."""
         leading, trailing, pools = self._traits
         if not (context.strip() and pools):
@@ -125,7 +122,7 @@ def _pools_tokens(embedder: Embedder) -> bool:
     return all(float(v @ m) > _POOLED * float(np.linalg.norm(m)) for v, m in zip(vectors, means, strict=True))
 
 
-def _spoken(vector: Floats, tokens: Floats, ids: Ids, pools: bool) -> Spoken:
+def _spoken(vector: FloatArray, tokens: FloatArray, ids: TokenIds, pools: bool) -> Spoken:
     if pools and len(tokens):
         mean = tokens.mean(axis=0)
         vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)

@@ -37,7 +37,7 @@ ENDS_WITHIN = 20.0
 """Seconds that a build may take to notice that it is to end."""
 
 
-class _Stopped(Exception):
+class _WatchStopped(Exception):
     """The watch ends in the middle of a build, which the next build continues."""
 
 
@@ -66,7 +66,7 @@ class _StoppableProgress:
 
     def _check(self) -> None:
         if self._stop.is_set():
-            raise _Stopped
+            raise _WatchStopped
         if not self._is_there():
             raise _Gone
 
@@ -121,7 +121,7 @@ class FolderWatch:
                     if self._stop.wait(TICK / 1000):
                         return
                 self._say(f"{self._manifest.name}: {one_line(self._folder)} is back")
-        except _Stopped:
+        except _WatchStopped:
             pass
         except _Ended:
             self._say(
@@ -174,7 +174,7 @@ class FolderWatch:
                 raise _Ended
             self._manifest = current  # it may have been built with other settings meanwhile
             report = build_again(self._manifest, _StoppableProgress(self._stop, self._is_there), self._engine)
-        except (_Stopped, _Gone, _Ended):
+        except (_WatchStopped, _Gone, _Ended):
             raise
         except Exception as error:  # whatever fails, the index stays as it is and the watch goes on
             failure = str(error) if isinstance(error, TurnmarkError) else f"{type(error).__name__}: {error}"

@@ -152,7 +152,7 @@ class _Host:
 
 
 @dataclass
-class _Worker:
+class _WorkerActor:
     """An actor, the future that says whether it is ready, and its number of tasks."""
 
     actor: Any
@@ -182,8 +182,8 @@ class Workers(Generic[R]):
         check_engine(engine)
         self._engine, self._opened_by, self._arguments = engine, opened_by, arguments
         self._mark, self._at_once = mark, at_once
-        self._ready: list[_Worker] = []
-        self._starting: list[_Worker] = []
+        self._ready: list[_WorkerActor] = []
+        self._starting: list[_WorkerActor] = []
         self._owns_cluster = False
         self._lock = threading.Lock()
         self._ray: Any = None
@@ -199,7 +199,7 @@ class Workers(Generic[R]):
                     **shape, max_concurrency=self._at_once, max_restarts=RESTARTS, scheduling_strategy="SPREAD"
                 )
                 actor = host.remote(self._opened_by, self._arguments, settings, str(Path.cwd()))
-                self._starting.append(_Worker(actor, actor.ready.remote()))
+                self._starting.append(_WorkerActor(actor, actor.ready.remote()))
             self._await_one()
         except BaseException:
             self.close()
@@ -271,7 +271,7 @@ class Workers(Generic[R]):
                 "command goes on"
             ) from error
 
-    def _result(self, worker: _Worker, task: tuple[Any, ...], seconds: float | None) -> R:
+    def _result(self, worker: _WorkerActor, task: tuple[Any, ...], seconds: float | None) -> R:
         exceptions = self._ray.exceptions
         try:
             with self._reached():
@@ -284,7 +284,7 @@ class Workers(Generic[R]):
             with self._lock, self._reached():
                 if worker in self._ready:  # else another of its tasks has reported it
                     self._ready.remove(worker)
-                    self._starting.append(_Worker(worker.actor, worker.actor.ready.remote()))
+                    self._starting.append(_WorkerActor(worker.actor, worker.actor.ready.remote()))
             raise _Dead(type(error).__name__) from error
         finally:
             with self._lock:
@@ -304,7 +304,7 @@ class Workers(Generic[R]):
                 try:
                     failure, mark = self._ray.get(worker.ready)
                 except self._ray.exceptions.ActorUnavailableError:
-                    self._starting.append(_Worker(worker.actor, worker.actor.ready.remote()))
+                    self._starting.append(_WorkerActor(worker.actor, worker.actor.ready.remote()))
                     continue
                 except self._ray.exceptions.RayError:
                     continue
@@ -318,7 +318,7 @@ class Workers(Generic[R]):
                     )
                 self._ready.append(worker)
 
-    def _least_busy(self) -> _Worker:
+    def _least_busy(self) -> _WorkerActor:
         while True:
             self._await_one()
             with self._lock:

@@ -147,8 +147,8 @@ SHARED_NAMES: frozenset[str] = frozenset()
 """The exceptions, at most five."""
 NAMES_BEING_CHANGED = frozenset(
     """
-    Answer Assistant Budget Chat Conversation EarlierTurn Embed Floats Ids InstructionType Kind Line Name Pair
-    Part Ran RatedAnswer Reader Reading Row Run Seed Texts TopK Worker
+    Answer Assistant Budget Chat Conversation EarlierTurn InstructionType Kind Pair Part Ran RatedAnswer
+    Reader Row Run Seed Texts
     """.split()
 )
 """Names that are still used twice. Remove a name here once each of its classes has a name of its own."""

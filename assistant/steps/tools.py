@@ -21,7 +21,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, without_continued
-from turnmark.retrieval.collection import Collection, Line
+from turnmark.retrieval.collection import Collection, MatchingLine
 from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
 
@@ -451,12 +451,12 @@ def _named(document: str, about: str) -> str:
     return f"{document} ({about})" if about and about != document else document
 
 
-def _quoted(line: Line) -> str:
+def _quoted(line: MatchingLine) -> str:
     source = f"{line.document}{_ARROW}{line.section}" if line.section else line.document
     return f"{source}: {_around_match(line)}"
 
 
-def _around_match(line: Line) -> str:
+def _around_match(line: MatchingLine) -> str:
     """Return a line; if it is long, the part around its first match."""
     if len(line.text) <= MAX_LINE_CHARACTERS or line.at <= _MAX_CHARACTERS_BEFORE_MATCH:
         return _short_line(line.text, MAX_LINE_CHARACTERS)

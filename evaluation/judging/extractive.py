@@ -24,6 +24,7 @@ from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
+from turnmark.retrieval.task_passages import Embed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,10 +151,6 @@ def _supported(case: Case, embedded: SentenceVectors) -> list[tuple[str, bool]]:
     sources = Sources(texts, embedded)
     all_numbers = range(1, len(texts) + 1)
     return [(part, sources.supports(part, all_numbers)) for part in parts_of(case.answer)]
-
-
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
-"""Function from texts to unit vectors, in the same order; may be called from any thread."""
 
 
 def parts_of(text: str) -> list[str]:

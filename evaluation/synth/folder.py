@@ -34,13 +34,12 @@ from turnmark.evaluation.storage.journal import Journal, open_samples, read_reco
 from turnmark.evaluation.storage.passages import OneAtATime
 from turnmark.evaluation.storage.run_folder import OutputFolder, open_folder
 from turnmark.retrieval.stored import StoredIndex
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 T = TypeVar("T", bound=Record)
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"

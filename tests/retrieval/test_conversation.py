@@ -123,7 +123,7 @@ def test_a_message_without_a_word_is_no_failure(index: StoredIndex) -> None:
 def test_an_index_says_what_it_lacks_and_what_to_type(index: StoredIndex) -> None:
     plain = open_index("plain")
     assert default_retriever(index) == "conversational"
-    assert default_retriever(plain) == "conversational?rerank=none"
+    assert default_retriever(plain) == "hybrid"
     assert first(open_retriever(default_retriever(plain), plain).search([Query(text="bees")], 1)[0]) == "bees"
     with pytest.raises(RequestError, match=r"no token vectors.*conversational\?rerank=none.*turnmark index build"):
         open_retriever("conversational", plain)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.retrieval.fusion import RankedList, TopK, fuse, top_k
+from turnmark.retrieval.fusion import RankedList, RankedRows, fuse, top_k
 from turnmark.retrieval.types import Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]]) -> RankedList:
-    return RankedList(name, TopK.from_pairs(rows))
+    return RankedList(name, RankedRows.from_pairs(rows))
 
 
 def test_zscore_by_hand():

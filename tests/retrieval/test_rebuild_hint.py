@@ -81,7 +81,8 @@ def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path,
     assert (index.manifest.bm25.k1, index.manifest.bm25.b, index.manifest.documents) == (2, 0, 1)
     assert not index.manifest.tokens
     assert open_retriever(spec, index).name == spec
-    assert open_retriever(default_retriever(index), index).name == "conversational?rerank=none"
+    assert default_retriever(index) == index.manifest.retriever == "conversational?b=0.0&k1=2&rerank=none"
+    assert open_retriever(default_retriever(index), index).name == index.manifest.retriever
 
 
 def test_an_index_of_an_older_format_is_named_and_built_again(tmp_path: Path, turnmark):

@@ -227,7 +227,7 @@ def test_its_lists_are_fused_with_the_others(notes, model, name):
     assert not any("splade" in hit.found for hit in found(index, name)), "an index that has it may do without"
     for retriever in ("bm25", "dense", f"splade:{model}"):
         assert found(index, retriever)
-    assert default_retriever(index) == f"conversational?rerank=none&splade={model}"
+    assert default_retriever(index) == joined
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.support import stems
 from turnmark.corpora.text import sentences, words
-from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
+from turnmark.evaluation.judging.extractive import VARIANT, SentenceVectors, parts_of
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
     OWN_WORDS,
@@ -46,6 +46,7 @@ from turnmark.evaluation.prompts import JUDGES, asks_for_text
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embed import shared_embedder
+from turnmark.retrieval.task_passages import Embed
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS = f"{COMPLETION}[steps]"
