@@ -43,7 +43,7 @@ handbooks and wikis of the suites."""
 
 
 @dataclass(frozen=True)
-class _NearestCosines:
+class _OtherCosines:
     """The cosines of a sentence with the nearest passage of another document, and of another section; None: none was
     among its neighbors.
     """
@@ -81,7 +81,7 @@ def _level(cosines: Sequence[float], rule: tuple[int, float]) -> float:
     return round(float(np.percentile(cosines, percentile)) + offset, 4)
 
 
-def _nearest(index: SearchableIndex, passage: Passage, sentence: str, rows: RankedRows) -> _NearestCosines:
+def _nearest(index: SearchableIndex, passage: Passage, sentence: str, rows: RankedRows) -> _OtherCosines:
     document = section = None
     for neighbor, score in zip(index.store.by_rows(rows.rows.tolist()), rows.scores.tolist(), strict=True):
         if sentence in " ".join(neighbor.text.split()):
@@ -91,7 +91,7 @@ def _nearest(index: SearchableIndex, passage: Passage, sentence: str, rows: Rank
         if not _same_source(passage, neighbor):
             document = score
             break
-    return _NearestCosines(document, section)
+    return _OtherCosines(document, section)
 
 
 def _sample(index: SearchableIndex) -> list[tuple[Passage, str]]:

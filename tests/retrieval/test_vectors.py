@@ -78,7 +78,7 @@ def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (exact.manifest.exact, graph.manifest.exact) == (True, False)
     assert not (graph.files / "exact").exists()
     assert not (exact.files / "chroma").exists()
-    assert exact.fingerprint == graph.fingerprint
+    assert exact.manifest.fingerprint() == graph.manifest.fingerprint()
     only_a = {"document": "a*"}
     queries = [Query(text=text, where=flat_hits) for text in QUESTIONS for flat_hits in ({}, only_a)]
     queries.append(Query(text="tea", where={"document": "nothing-is-called-so"}))
