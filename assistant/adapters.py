@@ -1,6 +1,6 @@
 """The assistant as a LlamaIndex chat engine. The LlamaIndex retriever is in `turnmark.retrieval.adapters`.
 
-engine = as_chat_engine(open_assistant(AssistantConfig(index="notes")))
+engine = as_chat_engine(tm.Assistant("notes"))
 engine.chat("How do I descale a kettle?").source_nodes
 """
 

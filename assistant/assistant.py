@@ -1,21 +1,32 @@
-"""The assistant: runs the steps of one turn of a conversation over documents."""
+"""The assistant, which runs the steps of one turn of a conversation over documents, and a conversation with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from turnmark.assistant.config import DEFAULT_TOP_K, LARGE_MODEL_TOP_K, MAX_HISTORY_MESSAGES, AssistantConfig
+from turnmark.assistant.config import (
+    DEFAULT_TOP_K,
+    EXTRACTIVE,
+    LARGE_MODEL_TOP_K,
+    MAX_HISTORY_MESSAGES,
+    AssistantConfig,
+)
 from turnmark.assistant.forms import calls_tools, forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.stopping import Stop, stream_turn
+from turnmark.assistant.parts import AssistantParts, open_parts
+from turnmark.assistant.session import Conversation, SessionBegan, TurnAnswered
 from turnmark.assistant.steps.courtesy import Courtesy
 from turnmark.assistant.steps.retrieve import drop_repeats, interleave
+from turnmark.assistant.tracing import tracing_to
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
+from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.task_passages import Embed, by_text
+from turnmark.retrieval.task_passages import by_text
 from turnmark.retrieval.types import Hit, Retriever
 
 
@@ -39,39 +50,106 @@ class Findings:
 
 
 class Assistant:
-    """Answers messages from passages. It keeps no conversation: the caller passes in the messages so far.
+    """Answers messages from the documents of an index. It keeps no conversation: `reply` is passed the messages so far,
+    and a `Chat` keeps them.
 
     Args:
-        config: the configuration; the other arguments are the opened parts that it names.
-        index: the index that the retriever searches; None: the passages come from a benchmark.
-        retriever: finds the passages; None: every call of `reply` passes in its evidence.
-        generator: language model for rewrites and answers; None: the extractive forms, which need none.
-        embed: embeds sentences for the extractive forms; None: they compare words only.
+        index: an index, or the name of one; or several, which are searched together.
+        generator: a generator spec, or a generator of your own; `extractive` needs no language model.
+        retriever: a retriever spec, or a retriever of your own; None: what the index was built for.
+        settings: further fields of `AssistantConfig`, e.g. `top_k=5` or `steps={"decide": "llm"}`.
+
+    Attributes:
+        config: all settings as one record.
+        objects: roles that were given as an object and not as a spec: `generator`, `retriever`.
     """
 
     def __init__(
         self,
+        index: Index | str | Sequence[Index | str],
+        generator: str | Generator = EXTRACTIVE,
+        retriever: str | Retriever | None = None,
+        **settings: Any,
+    ) -> None:
+        errors = ErrorCollector()
+        given = AssistantParts(
+            index=None if isinstance(index, str) else errors.collect(_join, index),
+            generator=None if isinstance(generator, str) else generator,
+            retriever=None if isinstance(retriever, str) else retriever,
+        )
+        names = {
+            "index": index if isinstance(index, str) else given.index.name if given.index else "",
+            "generator": generator if isinstance(generator, str) else generator.name,
+            "retriever": given.retriever.name if given.retriever else retriever,
+        }
+        config = AssistantConfig.build({**settings, **names}, errors)
+        if not config.index and not errors.problems:
+            errors.add("no index is given; name one, or several")
+        self._assemble(*open_parts(config, given, errors))
+        self.objects: tuple[str, ...] = tuple(
+            role for role in ("generator", "retriever") if getattr(given, role) is not None
+        )
+
+    @classmethod
+    def from_config(
+        cls,
         config: AssistantConfig,
         *,
         index: Index | None = None,
-        retriever: Retriever | None = None,
         generator: Generator | None = None,
-        embed: Embed | None = None,
-    ) -> None:
+        retriever: Retriever | None = None,
+    ) -> Assistant:
+        """Open the assistant that a configuration describes, such as the one in a session or in a run's manifest.
+
+        Args:
+            index, generator, retriever: opened parts to use in place of those that the configuration names.
+
+        Raises:
+            RequestError: every mistake in the configuration at once.
+        """
+        given = AssistantParts(index=index, generator=generator, retriever=retriever)
+        return cls.from_parts(*open_parts(config, given, ErrorCollector()))
+
+    @classmethod
+    def from_parts(cls, config: AssistantConfig, parts: AssistantParts = AssistantParts()) -> Assistant:
+        """Return an assistant with parts that are open already. What the configuration names is not opened."""
+        assistant = cls.__new__(cls)
+        assistant.objects = ()
+        assistant._assemble(config, parts)
+        return assistant
+
+    def _assemble(self, config: AssistantConfig, parts: AssistantParts) -> None:
         self.config = config
-        self.index = index
-        self.retriever = retriever
-        self.generator = generator
-        self.embed = embed
-        reader = reader_of(generator)
+        self.parts = parts
+        self.index = parts.index
+        self.embed = parts.embed
+        self.generator = parts.tracing.generator(parts.generator)
+        self.retriever = parts.tracing.retriever(parts.retriever)
+        reader = reader_of(parts.generator)
         self.top_k = config.top_k or (LARGE_MODEL_TOP_K if reader == "large" else DEFAULT_TOP_K)
-        self.forms = forms_for(reader, config.steps, calls_tools(generator))
+        self.forms = forms_for(reader, config.steps, calls_tools(parts.generator))
         self.steps = open_steps(self.forms)
-        self.name = generator.name if generator else "extractive"
+        self.name = parts.generator.name if parts.generator else EXTRACTIVE
+
+    def __repr__(self) -> str:
+        return f"Assistant({self.index!r}, generator={self.config.generator!r})"
 
     def using(self, retriever: Retriever | None, generator: Generator | None) -> Assistant:
         """Return an assistant with this configuration and another retriever and generator, as benchmarks need it."""
-        return Assistant(self.config, index=self.index, retriever=retriever, generator=generator, embed=self.embed)
+        return self.from_parts(self.config, replace(self.parts, retriever=retriever, generator=generator))
+
+    def traced(self, provider: Any, content: bool = False) -> Assistant:
+        """Return an assistant that writes a span for each turn, step, search and call of the model.
+
+        Args:
+            provider: an OpenTelemetry `TracerProvider`.
+            content: whether spans also contain questions, answers, prompts and passages.
+        """
+        return self.from_parts(self.config, replace(self.parts, tracing=tracing_to(provider, content)))
+
+    def chat(self) -> Chat:
+        """Start a new conversation."""
+        return Chat(self)
 
     def reply(
         self,
@@ -89,19 +167,20 @@ class Assistant:
             evidence: passages to answer from, best first; then nothing is searched, and no model writes a rewrite.
             trusted: the evidence is known to be about the question, so it is not judged by similarity.
         """
-        turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
-        turn.run(self.steps["understand"])
-        if turn.understanding.kind == "conversational":
-            turn.run(Courtesy())
-        elif turn.understanding.kind == "revision" and evidence is None:
-            turn.run(self.steps["revise"])
-        else:
-            for _ in turn.rounds(self.steps["retrieve"]):
-                turn.run(self.steps["retrieve"])
-                turn.run(self.steps["decide"])
-            turn.run(self.steps["answer"])
-        turn.run(self.steps["verify"])
-        return turn.reply()
+        with self.parts.tracing.turn(message) as finish:
+            turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
+            turn.run(self.steps["understand"])
+            if turn.understanding.kind == "conversational":
+                turn.run(Courtesy())
+            elif turn.understanding.kind == "revision" and evidence is None:
+                turn.run(self.steps["revise"])
+            else:
+                for _ in turn.rounds(self.steps["retrieve"]):
+                    turn.run(self.steps["retrieve"])
+                    turn.run(self.steps["decide"])
+                turn.run(self.steps["answer"])
+            turn.run(self.steps["verify"])
+            return finish(turn.reply())
 
     def revise(
         self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
@@ -112,12 +191,6 @@ class Assistant:
         turn.run(self.steps["revise"])
         turn.run(self.steps["verify"])
         return turn.reply()
-
-    def span(self, step: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Return the context in which a step runs: an empty one, or a span if tracing is on
-        (`turnmark.assistant.tracing`).
-        """
-        return nullcontext()
 
     def find(self, history: Sequence[Message], message: str, top_k: int | None = None) -> Findings:
         """Run only the understand and retrieve steps of a turn, with one round of searching.
@@ -160,5 +233,57 @@ class Assistant:
             trusted=trusted,
             forms=dict(self.forms),
             notify=on_event,
-            span=self.span,
+            span=self.parts.tracing.step,
         )
+
+
+def _join(index: Index | Sequence[Index | str]) -> Index:
+    """Return one index, or several as one."""
+    if isinstance(index, Index):
+        return index
+    return Index.join([each if isinstance(each, Index) else Index.open(each) for each in index])
+
+
+class Chat:
+    """A conversation with an assistant. Nothing is written to disk. Use it from one thread at a time."""
+
+    def __init__(self, assistant: Assistant) -> None:
+        self.assistant = assistant
+        self._conversation = Conversation()
+        self._conversation.apply(SessionBegan(**dict(assistant.config)))
+
+    @property
+    def history(self) -> list[Message]:
+        """The messages so far, oldest first. A revised answer replaces the one before it."""
+        return self._conversation.history()
+
+    @property
+    def replies(self) -> list[Reply]:
+        """The reply of each turn, oldest first."""
+        return [exchange.reply for exchange in self._conversation.exchanges]
+
+    def ask(self, message: str) -> Reply:
+        """Send the next message and return the reply."""
+        return self._keep(message, self.assistant.reply(self.history, message))
+
+    def stream(self, message: str) -> Iterator[Event]:
+        """Send the next message and yield the turn's events; the `delta` of each event is the next piece of the answer.
+
+        After the last event the reply is at the end of `replies`. Leaving the loop early ends the turn and leaves the
+        conversation unchanged.
+        """
+        history = self.history
+        for event in stream_turn(lambda report: self.assistant.reply(history, message, report), Stop()):
+            if isinstance(event, Event):
+                yield event
+            else:
+                self._keep(message, event)
+
+    def _keep(self, message: str, reply: Reply) -> Reply:
+        understanding = reply.trace.understanding
+        revises = understanding is not None and understanding.kind == "revision"
+        turn = self._conversation.turns + 1
+        self._conversation.apply(
+            TurnAnswered(turn=turn, kind="revise" if revises else "ask", question=message, reply=reply)
+        )
+        return reply

@@ -58,7 +58,7 @@ class AskRequest(Request):
 
 def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     """Ask one question, or many from standard input; with several --generator, models answer side by side."""
-    from turnmark.assistant.open import open_assistant
+    from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.side_by_side import answer_side_by_side, open_contenders
 
     question = request.question
@@ -75,7 +75,7 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     if len(generators) > 1:
         if contenders := errors.collect(open_contenders, config, generators):
             answer = partial(answer_side_by_side, contenders, earlier)
-    elif assistant := errors.collect(open_assistant, config):
+    elif assistant := errors.collect(Assistant.from_config, config):
         answer = partial(_answer, assistant, earlier)
     errors.raise_all()
     assert answer is not None, "a part that could not be opened was raised as a mistake"
@@ -198,11 +198,11 @@ class ChatSessionRequest(Request):
     watch: WatchFolder = False
 
 
-def run_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade | None = None) -> None:
+def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade | None = None) -> None:
     """Hold a conversation over your documents. Without FOLDER and --index, you choose one of your indexes."""
     from rich.console import Console
 
-    from turnmark.assistant.open import open_assistant
+    from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.repl.loop import choose_index, run_chat
     from turnmark.assistant.session_files import resume_session
     from turnmark.retrieval.watch import Watches
@@ -222,7 +222,7 @@ def run_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade |
             config = _resumed_config(request, session.conversation.config)
         if not config.index:
             config = config.model_copy(update={"index": errors.collect(choose_index, console) or ""})
-        assistant = errors.collect(open_assistant, config)
+        assistant = errors.collect(Assistant.from_config, config)
         news: SimpleQueue[str] = SimpleQueue()
         watches = None
         if request.watch and assistant is not None and assistant.index is not None:
@@ -308,9 +308,9 @@ def add_assistant_commands(app: typer.Typer, grade: Grade | None = None) -> None
     """
 
     def chat(request: ChatSessionRequest, errors: ErrorCollector) -> None:
-        run_chat(request, errors, grade)
+        start_chat(request, errors, grade)
 
-    chat.__doc__ = run_chat.__doc__
+    chat.__doc__ = start_chat.__doc__
     examples = (
         "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked   ·"
         "   turnmark ask 'How do I descale a kettle?' --index notes --generator extractive --generator ollama:llama3.2"

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError
 
-from turnmark.core.errors import RequestError
+from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import FlagMark, Flatten, reasons
 from turnmark.core.record import Record
 
@@ -41,8 +41,8 @@ def _list_choices(choices: Any) -> Any:
 class AssistantConfig(Record):
     """The configuration of an assistant. Two assistants with the same one send a model the same messages.
 
-    The Python API, every command, a session, the configuration file and `eval` build it; `open_assistant` opens it. A
-    run's manifest, a session, `/why` and `/v1/models` show it.
+    The Python API, every command, a session, the configuration file and `eval` build it. `Assistant.from_config` opens
+    it. A run's manifest, a session, `/why` and `/v1/models` show it.
     """
 
     index: Annotated[
@@ -116,13 +116,17 @@ class AssistantConfig(Record):
     ] = ()
 
     @classmethod
-    def build(cls, values: Mapping[str, Any]) -> AssistantConfig:
-        """Build a configuration; raises RequestError with every mistake in the values."""
+    def build(cls, values: Mapping[str, Any], errors: ErrorCollector) -> AssistantConfig:
+        """Build a configuration. A wrong value is added to `errors` and replaced by its default."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            problems = [f"{name}={values.get(name)!r}: {reason}" for name, reason in reasons(error).items()]
-            raise RequestError(problems) from error
+            wrong = reasons(error)
+        settings = ", ".join(sorted(cls.model_fields))
+        for name, reason in wrong.items():
+            known = name in cls.model_fields
+            errors.add(f"{name}={values[name]!r}: {reason if known else f'no such setting; there are: {settings}'}")
+        return cls.model_validate({name: value for name, value in values.items() if name not in wrong})
 
     def shown(self) -> dict[str, Any]:
         """Return the configuration as JSON without local paths, to show it to others."""

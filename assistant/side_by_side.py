@@ -25,7 +25,6 @@ from rich.text import Text
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.settings import load_prices, price_of
 from turnmark.assistant.types import Reply, Usage
 from turnmark.core.console import print_json, stdin_is_terminal
@@ -86,7 +85,7 @@ def open_contenders(config: AssistantConfig, generators: Sequence[str]) -> list[
             errors.add(f"--generator {spec} is given twice; leave one out")
     opened: list[Assistant] = []
     for spec in generators:
-        assistant = errors.collect(open_assistant, config.model_copy(update={"generator": spec}))
+        assistant = errors.collect(Assistant.from_config, config.model_copy(update={"generator": spec}))
         if assistant is not None:
             opened.append(assistant)
     problems = list(dict.fromkeys(errors.problems))

@@ -4,7 +4,7 @@
     TURNMARK_TRACING=content turnmark chat …    also the text of messages, prompts, answers and passages
 
 Spans are sent to the endpoint in OpenTelemetry's variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). With your own provider, use
-`traced(assistant, provider)`.
+`assistant.traced(provider)`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Unpack
 
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import MissingExtra, RequestError
@@ -30,26 +29,6 @@ EXPORT_TIMEOUT_SECONDS = 5
 """Timeout of an export, in seconds."""
 AddOutput = Callable[..., None]
 """Adds the output and attributes to a span."""
-
-
-def trace_if_on(assistant: Assistant) -> Assistant:
-    """Return the assistant, traced if `TURNMARK_TRACING` is set; raise RequestError for an unknown value."""
-    switch = os.environ.get(TRACING_ENV, "").strip().lower()
-    if switch not in ("", "0", "1", "content"):
-        raise RequestError(f"{TRACING_ENV}: expected 1, content (with the text of messages and passages) or 0")
-    if switch in ("", "0"):
-        return assistant
-    return traced(assistant, _find_provider(), switch == "content")
-
-
-def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assistant:
-    """Return an assistant that writes a span for each turn, step, search and model call.
-
-    Args:
-        provider: an OpenTelemetry `TracerProvider`.
-        content: whether spans also contain questions, answers, prompts and passages.
-    """
-    return _TracedAssistant(assistant, Tracing(provider.get_tracer("turnmark", version("turnmark")), content))
 
 
 class Tracing:
@@ -91,32 +70,76 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR, ": ".join(filter(None, description))))
                 raise
 
+    @contextmanager
+    def turn(self, message: str) -> Iterator[Callable[[Reply], Reply]]:
+        """Open a span around a turn; yields a function that adds the reply to the span and returns it."""
+        with self.span("turn", "CHAIN", message) as add:
 
-class _TracedAssistant(Assistant):
-    """An assistant that writes spans for its turns, steps, searches and model calls."""
+            def finish(reply: Reply) -> Reply:
+                metadata = {
+                    "decision": reply.decision, "generator": reply.generator, "checks": reply.checks.model_dump(),
+                }  # fmt: skip
+                add(reply.answer, {"metadata": json.dumps(metadata)})
+                return reply
 
-    def __init__(self, assistant: Assistant, tracing: Tracing) -> None:
-        vars(self).update(vars(assistant))  # copies all attributes without opening anything again
-        self._tracing = tracing
-        if self.generator is not None:  # unwrap a traced generator or retriever, so that each call is traced once
-            inner = self.generator.generator if isinstance(self.generator, TracedGenerator) else self.generator
-            self.generator = TracedGenerator(inner, tracing)
-        if self.retriever is not None:
-            inner_retriever = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
-            self.retriever = TracedRetriever(inner_retriever, tracing)
+            yield finish
 
-    def reply(self, *args: Any, **options: Any) -> Reply:
-        """See `Assistant.reply`."""
-        message = str(options.get("message", args[1] if len(args) > 1 else ""))
-        with self._tracing.span("turn", "CHAIN", message) as add:
-            reply = super().reply(*args, **options)
-            metadata = {"decision": reply.decision, "generator": reply.generator, "checks": reply.checks.model_dump()}
-            add(reply.answer, {"metadata": json.dumps(metadata)})
-            return reply
-
-    def span(self, step: str) -> AbstractContextManager[object]:
+    def step(self, name: str) -> AbstractContextManager[object]:
         """Open a span around a step."""
-        return self._tracing.span(step, "EVALUATOR" if step == "verify" else "CHAIN")
+        return self.span(name, "EVALUATOR" if name == "verify" else "CHAIN")
+
+    def generator(self, generator: Generator | None) -> Generator | None:
+        """Return a generator whose calls write spans; one that is traced already is unwrapped first."""
+        if generator is None:
+            return None
+        return TracedGenerator(generator.generator if isinstance(generator, TracedGenerator) else generator, self)
+
+    def retriever(self, retriever: Retriever | None) -> Retriever | None:
+        """Return a retriever whose searches write spans; one that is traced already is unwrapped first."""
+        if retriever is None:
+            return None
+        return TracedRetriever(retriever.inner if isinstance(retriever, TracedRetriever) else retriever, self)
+
+
+class _TracingOff(Tracing):
+    """Writes no spans."""
+
+    @contextmanager
+    def turn(self, message: str) -> Iterator[Callable[[Reply], Reply]]:  # noqa: ARG002
+        """See `Tracing.turn`."""
+        yield lambda reply: reply
+
+    def step(self, name: str) -> AbstractContextManager[object]:  # noqa: ARG002
+        """See `Tracing.step`."""
+        return nullcontext()
+
+    def generator(self, generator: Generator | None) -> Generator | None:
+        """Return the generator as it is."""
+        return generator
+
+    def retriever(self, retriever: Retriever | None) -> Retriever | None:
+        """Return the retriever as it is."""
+        return retriever
+
+
+NOT_TRACED = _TracingOff(None, content=False)
+
+
+def tracing_by_environment() -> Tracing:
+    """Return the tracing that `TURNMARK_TRACING` asks for; raises RequestError for an unknown value."""
+    switch = os.environ.get(TRACING_ENV, "").strip().lower()
+    if switch not in ("", "0", "1", "content"):
+        raise RequestError(f"{TRACING_ENV}: expected 1, content (with the text of messages and passages) or 0")
+    return NOT_TRACED if switch in ("", "0") else tracing_to(_find_provider(), switch == "content")
+
+
+def tracing_to(provider: Any, content: bool = False) -> Tracing:
+    """Return tracing whose spans are sent to an OpenTelemetry `TracerProvider`.
+
+    Args:
+        content: whether spans also contain questions, answers, prompts and passages.
+    """
+    return Tracing(provider.get_tracer("turnmark", version("turnmark")), content)
 
 
 class TracedGenerator(GeneratorWrapper):

@@ -6,7 +6,6 @@ from typing import Any
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.open import open_assistant
 from turnmark.retrieval.index import Index
 
 
@@ -14,4 +13,4 @@ def assistant_over(index: str | Index, generator: str = "extractive", **fields: 
     """Open the assistant of a configuration with these fields."""
     name = index if isinstance(index, str) else index.manifest.name
     config = AssistantConfig(index=name, generator=generator, **fields)
-    return open_assistant(config, index=None if isinstance(index, str) else index)
+    return Assistant.from_config(config, index=None if isinstance(index, str) else index)

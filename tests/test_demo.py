@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.demo import HEADLINES, table
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.open import open_assistant
 from turnmark.retrieval.build import build_index
 
 FILES = Path(__file__).parents[1] / "corpora" / "demo" / "files"
@@ -39,7 +39,7 @@ def test_table_has_a_row_with_a_figure_for_each_part(runs: Path) -> None:
 def test_demo_pdf_and_workbook_answer_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
     build_index(FILES, "files", retriever="bm25")
-    assistant = open_assistant(AssistantConfig(index="files"))
+    assistant = Assistant.from_config(AssistantConfig(index="files"))
     reply = assistant.reply([], "What does a night in the inner basin cost?")
     assert "| Inner basin |" in reply.answer.replace("**", "")
     assert (reply.citations[0].path, reply.citations[0].page) == ("harbour-guide.pdf", 1)

@@ -21,18 +21,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from turnmark.assistant.assistant import Assistant, Chat
     from turnmark.assistant.config import AssistantConfig
     from turnmark.assistant.generators.base import Generator
     from turnmark.core.errors import TurnmarkError
-    from turnmark.library import Assistant, Chat
     from turnmark.retrieval.index import Index
     from turnmark.retrieval.types import Retriever
     from turnmark.runs import Run, compare, evaluate, score
 
 _MODULES = {
-    "Assistant": "turnmark.library",
+    "Assistant": "turnmark.assistant.assistant",
     "AssistantConfig": "turnmark.assistant.config",
-    "Chat": "turnmark.library",
+    "Chat": "turnmark.assistant.assistant",
     "Generator": "turnmark.assistant.generators.base",
     "Index": "turnmark.retrieval.index",
     "Retriever": "turnmark.retrieval.types",

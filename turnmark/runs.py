@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from turnmark.assistant.assistant import Assistant
     from turnmark.evaluation.comparison.compare import RunComparison
     from turnmark.evaluation.runs.plan import Plan
-    from turnmark.library import Assistant
 
 
 class Run:
@@ -178,7 +178,7 @@ def evaluate(
     run_plan = _plan("eval", benchmark, options, specs, errors)
     if not isinstance(assistant, str) and run_plan.generator is not None:
         # The assistant's generator is reused, so that a model in this process is loaded only once.
-        run_plan = replace(run_plan, generator=assistant.opened.generator)
+        run_plan = replace(run_plan, generator=assistant.parts.generator)
     from turnmark.evaluation.runs import execution
 
     summary, folder, gave_up = execution.run_plan(run_plan)
@@ -272,7 +272,7 @@ def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[s
         )
     from turnmark.retrieval.registry import default_retriever
 
-    config, manifest = assistant.config, assistant.index.manifest
+    config, index = assistant.config, assistant.index
     fields = {
         "generator": config.generator if "generator" not in assistant.objects else "extractive",
         "top_k": config.top_k,
@@ -280,10 +280,10 @@ def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[s
         "prompts": config.prompts,
         "steps": config.steps,
     }
-    if "retriever" not in assistant.objects:
-        fields["retriever"] = config.retriever or default_retriever(assistant.index)
-    if manifest.embedder is not None:
-        fields["embedder"] = manifest.embedder.spec
+    if "retriever" not in assistant.objects and index is not None:
+        fields["retriever"] = config.retriever or default_retriever(index)
+    if index is not None and index.manifest.embedder is not None:
+        fields["embedder"] = index.manifest.embedder.spec
     return fields
 
 

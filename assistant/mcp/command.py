@@ -143,15 +143,15 @@ def _open_served(names: list[str], config: AssistantConfig, errors: ErrorCollect
     """An assistant over each index, and one over all of them if they can be searched together; they share one language
     model. Raises all mistakes, those of before included.
     """
+    from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.mcp.collection import ServedIndexes
-    from turnmark.assistant.open import open_assistant
     from turnmark.retrieval.index import Index
 
     assistants: dict[str, Assistant] = {}
     for name in names:
         first = next(iter(assistants.values()), None)
         assistant = errors.collect(
-            open_assistant,
+            Assistant.from_config,
             config.model_copy(update={"index": name}),
             generator=first.generator if first is not None else None,
         )
@@ -162,7 +162,7 @@ def _open_served(names: list[str], config: AssistantConfig, errors: ErrorCollect
     if len(assistants) > 1:
         try:
             index = Index.join([assistant.index for assistant in assistants.values() if assistant.index is not None])
-            joint = open_assistant(
+            joint = Assistant.from_config(
                 config.model_copy(update={"index": index.manifest.name}),
                 index=index,
                 generator=next(iter(assistants.values())).generator,

@@ -33,7 +33,7 @@ Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None
 """A function from a turn and the messages before it to name, value (None: not applicable) and remark of each metric."""
 
 
-class Chat:
+class TerminalChat:
     """A conversation with an assistant.
 
     Args:

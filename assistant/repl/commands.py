@@ -17,7 +17,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.open import reopen_assistant
-from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.chat import TerminalChat
 from turnmark.assistant.repl.screen import ignore_interrupts
 from turnmark.assistant.session import (
     AssistantSwapped,
@@ -49,7 +49,7 @@ MAX_SHOWN_HITS = 12
 # --- the last answer -------------------------------------------------------------------------------------------------
 
 
-def grade_answer(chat: Chat, _: str) -> None:
+def grade_answer(chat: TerminalChat, _: str) -> None:
     """Print the metrics of the last answer."""
     last = chat.need_last()
     if chat.grade is None:
@@ -63,19 +63,19 @@ def grade_answer(chat: Chat, _: str) -> None:
         chat.say(f"{name:<{width}}  {figure:>5}  {one_line(remark)}".rstrip())
 
 
-def revise(chat: Chat, argument: str) -> None:
+def revise(chat: TerminalChat, argument: str) -> None:
     """Revise the last answer by the user's instruction."""
     if not argument:
         raise RequestError("/revise: an instruction is missing, e.g. /revise make it shorter")
     chat.revise(argument)
 
 
-def retry(chat: Chat, _: str) -> None:
+def retry(chat: TerminalChat, _: str) -> None:
     """Answer the last message again."""
     chat.answer_again()
 
 
-def rate(chat: Chat, argument: str) -> None:
+def rate(chat: TerminalChat, argument: str) -> None:
     """Rate the last answer: `good`, `neutral` or `bad`, with an optional comment."""
     last = chat.need_last("there is no answer to rate yet")
     word, _, comment = argument.partition(" ")
@@ -88,7 +88,7 @@ def rate(chat: Chat, argument: str) -> None:
     chat.say(f"rated {rating}{'; the earlier answer is used again' if dropped else ''}", style="dim")
 
 
-def edit(chat: Chat, argument: str) -> None:
+def edit(chat: TerminalChat, argument: str) -> None:
     """Record the user's version of the last answer, from the editor or from the command line."""
     last = chat.need_last("there is no answer to edit yet")
     previous = last.edit if last.edit is not None else last.reply.answer
@@ -113,7 +113,7 @@ def open_editor(text: str) -> str:
         raise TurnmarkError(f"{error}; nothing was changed") from error
 
 
-def explain(chat: Chat, argument: str) -> None:
+def explain(chat: TerminalChat, argument: str) -> None:
     """Print the trace of the last turn; with a number, the text of that source."""
     stopped = chat.conversation.stopped
     if stopped and not argument:
@@ -248,10 +248,10 @@ def names_for(role: str) -> list[str]:
     return sorted(GENERATORS.entries())
 
 
-def make_swap(role: str) -> Callable[[Chat, str], None]:
+def make_swap(role: str) -> Callable[[TerminalChat, str], None]:
     """Return the command that replaces a part of the assistant; without an argument, it lists the possible names."""
 
-    def run(chat: Chat, spec: str) -> None:
+    def run(chat: TerminalChat, spec: str) -> None:
         used = getattr(chat.assistant.config, role) or DEFAULT_RETRIEVER
         if not spec:
             chat.say(f"{role}: {one_line(used)} (available: {one_line(', '.join(names_for(role)))})")
@@ -275,14 +275,14 @@ def parts_line(assistant: Assistant) -> str:
 # --- the session -----------------------------------------------------------------------------------------------------
 
 
-def save(chat: Chat, argument: str) -> None:
+def save(chat: TerminalChat, argument: str) -> None:
     """Save the session, with an optional name."""
     with ignore_interrupts():
         name = chat.session.save(argument or None)
     chat.say(f"saved as {name}; continue it with: turnmark chat --resume {name}", style="dim")
 
 
-def clear(chat: Chat, _: str) -> None:
+def clear(chat: TerminalChat, _: str) -> None:
     """Start a new conversation; a saved session stays saved."""
     keep = chat.session.keep
     chat.session.close()
@@ -291,7 +291,7 @@ def clear(chat: Chat, _: str) -> None:
     chat.say("started a new conversation", style="dim")
 
 
-def export_chat(chat: Chat, argument: str) -> None:
+def export_chat(chat: TerminalChat, argument: str) -> None:
     """Export the conversation in the format of MTRAG or KIWI, or as Markdown."""
     form, _, target = argument.partition(" ")
     if form not in EXPORT_FORMATS or not target.strip():
@@ -332,7 +332,7 @@ def export_chat(chat: Chat, argument: str) -> None:
 # --- by name ---------------------------------------------------------------------------------------------------------
 
 
-def show_help(chat: Chat, _: str) -> None:
+def show_help(chat: TerminalChat, _: str) -> None:
     """Print every command with its summary."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
@@ -343,7 +343,7 @@ def show_help(chat: Chat, _: str) -> None:
     chat.say(KEY_HELP)
 
 
-def leave(chat: Chat, _: str) -> None:
+def leave(chat: TerminalChat, _: str) -> None:
     """End the conversation."""
     chat.over = True
 
@@ -354,7 +354,7 @@ class SlashCommand:
 
     arguments: str
     summary: str
-    run: Callable[[Chat, str], None]
+    run: Callable[[TerminalChat, str], None]
 
 
 COMMANDS: dict[str, SlashCommand] = {
@@ -384,7 +384,7 @@ COMMANDS: dict[str, SlashCommand] = {
 """Name -> command, in the order of `/help`."""
 
 
-def run_command(chat: Chat, line: str) -> None:
+def run_command(chat: TerminalChat, line: str) -> None:
     """Run the command in a line; report an unknown command."""
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name)

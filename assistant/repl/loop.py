@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.repl.chat import Chat, Grade
+from turnmark.assistant.repl.chat import Grade, TerminalChat
 from turnmark.assistant.repl.commands import COMMANDS, EXPORT_FORMATS, names_for, parts_line, run_command
 from turnmark.assistant.session import AssistantSwapped, Rating, SessionBegan
 from turnmark.assistant.session_files import ChatSession, new_session
@@ -54,7 +54,7 @@ def run_chat(
     interactive = stdin_is_terminal()
     session = resumed or new_session(SessionBegan(**dict(config)), keep)
     confirm = make_confirm(console) if interactive else None
-    chat = Chat(assistant, console, session, grade, confirm, interactive, news)
+    chat = TerminalChat(assistant, console, session, grade, confirm, interactive, news)
     if resumed is not None:
         if session.conversation.config != config:
             chat.record(AssistantSwapped(**dict(config)))
@@ -79,7 +79,7 @@ def run_chat(
         raise TurnmarkError(f"{chat.failed} question{plural} could not be answered")
 
 
-def handle_line(chat: Chat, line: str) -> bool:
+def handle_line(chat: TerminalChat, line: str) -> bool:
     """Answer a message or run a command; return False when the conversation is over."""
     line = valid_text(line).strip()
     if not line:
@@ -99,7 +99,7 @@ def handle_line(chat: Chat, line: str) -> bool:
     return not chat.over
 
 
-def _piped_lines(chat: Chat) -> Iterator[str]:
+def _piped_lines(chat: TerminalChat) -> Iterator[str]:
     """Yield the lines of a pipe; print each line before it is answered."""
     for line in stdin_lines():
         if line.strip():
@@ -107,7 +107,7 @@ def _piped_lines(chat: Chat) -> Iterator[str]:
         yield line
 
 
-def _typed_lines(chat: Chat) -> Iterator[str]:
+def _typed_lines(chat: TerminalChat) -> Iterator[str]:
     """Yield the lines that the user types."""
     ask = make_prompt(chat, COMMANDS)
     interrupted = False
@@ -169,7 +169,7 @@ def choose_index(console: Console) -> str:
 # --- the prompt ------------------------------------------------------------------------------------------------------
 
 
-def make_prompt(chat: Chat, commands: Iterable[str]) -> Callable[[], str]:
+def make_prompt(chat: TerminalChat, commands: Iterable[str]) -> Callable[[], str]:
     """Return a function that reads the next message. While it waits, news is shown above the prompt.
 
     The function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.

@@ -41,7 +41,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
-    from turnmark.assistant.open import open_assistant
+    from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.serving.app import make_app
     from turnmark.assistant.serving.http_server import listen, run_server
     from turnmark.assistant.serving.turns import Turns, turns_at_once, warm_up
@@ -49,7 +49,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
 
     errors.collect(check_port, request.port)
     secret = errors.collect(read_token, request.token, request.host)
-    assistant = errors.collect(open_assistant, request.assistant)
+    assistant = errors.collect(Assistant.from_config, request.assistant)
     watching: AbstractContextManager[object] | None = nullcontext()
     if request.watch and assistant is not None and assistant.index is not None:
         watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(one_line(line), err=True))

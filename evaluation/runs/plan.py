@@ -19,6 +19,8 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.forms import Reader, forms_for
 from turnmark.assistant.generators.replay import ReferenceGenerator
+from turnmark.assistant.parts import AssistantParts
+from turnmark.assistant.tracing import tracing_by_environment
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Problem
@@ -108,9 +110,10 @@ class Plan:
         from turnmark.retrieval.embed import shared_embedder
 
         if self.answers is not None:
-            return Assistant(AssistantConfig(), embed=shared_embedder(self.request.embedder))
+            return Assistant.from_parts(AssistantConfig(), AssistantParts(embed=shared_embedder(self.request.embedder)))
         embed = shared_embedder(self.manifest.specs["embedder"])
-        return Assistant(self.request.config(), generator=self.generator, embed=embed)
+        parts = AssistantParts(generator=self.generator, embed=embed, tracing=tracing_by_environment())
+        return Assistant.from_parts(self.request.config(), parts)
 
     def describe(self) -> dict[str, Any]:
         """The output of `--dry-run`: samples, and estimated calls and tokens by role."""
@@ -136,7 +139,7 @@ class Plan:
         from turnmark.assistant.steps.agent import MAX_ROUNDS, RESULTS_FACTOR
 
         config = self.request.config()
-        with_tools = Assistant(config, generator=self.generator).forms["retrieve"] == "agent"
+        with_tools = Assistant.from_parts(config, AssistantParts(generator=self.generator)).forms["retrieve"] == "agent"
         searches = self.manifest.specs.get("query") == "assistant" and not self.task.retrieves
         if not (with_tools and searches and self.request.protocol == "turn"):
             return ()
@@ -154,7 +157,8 @@ class Plan:
         from turnmark.evaluation.calls.budget import counting_like, estimate_items
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.task.corpora.items()}
-        task = self.task.using(Assistant(self.request.config(), generator=generator), retrievers)
+        assistant = Assistant.from_parts(self.request.config(), AssistantParts(generator=generator))
+        task = self.task.using(assistant, retrievers)
         items = selected(task.items(), self.chosen)
         counting = counting_like(generator)
         return estimate_items(items, self.samples, lambda item: task.answer(item, counting).usage)
@@ -485,7 +489,7 @@ def _measured_config(
         "prompts": None,
     }
     config = request.config().model_copy(update=changed)
-    top_k = task.passages or Assistant(config, generator=flags.generator).top_k
+    top_k = task.passages or Assistant.from_parts(config, AssistantParts(generator=flags.generator)).top_k
     return config.model_copy(update={"top_k": top_k})
 
 

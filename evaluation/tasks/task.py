@@ -125,7 +125,7 @@ class Task(ABC):
 
     def __init__(self, request: EvalRequest, setting: str | None = None) -> None:
         self.request, self.setting = request, setting or next(iter(self.settings), None)
-        self.assistant = Assistant(AssistantConfig())
+        self.assistant = Assistant.from_parts(AssistantConfig())
         self.retrievers: Mapping[str, Retriever] = {}
         errors = ErrorCollector()
         for flag, purpose in FLAGS.items():

@@ -13,7 +13,6 @@ from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.tools import is_count
-from turnmark.assistant.tracing import trace_if_on
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
@@ -49,7 +48,7 @@ def turn_sample(
             if key in event.detail:
                 details[key] = event.detail[key]
 
-    reply = trace_if_on(assistant).reply(history, question, listen, evidence, trusted)
+    reply = assistant.reply(history, question, listen, evidence, trusted)
     hits = details.get("hits", ())
     return Sample(
         id=item.id,

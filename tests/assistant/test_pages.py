@@ -14,8 +14,8 @@ from rich.console import Console
 
 from tests.assistant.manual import FIRST, SECOND, write_manual
 from tests.corpora.made import scan
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page, parse_picture_request
 from turnmark.assistant.serving.request import Refusal
@@ -61,7 +61,7 @@ def test_joined_passages_know_all_of_their_pages() -> None:
 
 
 def test_citation_has_the_page_of_its_sentence(index: Index) -> None:
-    assistant = open_assistant(AssistantConfig(index="car"), index=index)
+    assistant = Assistant.from_config(AssistantConfig(index="car"), index=index)
     pages = {
         question: assistant.reply([], question).citations[0].page
         for question in ("When do I loosen the wheel nuts?", "How many newton metres for the wheel nuts?")
@@ -81,7 +81,7 @@ def test_mark_covers_the_paragraphs_before_it() -> None:
 
 
 def test_source_in_a_terminal_links_to_its_page(index: Index) -> None:
-    assistant = open_assistant(AssistantConfig(index="car"), index=index)
+    assistant = Assistant.from_config(AssistantConfig(index="car"), index=index)
     reply = assistant.reply([], "How are the wheel nuts tightened crosswise?")
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system="standard")

@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.assistant.notes import scripted
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.chat import TerminalChat
 from turnmark.assistant.repl.commands import COMMANDS
 from turnmark.assistant.repl.loop import handle_line
 from turnmark.assistant.session import SessionBegan
@@ -32,7 +32,7 @@ class Talk:
         session = new_session(SessionBegan(index="demo", generator=generator))
         self._out = io.StringIO()
         console = Console(file=self._out, width=100, highlight=False)
-        self.chat = Chat(assistant, console, session, grade_exchange)
+        self.chat = TerminalChat(assistant, console, session, grade_exchange)
 
     def __call__(self, line: str) -> str:
         assert handle_line(self.chat, line)

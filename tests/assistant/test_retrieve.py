@@ -13,6 +13,7 @@ from tests.assistant.notes import Room
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, cut_material
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.parts import AssistantParts
 from turnmark.assistant.steps.read import turn_prompt
 from turnmark.assistant.steps.retrieve import (
     SearchAndRead,
@@ -231,7 +232,7 @@ def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched()
 
 def test_findings_of_a_compound_message_begin_with_what_it_found_as_one():
     found = Notes(*CUT)
-    assistant = Assistant(AssistantConfig(), retriever=found)
+    assistant = Assistant.from_parts(AssistantConfig(), AssistantParts(retriever=found))
     findings = assistant.find([], "Who feeds otters? When are boats lent?")
     assert [search.part for search in findings.searches] == [0, 1, None]
     shown, message = [hit.passage.id for hit in findings.hits], [row.id for row in findings.searches[-1].hits]

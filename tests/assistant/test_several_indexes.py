@@ -11,8 +11,8 @@ import pytest
 import turnmark as tm
 from tests.assistant.serving import serving
 from tests.retrieval.conftest import write
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page
 from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.session import cite, source_url
@@ -131,7 +131,7 @@ def test_configuration_contains_the_names():
 
 @pytest.mark.parametrize(("typed", "name"), [("home, work,", "home,work"), ("work,work", "work")])
 def test_spaces_in_a_list_of_indexes_are_ignored(two, typed, name):
-    assert open_assistant(AssistantConfig(index=typed)).config.index == name
+    assert Assistant.from_config(AssistantConfig(index=typed)).config.index == name
 
 
 @pytest.mark.server

@@ -20,7 +20,7 @@ from tests.assistant.notes import script
 from tests.opened import assistant_over
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.open import reopen_assistant
-from turnmark.assistant.tracing import _find_provider, traced
+from turnmark.assistant.tracing import _find_provider
 
 ASK = "How do I sharpen a kitchen knife?"
 KIND = convention.SpanAttributes.OPENINFERENCE_SPAN_KIND
@@ -75,7 +75,7 @@ def known(key: str) -> bool:
 def test_every_step_of_an_extractive_turn(home, traces):
     assistant = assistant_over("demo")
     plain = assistant.reply([], ASK)
-    reply = traced(assistant, traces.provider, content=True).reply([], ASK)
+    reply = assistant.traced(traces.provider, content=True).reply([], ASK)
     assert reply.model_copy(update={"timings": {}}) == plain.model_copy(update={"timings": {}})
 
     root = traces.of("CHAIN", "turn")[0]
@@ -103,9 +103,8 @@ def test_every_step_of_an_extractive_turn(home, traces):
 
 def model_turn(tmp_path: Path, traces: Traces, content: bool) -> Any:
     spec = script(tmp_path, "Sharpen it on a wet stone, SECRETLY. [1]") + "?size=small"
-    return traced(assistant_over("demo", spec, steps=("understand=rules",)), traces.provider, content).reply(
-        [], "How is a knife sharpened?"
-    )
+    assistant = assistant_over("demo", spec, steps=("understand=rules",)).traced(traces.provider, content)
+    return assistant.reply([], "How is a knife sharpened?")
 
 
 def test_spans_contain_text_only_on_request(home, tmp_path, traces):
@@ -120,8 +119,9 @@ def test_spans_contain_text_only_on_request(home, tmp_path, traces):
 
 
 def test_tracing_is_off_by_default(home, monkeypatch, traces):
-    assert type(assistant_over("demo")).__name__ == "Assistant"
     monkeypatch.setattr("turnmark.assistant.tracing._find_provider", lambda: traces.provider)
+    assistant_over("demo").reply([], ASK)
+    assert list(traces.spans) == []
     monkeypatch.setenv("TURNMARK_TRACING", "1")
     opened = assistant_over("demo")
     opened.reply([], ASK)
@@ -162,7 +162,7 @@ def test_spans_are_sent_to_the_configured_endpoint(home, monkeypatch):
 
 def test_failures_are_marked_without_their_text(home, tmp_path, traces):
     spec = script(tmp_path, "x") + "?size=small"
-    assistant = traced(assistant_over("demo", spec, steps=("understand=rules",)), traces.provider)
+    assistant = assistant_over("demo", spec, steps=("understand=rules",)).traced(traces.provider)
     assistant.reply([], "How is a knife sharpened?")
     with pytest.raises(GeneratorError):
         assistant.reply([], "Is a SECRET knife sharp?")

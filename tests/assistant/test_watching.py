@@ -15,8 +15,9 @@ from tests.assistant.serving import said, serving
 from tests.conftest import ROOT
 from tests.patience import PATIENCE
 from tests.retrieval.conftest import write
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.open import open_assistant, up_to_date
+from turnmark.assistant.open import up_to_date
 from turnmark.retrieval.build import build_again, build_index
 from turnmark.retrieval.components import remove_index
 from turnmark.retrieval.stored import open_index
@@ -38,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("indexes", ["notes", "work,notes"])
 def test_assistant_switches_to_the_newest_generation(folder, indexes):
-    before = open_assistant(AssistantConfig(index=indexes))
+    before = Assistant.from_config(AssistantConfig(index=indexes))
     assert up_to_date(before) is before
     assert "red" in before.reply([], ASK).answer
     for number in range(3):  # the generation that is open is deleted by the second build
@@ -52,7 +53,7 @@ def test_assistant_switches_to_the_newest_generation(folder, indexes):
 
 
 def test_assistant_survives_the_removal_of_its_index(folder):
-    assistant = open_assistant(AssistantConfig(index="notes"))
+    assistant = Assistant.from_config(AssistantConfig(index="notes"))
     assistant.reply([], ASK)
     remove_index("notes")
     assert up_to_date(assistant) is assistant

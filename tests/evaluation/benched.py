@@ -14,6 +14,7 @@ from tests.servers import Script, ScriptedServer
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators import open_generator
+from turnmark.assistant.parts import AssistantParts
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
@@ -51,7 +52,7 @@ def open_task(
 def assistant_of(embed: Embed | None = None, generator: str = "extractive", **fields: Any) -> Assistant:
     """An assistant of this configuration, without a retriever."""
     config = AssistantConfig(generator=generator, **fields)
-    return Assistant(config, generator=open_generator(generator), embed=embed)
+    return Assistant.from_parts(config, AssistantParts(generator=open_generator(generator), embed=embed))
 
 
 def items_of(bench: Task) -> list[Item]:

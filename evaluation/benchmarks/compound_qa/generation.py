@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -232,7 +233,8 @@ class CompoundQA(Task):
         Without a model, the context is trusted for every part if it is similar enough to the full question.
         """
         embed = by_text(self.assistant.embed) if self.assistant.embed else None
-        assistant = Assistant(self.assistant.config, generator=generator, embed=embed)
+        parts = replace(self.assistant.parts, generator=generator, embed=embed)
+        assistant = Assistant.from_parts(self.assistant.config, parts)
         context = item.task.context
         passages = [] if context is None else cut_passages(item.id, "", context)
         hits = ranked_by(passages, (question,), embed)

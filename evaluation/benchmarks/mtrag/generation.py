@@ -314,7 +314,7 @@ class Mtrag(Task):
         assistant = self.assistant.using(retriever, generator)
         if self.passages is not None:
             config = assistant.config.model_copy(update={"top_k": self.passages})
-            return Assistant(config, retriever=retriever, generator=generator, embed=assistant.embed)
+            return Assistant.from_parts(config, assistant.parts)
         return assistant
 
     def _answer_live(self, item: Item, assistant: Assistant) -> Sample:
