@@ -35,21 +35,21 @@ FailureKind = Literal["length", "invalid", "content_filter"] | ErrorKind
 
 STRUCTURED_TOKENS = 512
 """Token limit of the first structured reply."""
-TRAILING = 20
-"""Characters of white space at the end of a cut reply from which on it counts as endless white space."""
-REPEATED, MOST_REPEATS = 24, 4
-"""Length of the end of a cut reply, in characters, and how often that end occurs in a reply that repeats itself."""
-LONGEST_STRING = 1500
-"""Characters of an unfinished JSON string from which on the reply counts as running on."""
-_MOST_PROBLEMS = 5
+MIN_TRAILING_SPACES = 20
+"""Number of spaces at the end of a cut reply from which it counts as endless white space."""
+REPEATED_END_CHARACTERS, MIN_END_REPEATS = 24, 4
+"""A cut reply repeats itself if its last characters, of this number, occur at least this often in it."""
+MAX_STRING_CHARACTERS = 1500
+"""Length of an unfinished JSON string from which the reply counts as running on."""
+_MAX_PROBLEMS = 5
 
 
 class Failure(Record):
     """Why a structured call gave no value.
 
     Attributes:
-        kind: `length`: cut by the token limit twice, or once while it ran on; `invalid`: twice not the schema;
-            `content_filter`: stopped by the endpoint's filter; else the kind of the `GeneratorError`.
+        kind: `length`: cut by the token limit twice, or once while it ran on. `invalid`: two replies did not match the
+            schema. `content_filter`: stopped by the endpoint's filter. Otherwise the kind of the `GeneratorError`.
         raw: the last text that the model wrote; empty if it wrote none.
         reason: the cause in words.
     """
@@ -68,20 +68,20 @@ def ask(
     temperature: float | None = None,
     deadline: float | None = None,
 ) -> tuple[T | Failure, Usage]:
-    """Ask for a value of `schema`; returns the value or a failure, and the usage of all calls.
+    """Ask for a value of `schema`. Returns the value or a failure, together with the usage of all calls.
 
-    The schema is sent if the endpoint accepts one (the generator remembers if it does not), else it is put into the
-    prompt. A reply that the limit cut is repeated once:
+    The schema is sent if the endpoint accepts one; otherwise it is part of the prompt. The generator remembers
+    that its endpoint accepts none. A reply that was cut by the limit is requested once more:
 
     - not if it runs on (`runs_on`), since more room would only make it longer;
-    - without the schema if it ends in endless white space, which a grammar allows between any two parts and small
-      models fall into;
-    - else with twice the limit.
+    - without the schema if it ends in endless white space: a grammar allows it between any two parts, and small models
+      get stuck in it;
+    - otherwise with twice the limit.
 
-    A reply that does not match the schema is repeated once, with the mistakes in it named.
+    A reply that does not match the schema is requested once more, and the prompt names its mistakes.
 
     Args:
-        messages: the request; it should say in words which fields are wanted.
+        messages: the request, which should describe the fields in words.
         max_tokens: limit of the first reply.
         deadline: seconds for each of at most four calls; None: the generator's own.
     """
@@ -94,13 +94,13 @@ def ask(
 
 @dataclass
 class _Asking(Generic[T]):
-    """One structured request with its repeated calls.
+    """One structured request and the calls that it takes.
 
     Attributes:
         usage: of all calls so far.
         raw: the last text that the model wrote.
-        in_words: the schema is put into the prompt, not sent.
-        doubled: a cut reply was repeated already.
+        schema_in_prompt: whether the schema is part of the prompt and not sent.
+        doubled: whether a cut reply was requested again already.
     """
 
     generator: Generator
@@ -109,7 +109,7 @@ class _Asking(Generic[T]):
     deadline: float | None
     usage: Usage = field(default_factory=Usage)
     raw: str = ""
-    in_words: bool = False
+    schema_in_prompt: bool = False
     doubled: bool = False
 
     def value(self, messages: list[PromptMessage], limit: int) -> T | Failure:
@@ -124,19 +124,19 @@ class _Asking(Generic[T]):
                 return value
             problem = value
             limit = reply.max_tokens
-            repair = load_prompt("repair").render(problem=problem, schema=self._words())
+            repair = load_prompt("repair").render(problem=problem, schema=self._schema_text())
             messages = [*messages, PromptMessage(role="assistant", content=reply.text or "(nothing)"), *repair]
         return Failure(kind="invalid", raw=self.raw, reason=problem)
 
     def _complete_reply(self, messages: list[PromptMessage], limit: int) -> Completion | Failure:
-        """Return a reply that was not cut or filtered. The finish reason counts, whatever the text looks like."""
+        """Return a reply that was not cut or filtered. Only the finish reason decides, not the text."""
         reply = self._call(messages, limit)
         if reply.finish_reason == "length" and not self.doubled:
             self.doubled = True
             if runs_on(reply.text):
                 return Failure(kind="length", raw=reply.text, reason=f"ran on to its {reply.max_tokens} tokens")
             if _trails_off(reply.text):
-                self.in_words = True
+                self.schema_in_prompt = True
                 reply = self._call(messages, reply.max_tokens)
             else:
                 reply = self._call(messages, 2 * reply.max_tokens)
@@ -147,16 +147,16 @@ class _Asking(Generic[T]):
         return reply
 
     def _call(self, messages: list[PromptMessage], limit: int) -> Completion:
-        if not self.in_words:
+        if not self.schema_in_prompt:
             try:
-                return self._counted(messages, limit, self.schema)
+                return self._complete_and_count(messages, limit, self.schema)
             except SchemaRefused as refused:
                 self.usage += refused.usage
-                self.in_words = True
-        instructions = load_prompt("json").render(schema=self._words())
-        return self._counted([*messages, *instructions], limit, None)
+                self.schema_in_prompt = True
+        instructions = load_prompt("json").render(schema=self._schema_text())
+        return self._complete_and_count([*messages, *instructions], limit, None)
 
-    def _counted(self, messages: list[PromptMessage], limit: int, schema: type[T] | None) -> Completion:
+    def _complete_and_count(self, messages: list[PromptMessage], limit: int, schema: type[T] | None) -> Completion:
         reply = self.generator.complete(
             merge_roles(messages), max_tokens=limit, temperature=self.temperature, schema=schema, deadline=self.deadline
         )
@@ -164,26 +164,27 @@ class _Asking(Generic[T]):
         self.raw = reply.text
         return reply
 
-    def _words(self) -> str:
+    def _schema_text(self) -> str:
         return json.dumps(strict_schema(self.schema), ensure_ascii=False)
 
 
 def runs_on(text: str) -> bool:
-    """Return whether a cut reply would not have ended with more room: it repeats its end over and over, or is inside a
-    JSON string that is longer than any that is asked for."""
-    end = text[-REPEATED:]
-    if len(end) == REPEATED and end.strip() and text.count(end) >= MOST_REPEATS:
+    """Return whether a cut reply would not have ended with more room either. Such a reply repeats its end, or it is
+    inside a JSON string that is longer than any string that is asked for.
+    """
+    end = text[-REPEATED_END_CHARACTERS:]
+    if len(end) == REPEATED_END_CHARACTERS and end.strip() and text.count(end) >= MIN_END_REPEATS:
         return True
     last_string = text.rfind('": "')
-    return last_string >= 0 and len(text) - (last_string + 1) > LONGEST_STRING
+    return last_string >= 0 and len(text) - (last_string + 1) > MAX_STRING_CHARACTERS
 
 
 def _trails_off(text: str) -> bool:
-    return len(text) - len(text.rstrip()) >= TRAILING
+    return len(text) - len(text.rstrip()) >= MIN_TRAILING_SPACES
 
 
 def merge_roles(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
-    """Join neighbouring messages of the same role: many chat templates accept alternating roles only."""
+    """Join adjacent messages of the same role, since many chat templates accept only alternating roles."""
     merged: list[PromptMessage] = []
     for message in messages:
         if merged and merged[-1].role == message.role:
@@ -195,7 +196,7 @@ def merge_roles(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
 
 
 def parse_object(text: str, schema: type[T]) -> T | str:
-    """Parse the one JSON object in `text` as a `schema`; a string says what is wrong with it.
+    """Parse the one JSON object in `text` as a `schema`. If that fails, return a sentence that says why.
 
     Prose and a code fence around the object are ignored.
     """
@@ -206,7 +207,7 @@ def parse_object(text: str, schema: type[T]) -> T | str:
         return schema.model_validate_json(object_text)
     except ValidationError as error:
         problems = []
-        for detail in error.errors()[:_MOST_PROBLEMS]:
+        for detail in error.errors()[:_MAX_PROBLEMS]:
             field_path = ".".join(map(str, detail["loc"])) or "the object"
             problems.append(f"{field_path}: {detail['msg']}")
         return "; ".join(problems) + "."
@@ -218,7 +219,7 @@ _BRACE = re.compile(r"\{")
 def find_object(text: str) -> str | None:
     """Return the text of the one JSON object in `text`; None unless there is exactly one.
 
-    None as well if any brace opens no complete object: an object after it may be an inner part of one that was cut.
+    Also return None if a brace opens no complete object: an object after it may be part of one that was cut.
     """
     text = without_thinking(text)
     decoder = json.JSONDecoder()
@@ -245,8 +246,8 @@ class WrittenText(Record):
     finish_reason: FinishReason
 
 
-def one_a_line(texts: Sequence[str]) -> str:
-    """Number the texts, one a line; line breaks inside a text become spaces, so that none can fake a further line."""
+def number_lines(texts: Sequence[str]) -> str:
+    """Number the texts, one per line. Line breaks inside a text become spaces, so that none can fake another line."""
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
 
 
@@ -265,14 +266,16 @@ def write_text(
 
 
 def completed_text(reply: Completion, repeat: Callable[[int], Completion], room: int) -> WrittenText:
-    """Return a reply in prose. A reply that the token limit cut is repeated once with twice the limit, not streamed.
-
-    A cut reply that repeats itself ends before its repetitions instead. Raises `EmptyReply` or `GeneratorError` if
-    nothing was written.
+    """Return a reply in prose. A reply that was cut by the token limit is requested once more with twice the limit,
+    without streaming. A cut reply that repeats itself is instead shortened to what precedes its repetitions.
 
     Args:
-        repeat: asks for the reply again, with another limit.
-        room: most tokens that a reply can have.
+        repeat: requests the reply again, with another limit.
+        room: maximum number of tokens in a reply.
+
+    Raises:
+        EmptyReply: the model wrote nothing.
+        GeneratorError: the call failed.
     """
     usage = reply.usage
     text = without_thinking(reply.text).strip()
@@ -280,7 +283,7 @@ def completed_text(reply: Completion, repeat: Callable[[int], Completion], room:
         without_repeats = before_repeats(text)
         if without_repeats:  # more room would only be filled with more of the same
             return WrittenText(text=without_repeats, usage=usage, note=None, finish_reason="length")
-        reply, spent = _once_more(reply, repeat, room)
+        reply, spent = _repeat_longer(reply, repeat, room)
         usage += spent
         text = without_thinking(reply.text).strip()
     if not text:
@@ -293,8 +296,8 @@ def completed_text(reply: Completion, repeat: Callable[[int], Completion], room:
     return WrittenText(text=text, usage=usage, note=note, finish_reason=reply.finish_reason)
 
 
-LEAST_PIECES, REPEATING = 8, 0.4
-"""Least number of sentences of a text that may count as repeating itself, and the least share of repeated ones."""
+MIN_REPEATING_SENTENCES, MIN_REPEATED_SHARE = 8, 0.4
+"""Minimum number of sentences in a text that counts as repeating itself, and minimum share of repeated sentences."""
 
 
 def before_repeats(text: str) -> str:
@@ -305,14 +308,14 @@ def before_repeats(text: str) -> str:
     for position, sentence in enumerate(normalized):
         if len(sentence.split()) > 2 and sentence in normalized[:position]:
             repeated.append(position)
-    if len(normalized) < LEAST_PIECES or len(repeated) < REPEATING * len(normalized):
+    if len(normalized) < MIN_REPEATING_SENTENCES or len(repeated) < MIN_REPEATED_SHARE * len(normalized):
         return ""
     first_start, _ = spans[repeated[0]]
     return text[:first_start].rstrip()
 
 
-def _once_more(cut: Completion, repeat: Callable[[int], Completion], room: int) -> tuple[Completion, Usage]:
-    """Repeat a cut reply with twice the limit, if there is room; keep the first if the second is no better."""
+def _repeat_longer(cut: Completion, repeat: Callable[[int], Completion], room: int) -> tuple[Completion, Usage]:
+    """Request a cut reply again with twice the limit, if there is room. Return the first if the second is no better."""
     room = min(2 * cut.max_tokens, room)
     if room <= cut.max_tokens:
         return cut, Usage()

@@ -1,8 +1,8 @@
 """The forms of each step of a turn: their names, their classes, and which one runs by default.
 
-A form is one implementation of a step. Third parties add one by an entry point of the group `turnmark.steps` named
-`STEP.FORM` (`decide.mine`), or by `--step STEP=python:package.module:factory`. The factory is called without arguments
-and returns a `turnmark.assistant.turn.Step`.
+A form is one implementation of a step. Third parties add one through an entry point in the group `turnmark.steps`
+named `STEP.FORM` (e.g. `decide.mine`), or with `--step STEP=python:package.module:factory`. The factory is called
+without arguments and returns a `turnmark.assistant.turn.Step`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from turnmark.assistant.turn import Step
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Entry, load_python
 
-GROUP = "turnmark.steps"
-PYTHON = "python:"
+ENTRY_POINT_GROUP = "turnmark.steps"
+PYTHON_PREFIX = "python:"
 _STEPS = "turnmark.assistant.steps"
 
 Reader = Literal["none", "small", "large"]
@@ -91,7 +91,7 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         ),
     },
     "answer": {
-        "extractive": Form(f"{_STEPS}.quote:Quote", "quotations: neighbouring lines of one section", default=("none",)),
+        "extractive": Form(f"{_STEPS}.quote:Quote", "quotations: adjacent lines of one section", default=("none",)),
         "brief": Form(
             f"{_STEPS}.read:ReadBriefly",
             "a small model's answer from the quotations, which follow below it",
@@ -136,14 +136,14 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
 
 
 def reader_of(generator: Generator | None) -> Reader:
-    """Return the reader profile of a generator; None is no language model."""
+    """Return the reader profile of a generator; None stands for no language model."""
     return "none" if generator is None else traits_of(generator).size
 
 
 def all_forms() -> dict[str, dict[str, Form]]:
-    """Return `STEPS` with the forms of third parties, which cannot replace a built-in form."""
+    """Return `STEPS` together with the forms of third parties, which cannot replace a built-in form."""
     forms = {step: dict(entries) for step, entries in STEPS.items()}
-    for point in importlib.metadata.entry_points(group=GROUP):
+    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         step, _, form = point.name.partition(".")
         if step in forms and form:
             package = point.dist.name if point.dist else "an entry point"
@@ -157,12 +157,15 @@ def calls_tools(generator: Generator | None) -> bool:
 
 
 def forms_for(reader: Reader, choices: Sequence[str] = (), tools: bool = False) -> dict[str, str]:
-    """Return the name of the form of every step; raises RequestError with all mistakes in `choices`.
+    """Return the name of the form of each step.
 
     Args:
-        reader: reader profile, whose default forms run.
-        choices: `STEP=FORM` each, to replace a default.
+        reader: the reader profile, which decides the default forms.
+        choices: `STEP=FORM` for each default to replace.
         tools: whether the model calls tools; see `calls_tools`.
+
+    Raises:
+        RequestError: all mistakes in `choices`.
     """
     forms: dict[str, str] = {}
     for step, step_forms in STEPS.items():
@@ -175,8 +178,8 @@ def forms_for(reader: Reader, choices: Sequence[str] = (), tools: bool = False) 
         step, _, form = choice.partition("=")
         if step not in available:
             errors.add(f"--step {choice!r}: no step is called {step!r}; there are: {', '.join(available)}")
-        elif form.startswith(PYTHON):
-            errors.collect(load_python, form.removeprefix(PYTHON), f"form of {step}")
+        elif form.startswith(PYTHON_PREFIX):
+            errors.collect(load_python, form.removeprefix(PYTHON_PREFIX), f"form of {step}")
             forms[step] = form
         elif form not in available[step]:
             errors.add(f"--step {choice!r}: {step} has no form {form!r}; there are: {', '.join(available[step])}")
@@ -189,7 +192,7 @@ def forms_for(reader: Reader, choices: Sequence[str] = (), tools: bool = False) 
 
 
 def open_steps(forms: Mapping[str, str]) -> dict[str, Step]:
-    """Load the step objects of a turn.
+    """Load and return the step objects of a turn.
 
     Args:
         forms: step -> name of its form.
@@ -198,7 +201,7 @@ def open_steps(forms: Mapping[str, str]) -> dict[str, Step]:
     available = STEPS if only_built_in else all_forms()
     steps: dict[str, Step] = {}
     for step, form in forms.items():
-        target = form.removeprefix(PYTHON) if form.startswith(PYTHON) else available[step][form].target
+        target = form.removeprefix(PYTHON_PREFIX) if form.startswith(PYTHON_PREFIX) else available[step][form].target
         opened = load_python(target, f"form of {step}")()
         if not callable(opened) or not isinstance(getattr(opened, "name", None), str):
             raise RequestError(f"--step {step}={form}: expected a step (a name, called with the turn), got {opened!r}")

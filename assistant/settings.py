@@ -7,8 +7,9 @@ A value is taken from the first of these that has it:
     3. `turnmark.toml` in the working folder: the project's
     4. `config.toml` in `$TURNMARK_HOME` (the platform's data folder without it): the user's
 
-The project's file may have come with somebody else's files. So it is read only from the working folder, where the user
-sees it, and it may not set what code runs or where keys and texts are sent. No file may contain a key.
+A project's file may come from somebody else, together with that person's files. Therefore it is read only from the
+working folder, where the user sees it, and it may not decide what code runs or where keys and texts are sent. No file
+may contain a key.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ COMMON = (*(flag.key for flag in flags_of(AssistantConfig).values()), "judge", "
 _NEVER = ("help", "help-all", "version", "json", "token")
 """Flags that no file may set."""
 _ACCESS = ("host", "port", "token", "http")
-"""Flags of `serve` and `mcp` that decide who can reach them: the project's file may not set them."""
+"""Flags of `serve` and `mcp` that decide who can reach the server. A project's file may not set them."""
 _SPECS = ("judge", *(flag.key for flag in flags_of(AssistantConfig).values() if flag.has(FlagMark.SPEC)))
 """Flags whose values are specs, or `STEP=SPEC`."""
 _RUNS_CODE = ("python", "llama-index")
@@ -53,7 +54,7 @@ class ConfigFile:
     """The content of one configuration file.
 
     Attributes:
-        trusted: whether it is the user's file, not a project's.
+        trusted: whether it is the user's own file and not a project's.
     """
 
     path: Path
@@ -272,9 +273,9 @@ def load_prices() -> dict[str, Price]:
 
 
 def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a generator; None if the files have none.
+    """Return the price of a generator; None if the files contain none.
 
-    It is looked up by the spec, by the spec without options, by the spec without options and URL, then by the model.
+    It is looked up by the spec, the spec without options, the spec without options and URL, and then the model.
     """
     try:
         parsed = parse_spec(spec)
@@ -297,7 +298,7 @@ def _normal(name: str) -> str:
 
 
 class Budget(Record):
-    """The most that a run may spend: tokens of prompts and replies together, or money. One of the two is None."""
+    """The limit on what a run may spend: tokens of prompts and replies together, or money. One of the two is None."""
 
     tokens: int | None = None
     money: float | None = None

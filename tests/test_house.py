@@ -147,7 +147,7 @@ SHARED_NAMES: frozenset[str] = frozenset()
 """The exceptions, at most five."""
 NAMES_BEING_CHANGED = frozenset(
     """
-    Answer Assistant Budget Chat Conversation EarlierTurn InstructionType Kind Pair Part Ran RatedAnswer
+    Answer Budget Conversation EarlierTurn InstructionType Kind Pair Part Ran RatedAnswer
     Reader Row Run Seed Texts
     """.split()
 )

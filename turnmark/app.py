@@ -73,7 +73,7 @@ def _options(
 
 def run_command_line() -> int:
     """Run the command line of `sys.argv` and return the exit code."""
-    # A path may hold any bytes. In every other argument a byte that is not UTF-8 is replaced.
+    # A path may contain any bytes. In every other argument, bytes that are not UTF-8 are replaced.
     sys.argv[1:] = [word if os.path.lexists(word) else valid_text(word) for word in sys.argv[1:]]
     with guarded_streams():
         try:
@@ -105,8 +105,8 @@ def _run() -> int:
 
 
 def _say(problems: Iterable[str], code: int) -> int:
-    """Write each problem to standard error with control characters escaped, and return the exit code. Line ends inside
-    a problem stay.
+    """Write each problem to standard error and return the exit code. Control characters are escaped, except for line
+    ends inside a problem.
     """
     for problem in problems:
         lines = "\n".join(one_line(line) for line in problem.split("\n"))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from turnmark.assistant.asking import WrittenText, one_a_line, write_text
+from turnmark.assistant.asking import WrittenText, number_lines, write_text
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, material_room
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
@@ -117,7 +117,7 @@ def _interpretation(understood: Understanding, message: str) -> str:
     """
     parts = understood.asked if understood.topic else understood.sub_questions
     if len(parts) > 1:
-        return one_a_line(parts)
+        return number_lines(parts)
     return "".join(part for part in parts if words(part) != words(message))
 
 

@@ -18,7 +18,7 @@ from tests.patience import PATIENCE
 from turnmark.assistant.forms import STEPS, all_forms, forms_for, open_steps, reader_of
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import Completion
-from turnmark.assistant.open import embed_with
+from turnmark.assistant.parts import embed_with
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgment, Usage
 from turnmark.core.errors import RequestError

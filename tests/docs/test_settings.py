@@ -82,7 +82,7 @@ def test_a_new_setting_of_the_record_is_in_every_command_in_files_and_in_python(
     assert {name: seen[name] for name in COMMANDS} == dict.fromkeys(COMMANDS, declared)
     assert (seen["file"], seen["keyword"]) == ("3", 5)
     assert seen["mistakes"] == [
-        "patience=0: should be greater than or equal to 1",
+        "patience=0: expected at least 1",
         "patients=3: no such setting; there are: embedder, generator, index, patience, prompts, retriever, steps, "
         "tokens, top_k",
     ]

@@ -50,9 +50,9 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     (["eval", "trec", "--domains", ","], [NO_BENCHMARK, "--domains: is empty; write names, separated by commas"]),
     (["eval", "all", "--task", "revise", "--limit", "0", "--suite", "tiny", "--protocol", "odd", "--seed", "x"], [
         "--task: `all` runs the default task of each benchmark; leave it out",
-        "--limit 0: should be greater than or equal to 1", "--suite tiny: should be 'smoke' or 'full'",
-        "--protocol odd: should be 'turn' or 'paper'",
-        "--seed x: should be a valid integer, unable to parse string as an integer",
+        "--limit 0: expected at least 1", "--suite tiny: expected 'smoke' or 'full'",
+        "--protocol odd: expected 'turn' or 'paper'",
+        "--seed x: expected a whole number",
     ]),
     (["eval", "mtrag", "--task", "retrieval", "--setting", "rag", "--repeat", "3", "--budget", "5"], [
         "--setting belongs to generation; leave it out", "--repeat belongs to generation; leave it out",
@@ -62,11 +62,11 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--only means something of one benchmark, and `all` runs four; name that benchmark",
         "--setting means something of one benchmark, and `all` runs four; name that benchmark",
         "--counterfactual belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all",
-        "--limit 0: should be greater than or equal to 1",
+        "--limit 0: expected at least 1",
     ]),
     (["eval", "mtrag", "--setting", "odd", "--data", "nowhere", "--limit", "0", "--retriever", "magic"], [
         "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag, live",
-        "--limit 0: should be greater than or equal to 1",
+        "--limit 0: expected at least 1",
         f"no retriever is called 'magic'; there are: {', '.join(sorted(RETRIEVERS.entries()))}",
         f"--data: {NO_FOLDER}",
     ]),
@@ -84,7 +84,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
     (["score", "kiwi", "--predictions", "none.jsonl", "--seed", "-1", "--task", "odd"], [
         "--task: kiwi has no task 'odd'; it has: revise, judge, analyse",
-        "--seed -1: should be greater than or equal to 0",
+        "--seed -1: expected at least 0",
         "--predictions 'none.jsonl' cannot be read: No such file or directory",
     ]),
 ])  # fmt: skip

@@ -86,7 +86,7 @@ def test_paths_are_from_the_file_and_many_values_may_be_one(turnmark):
     user('[defaults]\njudge = ["a", "b"]\n[eval]\nlimit = "x"\nchain = true\nseed = 1.5\nprotocol = "odd"\n')
     assert "judge" not in found("synth").get("mtrag", {}), "it takes one"
     message = turnmark.refused("eval", "mtrag", "--sample", "0")
-    for mistake in ("--limit x: should be a valid integer", "--seed 1.5", "--protocol odd", "--sample 0"):
+    for mistake in ("--limit x: expected a whole number", "--seed 1.5", "--protocol odd", "--sample 0"):
         assert mistake in message
 
 

@@ -33,7 +33,7 @@ def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnmark):
 
 
 def test_what_is_wrong_with_a_suite(turnmark):
-    assert "--suite tiny: should be 'smoke' or 'full'" in turnmark.refused("eval", "all", "--suite", "tiny")
+    assert "--suite tiny: expected 'smoke' or 'full'" in turnmark.refused("eval", "all", "--suite", "tiny")
     ran = turnmark("eval", "kiwi", "--suite", "smoke")
     assert (ran.code, "--suite is for `all`" in ran.err) == (2, True)
 

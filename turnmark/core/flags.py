@@ -182,6 +182,18 @@ def _problems(kind: type[Record], values: Mapping[str, Any], error: ValidationEr
     return problems
 
 
+_EXPECTED = {
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_parsing": "expected a number",
+    "greater_than": "expected more than {gt}",
+    "greater_than_equal": "expected at least {ge}",
+    "less_than_equal": "expected at most {le}",
+    "literal_error": "expected {expected}",
+}
+"""Kind of a mistake, as pydantic names it -> our message."""
+
+
 def reasons(error: ValidationError, records: Collection[str] = ()) -> dict[str, str]:
     """Return what is wrong with each field.
 
@@ -192,7 +204,9 @@ def reasons(error: ValidationError, records: Collection[str] = ()) -> dict[str, 
     for fault in error.errors(include_url=False):
         place = [str(key) for key in fault["loc"]]
         name = place[1] if len(place) > 1 and place[0] in records else place[0]
-        found[name] = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        expected = _EXPECTED.get(fault["type"])
+        message = expected.format(**fault.get("ctx", {})) if expected else fault["msg"].removeprefix("Value error, ")
+        found[name] = message.removeprefix("Input ")
     return found
 
 

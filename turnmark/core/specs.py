@@ -1,7 +1,7 @@
 """Spec strings (`name[:argument][@url][?option=value&…]`), and the registries that say what a name stands for.
 
-Each role (retrievers, embedders, generators …) has one table from a name to `package.module:attribute`. A module is
-imported when its name is used, so listing names is fast. Third parties add names through entry points.
+Each role (retrievers, embedders, generators …) has one table from names to `package.module:attribute`. A module is
+imported only when its name is used, so listing names is fast. Third parties add names through entry points.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CREDENTIALS = re.compile(r"(?<=://).*(?=@)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Spec:
-    """A parsed spec. `str()` returns it in normal form (options sorted), which manifests hold."""
+    """A parsed spec. `str()` returns it in normal form, with sorted options, as manifests record it."""
 
     name: str
     argument: str = ""
@@ -110,7 +110,7 @@ class Registry:
         return entries
 
     def check(self, text: str) -> Spec:
-        """Parse `text` and check that its name is in the registry; imports nothing."""
+        """Parse `text` and check that its name is in the registry. Nothing is imported."""
         spec = parse_spec(text)
         names = self.entries()
         if spec.name not in names:
@@ -133,7 +133,7 @@ class Registry:
 
 
 def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], role: str) -> dict[str, Any]:
-    """Convert the options of a spec and report all mistakes at once; a converter raises ValueError for a bad value."""
+    """Convert the options of a spec; report all mistakes at once. A converter raises ValueError for a wrong value."""
     values, problems = {}, []
     for key, text in spec.options.items():
         if key not in converters:
@@ -150,7 +150,7 @@ def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], ro
 
 
 def one_of(*names: str) -> Callable[[str], str]:
-    """Return the converter of an option that takes one of some names."""
+    """Return a converter for an option whose value is one of these names."""
 
     def convert(text: str) -> str:
         if text not in names:
@@ -161,7 +161,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 
 def up_to(limit: float) -> Callable[[str], float]:
-    """Return the converter of an option that takes a number from 0 to a limit."""
+    """Return a converter for an option whose value is a number from 0 to a limit."""
 
     def convert(text: str) -> float:
         value = float(text)

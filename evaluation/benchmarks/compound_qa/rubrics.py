@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, ask, one_a_line, write_text
+from turnmark.assistant.asking import Failure, ask, number_lines, write_text
 from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.generators.client import short_text
@@ -284,7 +284,7 @@ def _judge_errors(generator: Generator, case: Case, prompts: Path | None) -> Out
     if not case.answer.strip():
         return Outcome(status="scored", value=1.0, reason=EMPTY_LOSES, also={MERGED: 0.0, LANGUAGE: 0.0})
     prompt = judge_prompt(
-        "compound-errors", case, generator, prompts, ("answer",), {"questions": one_a_line(questions)}
+        "compound-errors", case, generator, prompts, ("answer",), {"questions": number_lines(questions)}
     )  # fmt: skip
     if prompt is None:
         return TOO_LONG

@@ -22,7 +22,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
-from turnmark.assistant.asking import Failure, ask, one_a_line
+from turnmark.assistant.asking import Failure, ask, number_lines
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.support import stems
@@ -135,7 +135,7 @@ def _problem(reply: StepsReply, expected: int, steps: int) -> str | None:
 
 def _judge_rating(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     steps, expected = judged_steps(case)
-    texts = {"steps": one_a_line(steps) or "(none)", "reference_steps": one_a_line(expected)}
+    texts = {"steps": number_lines(steps) or "(none)", "reference_steps": number_lines(expected)}
     prompt = judge_prompt("inseval", case, generator, prompts, ("question", "answer", "reference"), texts)
     if prompt is None:
         return TOO_LONG
@@ -156,7 +156,7 @@ def _judge_steps(generator: Generator, case: Case, prompts: Path | None) -> Outc
     steps, expected = judged_steps(case)
     if not steps:
         return Outcome(status="scored", value=0.0, reason=NO_STEPS, also={BY_STEPS: 0.0})
-    texts = {"steps": one_a_line(steps), "reference_steps": one_a_line(expected)}
+    texts = {"steps": number_lines(steps), "reference_steps": number_lines(expected)}
     limit = max(generator.reply_tokens, TOKENS_PER_STEP * (len(expected) + len(steps)))
     prompt = judge_prompt(
         "inseval-steps", case, generator, prompts, ("question",), texts, {"count": str(len(expected))}, limit
