@@ -23,6 +23,8 @@ from turnmark.core.errors import RequestError
 from turnmark.retrieval import models as backends
 from turnmark.retrieval import openvino_run
 from turnmark.retrieval.embed import Embedder, open_embedder
+from turnmark.retrieval.models import load_model
+from turnmark.retrieval.openvino_export import export
 from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 
 HAS_OPENVINO = importlib.util.find_spec("openvino") is not None
@@ -41,6 +43,16 @@ def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     open_embedder.cache_clear()
     yield
     open_embedder.cache_clear()
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Convert models in this process. Importing PyTorch in another one takes longer than the conversion."""
+
+    def convert(model: str, owner: str, folder: Path, with_int8: bool) -> None:
+        export(load_model("SentenceTransformer", model, owner, half=False), folder, with_int8)
+
+    monkeypatch.setattr("turnmark.retrieval.openvino_convert.export_apart", convert)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +80,7 @@ def both(model: str) -> tuple[Embedder, Embedder]:
 
 
 @needs_openvino
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("role", ["query", "passage"])
 def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
     torch, openvino = both(f"sentence-transformers:{models}")
@@ -113,6 +126,7 @@ def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, m
 
 
 @needs_openvino
+@pytest.mark.usefixtures("in_this_process")
 def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
     """A RoBERTa counts from its padding's id on; none of its texts share a row."""
     torch, openvino = both(f"sentence-transformers:{dense(tmp_path, kind='RobertaModel')}")
@@ -122,6 +136,7 @@ def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
 
 
 @needs_openvino
+@pytest.mark.usefixtures("in_this_process")
 def test_a_model_of_the_hub_is_converted_too(models, monkeypatch):
     """Its name tells nothing of its content, which is asked of the loaded model while it is converted."""
     monkeypatch.setattr("turnmark.retrieval.embed.settings_digest", lambda _: "")
