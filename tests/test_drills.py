@@ -10,13 +10,11 @@ import pytest
 
 from tests.conftest import ROOT
 
-SLOW = [
-    pytest.param(name, marks=pytest.mark.slow)
-    for name in ("watch", "disk", "hostile", "fuzz", "agent", "long", "leaving")
-]
+DRILLS = ("kills", "watch", "disk", "hostile", "fuzz", "agent", "long", "leaving")
 
 
-@pytest.mark.parametrize("name", ["kills", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRILLS)
 def test_drill_loses_nothing(name: str) -> None:
     command = [sys.executable, "-m", "tests.drills", "--quick", "--kills", "5", "--turns", "16", "--only", name]
     ran = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
