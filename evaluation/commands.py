@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
-from turnmark.core.flags import command_from
+from turnmark.core.flags import RequestCommand, command_from
+from turnmark.evaluation.runs.requests import fit_request, option_names, options_elsewhere, request_type
+from turnmark.evaluation.tasks.benchmark import benchmarks
 from turnmark.evaluation.tasks.registry import (
     RETRIEVAL,
-    all_task_names,
     benchmark_names,
-    find_task,
-    import_tasks,
-    measures_judges,
-    retrieves,
     task_names,
 )
 from turnmark.evaluation.tasks.request import EvalRequest
@@ -28,12 +26,6 @@ if TYPE_CHECKING:
     from turnmark.evaluation.runs.suites import SuitePlan
 
 P = TypeVar("P")
-
-EVAL_OPTIONS = frozenset(EvalRequest.model_fields) - {"predictions"}
-SCORE_OPTIONS = frozenset({
-    "benchmark", "predictions", "data", "task", "setting", "domains", "references", "embedder", "judge", "prompts",
-    "budget", "seed", "out", "as_json",
-})  # fmt: skip
 
 
 def planned(make: Callable[[EvalRequest], P], request: EvalRequest, errors: ErrorCollector) -> P:
@@ -46,69 +38,6 @@ def planned(make: Callable[[EvalRequest], P], request: EvalRequest, errors: Erro
     errors.raise_all()
     assert made_plan is not None, "errors.raise_all() raised otherwise"
     return made_plan
-
-
-def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors: ErrorCollector) -> EvalRequest:
-    """Reset the options that the task does not use; an unused option on the command line is a mistake."""
-    _check_task(request.benchmark, request.task, command, errors)
-    if request.suite is not None and request.benchmark != "all":
-        errors.add(f"--suite is for `all`; {request.benchmark} alone is no suite")
-    if retrieves(request.benchmark, request.task):
-        task = find_task(request.benchmark, request.task)
-        return task.fit(request, errors) if task else request
-    if request.live:
-        request = _fit_live(request, errors)
-    if request.protocol == "paper" and not request.benchmark.startswith(("mtrag", "kiwi")):
-        others = "inscoqa has --setting prompt for it, compound-qa --setting vanilla"
-        errors.add(f"--protocol is for the MTRAG family and kiwi; {others}")
-    if request.judge and not request.scoring and measures_judges(request.benchmark, request.task):
-        judge = request.judge[0]  # the judge is the system under test, so it takes the place of the generator
-        if len(request.judge) > 1 or ("generator" in request.typed and request.generator != judge):
-            errors.add("--judge: this task measures one judge; name it once, with --judge or with --generator")
-        return request.model_copy(update={"generator": "extractive" if judge == "embedded" else judge, "judge": ()})
-    if request.judge:
-        from turnmark.evaluation.runs.judges import judge_problems
-
-        tasks = [request.task] if request.task else task_names(request.benchmark)[:1]
-        errors.problems += judge_problems(request.benchmark, tasks, request.judge)
-    if request.scoring:
-        _check_judging(request, errors)
-    return request
-
-
-def _fit_live(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
-    if not request.benchmark.startswith("mtrag"):
-        errors.add(f"--live: {request.benchmark} has no use for it; it is for the MTRAG family")
-        return request
-    if request.setting not in (None, "rag", "live"):
-        errors.add(f"--live is a setting of its own, and --setting {request.setting} is given; leave one of them out")
-    return request.model_copy(update={"setting": "live"})
-
-
-def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCollector) -> None:
-    known = errors.collect(import_tasks, benchmark)
-    known_tasks = task_names(benchmark)
-    if known == () and benchmark != "all":
-        errors.add(f"no benchmark is called {benchmark!r}; there are: {', '.join(benchmark_names())}")
-    if benchmark == "all" and command == "score":
-        errors.add("score: name one benchmark; `all` is for eval")
-    elif benchmark == "all" and task is not None:
-        errors.add("--task: `all` runs the default task of each benchmark; leave it out")
-    elif task is not None and task not in (choosable := known_tasks or all_task_names()):
-        choices = f"{benchmark} has no task {task!r}; it has" if known_tasks else f"no task {task!r}; there are"
-        errors.add(f"--task: {choices}: {', '.join(choosable)}")
-
-
-def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Check the prompts and the budget of the judges of `score`."""
-    from turnmark.evaluation.prompts import own_prompts
-    from turnmark.evaluation.runs.plan import check_judges_can_spend
-
-    errors.collect(own_prompts, request.prompts)
-    check_judges_can_spend(request.budget, request.judge, errors)
-    for name in ("prompts", "budget"):
-        if name in request.typed and not request.judge:
-            errors.add(f"--{name} is for judges, and none is named; name one with --judge, or leave it out")
 
 
 def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
@@ -253,15 +182,82 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
         console.print(rich_line(line), soft_wrap=True)
 
 
+_ELSEWHERE = "turnmark.elsewhere"
+
+
+class BenchmarkCommand(RequestCommand):
+    """A command whose options are those of the benchmark that is named on its command line."""
+
+    @abstractmethod
+    def for_benchmark(self, benchmark: str) -> Callable[..., None]:
+        """Return the command's function with the options of a benchmark."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line by the parameters of its benchmark."""
+        names = {*benchmark_names()}
+        named = next((word for word in args if word in names or word.startswith("python:")), None)
+        if named is not None:
+            command: Any = _as_command(self.for_benchmark(named))
+            self.params, self.callback = command.params, command.callback
+        ctx.meta[_ELSEWHERE] = options_elsewhere(named)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help without the options of other benchmarks, which `--help-all` would show too."""
+        parameters = self.params
+        self.params = [parameter for parameter in parameters if parameter.name not in ctx.meta[_ELSEWHERE]]
+        super().format_help(ctx, formatter)
+        self.params = parameters
+
+
+def _as_command(function: Callable[..., None]) -> Any:
+    app = typer.Typer(add_completion=False)
+    app.command(cls=RequestCommand)(function)
+    return typer.main.get_command(app)
+
+
+def _eval_command(benchmark: str | None = None) -> Callable[..., None]:
+    kind = request_type(benchmark)
+    return command_from(kind, run_eval, option_names("eval", kind))
+
+
+def _score_command(benchmark: str | None = None) -> Callable[..., None]:
+    kind = request_type(benchmark)
+    return command_from(kind, run_score, option_names("score", kind))
+
+
+class EvalCommand(BenchmarkCommand):
+    """The command `eval`."""
+
+    def for_benchmark(self, benchmark: str) -> Callable[..., None]:
+        """See `BenchmarkCommand.for_benchmark`."""
+        return _eval_command(benchmark)
+
+
+class ScoreCommand(BenchmarkCommand):
+    """The command `score`."""
+
+    def for_benchmark(self, benchmark: str) -> Callable[..., None]:
+        """See `BenchmarkCommand.for_benchmark`."""
+        return _score_command(benchmark)
+
+
+def _examples(command: str, *first: str) -> str:
+    """Return the last line of the help: examples that the benchmarks declare."""
+    examples = [example for benchmark in benchmarks().values() for example in benchmark.examples]
+    shown = [*first, *(example for example in examples if example.startswith(f"{command} "))]
+    return "Examples: " + "   ·   ".join(f"turnmark {example}" for example in shown)
+
+
 def add_eval_commands(app: typer.Typer) -> None:
     """Mount `eval` and `score`."""
     app.command(
         "eval",
-        epilog="Examples: turnmark eval all   ·   turnmark eval mtrag --setting rag --data mt-rag-benchmark --limit 20 "
-        "--dry-run   ·   turnmark eval mtrag --task retrieval --retriever bm25 --query last-turn",
-    )(command_from(EvalRequest, run_eval, EVAL_OPTIONS))
+        cls=EvalCommand,
+        epilog=_examples("eval", "eval all"),
+    )(_eval_command())
     app.command(
         "score",
-        epilog="Examples: turnmark score mtrag-un --data mt-rag-benchmark --predictions answers.jsonl   ·   "
-        "turnmark score mtrag --task retrieval --data mt-rag-benchmark --predictions elser_clapnq_rewrite.trec",
-    )(command_from(EvalRequest, run_score, SCORE_OPTIONS))
+        cls=ScoreCommand,
+        epilog=_examples("score"),
+    )(_score_command())

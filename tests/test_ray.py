@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
+from tests.evaluation.requests import request_of
 from tests.patience import PATIENCE
 from tests.served import free_port
 from turnmark.core.console import NoProgress
@@ -135,7 +136,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def test_run_is_the_same_when_a_node_dies_during_it(nodes: Nodes, tmp_path: Path) -> None:
     def request(name: str, engine: str) -> EvalRequest:
-        return EvalRequest(
+        return request_of(
             benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
         )
 

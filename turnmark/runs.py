@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from inspect import Parameter
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.flags import flags_of
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
+from turnmark.evaluation.runs.requests import fit_request, keywords, make_request, request_type
 from turnmark.evaluation.tasks.registry import measures_judges, task_names
 
 if TYPE_CHECKING:
@@ -129,51 +133,21 @@ class Comparison:
         return f"Comparison({', '.join(side.name for side in self.record.runs)})"
 
 
-def evaluate(
-    benchmark: str,
-    assistant: Assistant | str = "extractive",
-    *,
-    task: str | None = None,
-    setting: str | None = None,
-    data: str | Path | None = None,
-    domains: Sequence[str] = (),
-    query: str | None = None,
-    passages: str | Path | None = None,
-    counterfactual: bool = False,
-    protocol: str = "turn",
-    types: Sequence[str] = (),
-    chain: bool = False,
-    prompts: str | Path | None = None,
-    judge: Sequence[str] = (),
-    limit: int | None = None,
-    sample: int | None = None,
-    only: Sequence[str] = (),
-    seed: int = 0,
-    repeat: int = 1,
-    concurrency: int = 16,
-    deadline: float | None = None,
-    max_failures: str | None = None,
-    budget: str | None = None,
-    out: str | Path | None = None,
-) -> Run:
-    """Run a benchmark, or continue an interrupted run. The arguments are the flags of `turnmark eval`.
+def evaluate(benchmark: str, assistant: Assistant | str = "extractive", **options: Any) -> Run:
+    """Run a benchmark, or continue an interrupted run. The keywords are the flags of `turnmark eval`.
 
     Args:
-        benchmark: `mtrag`, `mtrag-un`, `mtrag-s`, `inscoqa`, `compound-qa` or `kiwi`.
+        benchmark: name of a benchmark, or `python:module:attribute`.
         assistant: the assistant whose generator, retriever and steps are measured (the documents are the
             benchmark's); or a generator spec.
-        data: the benchmark's folder; None: its folder in `$TURNMARK_DATA`, else the demo split.
-        passages: a run, a TREC run or official tasks with the passages to answer from; `official`: those of the data.
-        protocol: `turn`: the assistant's turn; `paper`: one call with the prompt of the MTRAG or KIWI paper.
-        prompts: a folder with prompts that replace the built-in ones.
-        out: the run's folder; None: `runs/<benchmark>-<hash of everything that can change a result>`.
+        options: flags without dashes, such as `setting="rag"`, `limit=20` or `live=True`. A setting of the assistant,
+            such as `top_k`, replaces the one in its configuration. `out` is the run's folder; None:
+            `runs/<benchmark>-<hash of everything that can change a result>`.
     """
-    options = {name: value for name, value in locals().items() if name not in ("benchmark", "assistant")}
+    _check_keywords("evaluate", benchmark, options)
     errors = ErrorCollector()
     specs = _config_fields(assistant, errors)
-    if prompts is not None:
-        specs.pop("prompts", None)
-    if judge and measures_judges(benchmark, task):
+    if options.get("judge") and measures_judges(benchmark, options.get("task")):
         errors.add("judge: in this task the assistant's generator is the judge that is measured; leave out `judge`")
     run_plan = _plan("eval", benchmark, options, specs, errors)
     if not isinstance(assistant, str) and run_plan.generator is not None:
@@ -189,31 +163,40 @@ def evaluate(
     return Run(folder, summary)
 
 
-def score(
-    benchmark: str,
-    predictions: str | Path | Sequence[str | Path],
-    *,
-    task: str | None = None,
-    setting: str | None = None,
-    data: str | Path | None = None,
-    domains: Sequence[str] = (),
-    judge: Sequence[str] = (),
-    seed: int = 0,
-    budget: str | None = None,
-    out: str | Path | None = None,
-) -> Run:
-    """Score the predictions of another system, or of an earlier run. The arguments are the flags of `turnmark score`.
+def score(benchmark: str, predictions: str | Path | Sequence[str | Path], **options: Any) -> Run:
+    """Score the predictions of another system, or of an earlier run. The keywords are the flags of `turnmark score`.
 
     Args:
         predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
+        options: flags without dashes, such as `data="mt-rag-benchmark"`.
     """
-    options = {name: value for name, value in locals().items() if name not in ("benchmark", "predictions")}
+    _check_keywords("score", benchmark, options)
     files = [predictions] if isinstance(predictions, str | Path) else predictions
     from turnmark.evaluation.runs import execution
 
     specs = {"predictions": tuple(map(Path, files))}
     summary, folder, _ = execution.run_plan(_plan("score", benchmark, options, specs, ErrorCollector()))
     return Run(folder, summary)
+
+
+def _check_keywords(name: str, benchmark: str, options: Mapping[str, Any]) -> None:
+    for keyword in options.keys() - keywords(name, benchmark).keys():
+        raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}")
+
+
+def _derive_signature(function: Callable[..., Run]) -> None:
+    """Show the derived keywords in `help()` and in editors that run the module."""
+    own = inspect.signature(function)
+    fixed = [parameter for parameter in own.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    derived = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=flag.default, annotation=flag.field.annotation)
+        for name, flag in keywords(function.__name__).items()
+    ]
+    function.__signature__ = own.replace(parameters=[*fixed, *derived])  # type: ignore[attr-defined]
+
+
+_derive_signature(evaluate)
+_derive_signature(score)
 
 
 def compare(runs: Sequence[Run | str | Path]) -> Comparison:
@@ -236,23 +219,21 @@ def _plan(
         options: value of each field of the request; a value that is not the default counts as set by the user.
         specs: further fields that every task accepts.
     """
-    from turnmark.core.flags import build_request
-    from turnmark.evaluation.commands import fit_request, planned
+    from turnmark.evaluation.commands import planned
     from turnmark.evaluation.runs.plan import plan_run
-    from turnmark.evaluation.tasks.request import EvalRequest
 
     if benchmark == "all":
         raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
-    fields = EvalRequest.model_fields
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    for name in ("data", "passages", "prompts", "out"):
-        if options.get(name) is not None:
-            options[name] = Path(options[name]).expanduser()
+    flags = flags_of(request_type(benchmark))
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    for name, value in values.items():
+        if Path in get_args(flags[name].field.annotation) and isinstance(value, str | Path):
+            values[name] = Path(value).expanduser()
     values = {
-        **options, **specs, "benchmark": benchmark, "command": f"turnmark.{command}({benchmark!r}, …)",
-        "typed": frozenset(name for name, value in options.items() if value != fields[name].default),
+        **specs, **values, "benchmark": benchmark, "command": f"turnmark.{command}({benchmark!r}, …)",
+        "typed": frozenset(name for name, value in values.items() if value != flags[name].default),
     }  # fmt: skip
-    request = fit_request(build_request(EvalRequest, values, errors), command, errors)
+    request = fit_request(make_request(values, errors), command, errors)
     if not task_names(benchmark):
         errors.raise_all()
     return planned(plan_run, request, errors)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
-from turnmark.evaluation.agreement.rows import Answer, Rows, gather
+from turnmark.evaluation.agreement.rows import ComparedAnswer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
 from turnmark.evaluation.scores.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
 from turnmark.evaluation.tasks.benchmark import no_interval
@@ -127,11 +127,11 @@ _LABELS: Mapping[Subset, tuple[str, ...]] = {
 }
 
 
-def _is_in(subset: Subset, answer: Answer) -> bool:
+def _is_in(subset: Subset, answer: ComparedAnswer) -> bool:
     return subset == "all" or answer.answerability in _LABELS[subset]
 
 
-def _subsets(answers: Iterable[Answer]) -> list[Subset]:
+def _subsets(answers: Iterable[ComparedAnswer]) -> list[Subset]:
     """Return the subsets that are not empty, each only if it differs from the ones before it."""
     names: list[Subset] = ["all", "answerable and partial", "answerable"]
     by_count: dict[int, Subset] = {}
@@ -168,11 +168,11 @@ def _estimate_all(figures: Mapping[str, ClusterFigure | None]) -> dict[str, Esti
     return {name: Estimate(value=present[name].value, ci95=bound) for name, bound in zip(present, bounds, strict=True)}
 
 
-def _mean(answers: Sequence[Answer], kind: Literal["reference", "scores"], name: str) -> ClusterFigure | None:
+def _mean(answers: Sequence[ComparedAnswer], kind: Literal["reference", "scores"], name: str) -> ClusterFigure | None:
     """Return the mean of a reference score or a metric; None if no answer has it."""
     import numpy as np
 
-    measured: list[Answer] = []
+    measured: list[ComparedAnswer] = []
     values: list[float] = []
     for answer in answers:
         by_name = answer.reference if kind == "reference" else answer.scores
@@ -250,7 +250,7 @@ def _correlations(rows: Rows) -> Iterator[Correlated]:
 
 
 def _correlated(
-    answers: Sequence[Answer], metric: str, against: str, subset: Subset, systems: Systems
+    answers: Sequence[ComparedAnswer], metric: str, against: str, subset: Subset, systems: Systems
 ) -> Iterator[Correlated]:
     import numpy as np
 

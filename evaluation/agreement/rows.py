@@ -37,7 +37,7 @@ LEFT_OUT = "_idk"
 
 
 @dataclass
-class Answer:
+class ComparedAnswer:
     """An answer with its ratings and scores.
 
     Attributes:
@@ -73,7 +73,7 @@ class Rows:
     """
 
     sources: list[str] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[ComparedAnswer] = field(default_factory=list)
     people: bool = False
     properties: list[str] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
@@ -130,9 +130,9 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
     rating_files = [path for path in files if is_ratings(path)]
     for key in filter(is_key, files):
         rated_list, problems = rated_answers(key, rating_files)
-        answers: list[Answer] = []
+        answers: list[ComparedAnswer] = []
         for rated in rated_list:
-            answer = Answer(rated.task, rated.system, rated.text, answerability=rated.answerability)
+            answer = ComparedAnswer(rated.task, rated.system, rated.text, answerability=rated.answerability)
             answers.append(_rate(answer, rated.ratings))
         rows.people = True
         rows.problems += problems
@@ -143,7 +143,7 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
         rows.sources += [key.name, *(path.name for path in rating_files)]
 
 
-def _rate(answer: Answer, ratings: Mapping[str, Sequence[float]]) -> Answer:
+def _rate(answer: ComparedAnswer, ratings: Mapping[str, Sequence[float]]) -> ComparedAnswer:
     """Set an answer's ratings, their medians, and the harmonic mean of the four; return the answer."""
     answer.ratings = {name: tuple(values) for name, values in ratings.items()}
     answer.reference = {name: float(statistics.median(values)) for name, values in ratings.items()}
@@ -176,7 +176,7 @@ def _add_evaluation(content: Evaluation, rows: Rows) -> None:
     _add_properties(rows, ordered)
     _add_properties(rows, content.people)
     for rated in content.answers:
-        answer = Answer(
+        answer = ComparedAnswer(
             canonical_id(rated.task),
             rated.model,
             rated.response,
@@ -194,7 +194,7 @@ def _add_lines(path: Path, name: str, rows: Rows) -> None:
     """Add an official prediction file with another judge's scores under `metrics`; the file name is the system's."""
     system = name.removesuffix(path.suffix)
     rows.systems[system] = system
-    answers: list[Answer] = []
+    answers: list[ComparedAnswer] = []
     for number, row in json_lines(path, name):
         if isinstance(row, Problem):
             rows.problems.append(row)
@@ -219,7 +219,7 @@ def _normalise(text: str) -> str:
     return " ".join(strip_citations(text).split())
 
 
-def _read_row(row: JsonRow, system: str) -> tuple[Answer, list[str]]:
+def _read_row(row: JsonRow, system: str) -> tuple[ComparedAnswer, list[str]]:
     """Return the answer of a row, and the names of its metrics without a number."""
     metrics = row.get("metrics")
     if not isinstance(metrics, dict):
@@ -240,7 +240,7 @@ def _read_row(row: JsonRow, system: str) -> tuple[Answer, list[str]]:
             without_number.append(name)
         else:
             reference[name] = value
-    answer = Answer(
+    answer = ComparedAnswer(
         task=canonical_id(non_blank(row, "task_id")),
         system=system,
         text=string(predictions[0], "text"),
@@ -276,10 +276,10 @@ def _scored_samples(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]
 
 def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
     """Add a run's scores to the answers that it scored; a metric that is already there gets the run's name."""
-    answers_of: dict[str, list[Answer]] = {}
+    answers_of: dict[str, list[ComparedAnswer]] = {}
     for answer in rows.answers:
         answers_of.setdefault(answer.task, []).append(answer)
-    matches: dict[str, list[tuple[Answer, dict[str, float]]]] = {}
+    matches: dict[str, list[tuple[ComparedAnswer, dict[str, float]]]] = {}
     tasks = 0
     for sample, values in _scored_samples(run):
         answers = answers_of.get(sample.id, [])
@@ -310,7 +310,7 @@ def _add_run_answers(run: StoredRun, name: str, rows: Rows) -> None:
     for sample, values in _scored_samples(run):
         facts = facts_of.get(sample.id)
         labels = facts.labels.get("answerability", ()) if facts is not None else ()
-        answer = Answer(
+        answer = ComparedAnswer(
             task=sample.id,
             system=name,
             text=sample.prediction or "",

@@ -10,7 +10,7 @@ from typing import Any
 from turnmark.evaluation.agreement.measuring import Agreement, Estimate, Subset, Systems
 from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.report.overview import ReportSection
-from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import Column, ReportRow, Table
 from turnmark.evaluation.tasks.benchmark import name_clusters
 
 _SHORT = {
@@ -62,21 +62,21 @@ def _means(agreement: Agreement, printed: bool) -> Table:
     metrics = _fitting(agreement.metrics, _ROOM + 4 - 6 * len(agreement.properties))
     names = (*agreement.properties, *metrics)
     heads = ("n", *(_SHORT.get(name, name) for name in names))
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for subset in dict.fromkeys(item.subset for item in agreement.means):
-        rows.append(Row((subset, *[""] * len(heads)), "group"))
+        rows.append(ReportRow((subset, *[""] * len(heads)), "group"))
         for item in agreement.means:
             if item.subset == subset:
                 figures = item.people | item.metrics
                 cells = [_mean(figures.get(name)) for name in names]
-                rows.append(Row((agreement.systems.get(item.system, item.system), str(item.n), *cells), "below"))
+                rows.append(ReportRow((agreement.systems.get(item.system, item.system), str(item.n), *cells), "below"))
     lines = ["Ratings: means of the raters' medians; FANC: of the harmonic mean of the four, answer by answer."]
     if printed:
         tasks = str(printed_figures()["tasks"])
-        rows.append(Row((f"as printed ({tasks} answerable)", *[""] * len(heads)), "group"))
+        rows.append(ReportRow((f"as printed ({tasks} answerable)", *[""] * len(heads)), "group"))
         for system, values in printed_figures()["table_6"].items():
             cells = [_printed(values.get(name)) for name in names]
-            rows.append(Row((agreement.systems.get(system, system), tasks, *cells), "below"))
+            rows.append(ReportRow((agreement.systems.get(system, system), tasks, *cells), "below"))
         lines.append(_say_equal_columns(agreement))
     columns = (Column("system"), *(Column(head, True) for head in heads))
     return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
@@ -117,12 +117,12 @@ def _annotators(agreement: Agreement, printed: bool) -> Table:
         cells += [f"{item.two_equal:.3f}", f"{item.agreeing:.3f}", _optional(item.alpha)]
         if printed:
             cells.append(_optional(printed_figures()["agreement"].get(name)))
-        rows.append(Row((name, *cells)))
+        rows.append(ReportRow((name, *cells)))
         if item.alpha_ci95 is not None:
             interval_cells = [""] * 6 + [_bounds(item.alpha_ci95)]
             if printed:
                 interval_cells.append("")
-            rows.append(Row(("95% interval", *interval_cells), "below"))
+            rows.append(ReportRow(("95% interval", *interval_cells), "below"))
     legend = (
         "three, two: so many ratings are equal; agree: three, or two and the third one point off "
         f"({printed_figures()['agreement_source']}); alpha: Krippendorff's, interval",
@@ -136,11 +136,11 @@ def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
     heads = ["n", "Spearman", "95% interval", "weighted", "95% interval"]
     if printed:
         heads.append("printed")
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     of_subset = [item for item in agreement.correlations if item.subset == subset]
     for name, systems in dict.fromkeys((item.against, item.systems) for item in of_subset):
         label = name if systems == "all" else f"{name}, {systems}"
-        rows.append(Row((label, *[""] * len(heads)), "group"))
+        rows.append(ReportRow((label, *[""] * len(heads)), "group"))
         printed_values = _printed_correlations(name, subset, systems) if printed else {}
         for item in of_subset:
             if (item.against, item.systems) == (name, systems):
@@ -149,10 +149,10 @@ def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
                 cells += [_rho(item.weighted), _interval(item.weighted)]
                 if printed:
                     cells.append(_printed(printed_values.get(item.metric)))
-                rows.append(Row((item.metric, *cells), "below"))
+                rows.append(ReportRow((item.metric, *cells), "below"))
         for metric, value in printed_values.items():
             if metric not in agreement.metrics:
-                rows.append(Row((metric, *["-"] * 5, _printed(value)), "below"))
+                rows.append(ReportRow((metric, *["-"] * 5, _printed(value)), "below"))
     columns = (Column("metric"), *(Column(head, True) for head in heads))
     return Table(f"Spearman over {subset} tasks", columns, tuple(rows), tight=True, narrow=printed)
 
@@ -171,19 +171,19 @@ def _printed_correlations(name: str, subset: Subset, systems: Systems) -> dict[s
 def _verdicts(agreement: Agreement) -> Table:
     """Return a table of judges against labels, with a row for each label beneath its judge."""
     heads = ("n", "accuracy", "kappa", "precision", "TPR", "FPR", "F1")
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for item in agreement.verdicts:
         system = "" if item.system == "all" else f", {agreement.systems.get(item.system, item.system)}"
         figures = (item.accuracy, item.kappa, None, item.mean_tpr, item.mean_fpr, item.macro_f1)
         label = f"{item.judge} against {item.against}{system}"
-        rows.append(Row((label, str(item.n), *map(_optional, figures))))
+        rows.append(ReportRow((label, str(item.n), *map(_optional, figures))))
         if item.ci95:
             accuracy_and_kappa = [_bounds(item.ci95.get(name)) for name in ("accuracy", "kappa")]
             mean_rates = [_bounds(item.ci95.get(name)) for name in ("mean_tpr", "mean_fpr", "macro_f1")]
-            rows.append(Row(("95% interval", "", *accuracy_and_kappa, "", *mean_rates), "below"))
+            rows.append(ReportRow(("95% interval", "", *accuracy_and_kappa, "", *mean_rates), "below"))
         for name, of_label in item.labels.items():
             rates = map(_optional, (of_label.precision, of_label.recall, of_label.fpr, of_label.f1))
-            rows.append(Row((name, str(of_label.support), "-", "-", *rates), "below"))
+            rows.append(ReportRow((name, str(of_label.support), "-", "-", *rates), "below"))
     legend = [_LABELS] if rows else []
     if any(item.against == "answerability" for item in agreement.verdicts):
         legend.append(

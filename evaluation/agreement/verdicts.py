@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from turnmark.core.record import Record
-from turnmark.evaluation.agreement.rows import Answer, Rows
+from turnmark.evaluation.agreement.rows import ComparedAnswer, Rows
 from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.scores.stats import intervals, number_clusters, table_figure
 
@@ -62,11 +62,11 @@ _MEANS = {"mean_tpr": "recall", "mean_fpr": "fpr", "macro_f1": "f1"}
 """Figure -> rate that it averages, over the labels that have the rate. Source of mean TPR and FPR: Compound-QA,
 section 5."""
 _FIGURES = ("accuracy", "kappa", *_MEANS)
-_Pair = tuple[str, str, Answer]
+_Pair = tuple[str, str, ComparedAnswer]
 """True label, judge's label and the answer."""
 
 
-def number_conversations(answers: Sequence[Answer]) -> Ints:
+def number_conversations(answers: Sequence[ComparedAnswer]) -> Ints:
     """Return the number of each answer's conversation; conversations are numbered in the order of their names."""
     import numpy as np
 
@@ -78,7 +78,7 @@ def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
 
     Over all systems together, and over each system.
     """
-    by_system: dict[str, list[Answer]] = {}
+    by_system: dict[str, list[ComparedAnswer]] = {}
     for answer in rows.answers:
         by_system.setdefault(answer.system, []).append(answer)
     groups = by_system
@@ -102,7 +102,7 @@ def _idk_judges(rows: Rows) -> list[str]:
     return names
 
 
-def _preferences(answers: Sequence[Answer], judge: str) -> list[_Pair]:
+def _preferences(answers: Sequence[ComparedAnswer], judge: str) -> list[_Pair]:
     """Return the pairs of the answers that have a true label and a label of the judge."""
     pairs = []
     for answer in answers:
@@ -113,7 +113,7 @@ def _preferences(answers: Sequence[Answer], judge: str) -> list[_Pair]:
     return pairs
 
 
-def _majority_preference(answer: Answer) -> str | None:
+def _majority_preference(answer: ComparedAnswer) -> str | None:
     """Return the label that most people give, at least two of them; None without such a label."""
     counts = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
     if not counts:
@@ -129,7 +129,7 @@ def _base(metric: str) -> str:
     return metric.partition("[")[0].partition(" (")[0]
 
 
-def _label(answer: Answer, judge: str) -> str | None:
+def _label(answer: ComparedAnswer, judge: str) -> str | None:
     """Return a judge's label of an answer, whether it says "I don't know": yes, partial or no; None without one."""
     value = answer.scores.get(judge, answer.reference.get(judge))
     if value is None:
@@ -143,7 +143,7 @@ def _label(answer: Answer, judge: str) -> str | None:
     return _IDK.get(value)
 
 
-def _against_answerability(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
+def _against_answerability(answers: Sequence[ComparedAnswer], judge: str, system: str) -> Iterator[Verdicts]:
     """Compare a judge with answerability: a reply should say "I don't know" if the task is UNANSWERABLE, only then."""
     pairs: list[_Pair] = []
     for answer in answers:
@@ -155,7 +155,7 @@ def _against_answerability(answers: Sequence[Answer], judge: str, system: str) -
         yield from _agreement_of(pairs, judge, "answerability", system)
 
 
-def _against_file(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
+def _against_file(answers: Sequence[ComparedAnswer], judge: str, system: str) -> Iterator[Verdicts]:
     """Compare a judge with the IDK verdicts of the file: by two labels, and by three if it knows `partial`."""
     if judge == "idk_eval":
         return

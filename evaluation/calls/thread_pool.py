@@ -66,7 +66,7 @@ class AdaptiveConcurrency:
                 self._limit = min(self._most, self._limit + 1.0 / max(1.0, self._limit))
 
 
-class _Worker(threading.Thread, Generic[R]):
+class _PoolThread(threading.Thread, Generic[R]):
     """A worker thread, which makes one call after another."""
 
     def __init__(self, ended: queue.SimpleQueue[tuple[int, R | BaseException]], slow_down: Callable[[], None]) -> None:
@@ -92,7 +92,7 @@ class _Worker(threading.Thread, Generic[R]):
 class _Running(Generic[J, R]):
     job: J
     began: float
-    worker: _Worker[R]
+    worker: _PoolThread[R]
 
 
 class Scheduler(Generic[J, R]):
@@ -121,7 +121,7 @@ class Scheduler(Generic[J, R]):
         self._patience = patience
         self._ended: queue.SimpleQueue[tuple[int, R | BaseException]] = queue.SimpleQueue()
         self._running: dict[int, _Running[J, R]] = {}  # in the order in which they began
-        self._idle: list[_Worker[R]] = []
+        self._idle: list[_PoolThread[R]] = []
         self._overdue: set[int] = set()
         self._ticket = 0
         self._next: J | None = None
@@ -176,7 +176,7 @@ class Scheduler(Generic[J, R]):
     def _start(self, job: J) -> None:
         call = self._begin(job)
         if not self._idle:
-            worker: _Worker[R] = _Worker(self._ended, self._pace.slow_down)
+            worker: _PoolThread[R] = _PoolThread(self._ended, self._pace.slow_down)
             worker.start()
             self._idle.append(worker)
         worker = self._idle.pop()

@@ -15,7 +15,6 @@ from pathlib import Path
 from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.flags import build_request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.mtrag import own_index
 from turnmark.evaluation.benchmarks.mtrag.synthesis import FAITHFUL, Questions
@@ -26,6 +25,7 @@ from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
 from turnmark.evaluation.runs.execution import run_plan
 from turnmark.evaluation.runs.judges import judge_problems
 from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
+from turnmark.evaluation.runs.requests import make_request
 from turnmark.evaluation.runs.scoring import now
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.storage.passages import HIDDEN, span_of
@@ -106,8 +106,7 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
     if judge != "embedded" and "metrics=" not in judge and not judge.startswith("ragas:"):
         judge += ("&" if "?" in judge else "?") + f"metrics={SUPPORT}"
     changed = {"retriever": retriever} if retriever else {}
-    return build_request(
-        EvalRequest,
+    return make_request(
         {
             **request.assistant.model_dump(exclude={"index"}),
             **changed,
@@ -115,7 +114,7 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
             "setting": "rag",
             "counterfactual": True,
             "judge": (judge,),
-            "embedder": embedder.spec if embedder is not None else "minilm",
+            "embedder": embedder.spec if embedder is not None else None,
             "concurrency": request.concurrency,
             "max_failures": request.max_failures,
             "budget": request.budget,
@@ -125,7 +124,9 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
     )
 
 
-def _run(checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], StoredIndex], spent: Usage) -> _Ran:
+def _run(
+    checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], StoredIndex], spent: Usage
+) -> _FinishedRun:
     """Answer or search what is missing in a folder of the check, over an index instead of a passage file."""
     made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
@@ -138,11 +139,11 @@ def _run(checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[
 
     made = replace(made, folder=checked.out / f"{name}-{digest}", open_corpus=open_corpus, elsewhere=spent)
     summary, folder, gave_up = run_plan(made)
-    return _Ran(made, summary, folder, gave_up)
+    return _FinishedRun(made, summary, folder, gave_up)
 
 
 @dataclass(frozen=True)
-class _Ran:
+class _FinishedRun:
     """A finished run."""
 
     plan: Plan
@@ -164,7 +165,7 @@ class _Ran:
 
 
 def _result(
-    checked: CheckPlan, ran: _Ran, asked: Sequence[Asked], notes: Sequence[str], written: SynthReport | None
+    checked: CheckPlan, ran: _FinishedRun, asked: Sequence[Asked], notes: Sequence[str], written: SynthReport | None
 ) -> CheckResult:
     known = [*count(asked, "known"), *count(asked, "sentence")]
     hidden = count(asked, "hidden")
@@ -246,14 +247,17 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
     if len(left_out) < request.n:
         notes.append(f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out")
     embedder = index.manifest.embedder
-    eval_request = EvalRequest(
-        benchmark=own_index.SEARCHES_BENCHMARK,
-        task="retrieval",
-        data=folder,
-        queries=folder / own_index.QUERIES,
-        retriever=checked.retriever,
-        embedder=embedder.spec if embedder else "minilm",
-        command=command_line(),
+    eval_request = make_request(
+        {
+            "benchmark": own_index.SEARCHES_BENCHMARK,
+            "task": "retrieval",
+            "data": folder,
+            "queries": folder / own_index.QUERIES,
+            "retriever": checked.retriever,
+            "embedder": embedder.spec if embedder else None,
+            "command": command_line(),
+        },
+        ErrorCollector(),
     )
     with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch:
 

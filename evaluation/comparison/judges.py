@@ -17,7 +17,7 @@ from turnmark.core.record import Record
 from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, StoredJudgment
 from turnmark.evaluation.comparison.loading import ComparedRun
 from turnmark.evaluation.report.stored import samples
-from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import Column, ReportRow, Table
 from turnmark.evaluation.storage.journal import read_records
 
 _REPLY = ["system", "id", "repeat"]
@@ -104,11 +104,11 @@ def judge_tables(pairs: Sequence[JudgePair]) -> Iterator[Table]:
         Column("replies", True),
         Column("rank", True),
     )
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for pair in pairs:
         by_systems = (str(pair.systems), _rank(pair.rank_systems))
         by_replies = (str(pair.replies), _rank(pair.rank_replies))
-        rows.append(Row((pair.metric, " and ".join(pair.judges), *by_systems, *by_replies)))
+        rows.append(ReportRow((pair.metric, " and ".join(pair.judges), *by_systems, *by_replies)))
     yield Table("How alike two judges rank them", columns, tuple(rows), (_RANKS,))
 
 

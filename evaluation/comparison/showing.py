@@ -15,7 +15,7 @@ from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import ReportSection, folded
 from turnmark.evaluation.report.paper import paper_tables
 from turnmark.evaluation.report.stored import read_run
-from turnmark.evaluation.report.tables import Column, Mark, MarkKind, Row, Table
+from turnmark.evaluation.report.tables import Column, Mark, MarkKind, ReportRow, Table
 from turnmark.evaluation.tasks.benchmark import name_clusters
 
 if TYPE_CHECKING:
@@ -120,13 +120,19 @@ def _runs(comparison: RunComparison) -> Table:
     titles = [name.removeprefix("specs.").removeprefix("assistant.") for name in names]
     if prompts:
         titles.append("prompts")
-    columns = [Column(""), Column("run"), *map(Column, titles), Column("n", True), Column("failed", True)]
+    columns = [
+        Column(""),
+        Column("run"),
+        *map(Column, titles),
+        Column("n", True),
+        Column("failed", True),
+    ]
     rows = []
     for index, side in enumerate(comparison.runs):
         cells = [_shorten(comparison.differs[name][index]) for name in names]
         if prompts:
             cells.append(_name_prompts([comparison.differs[name][index] for name in prompts]))
-        rows.append(Row((side.letter, side.name, *cells, str(side.n), str(side.failed))))
+        rows.append(ReportRow((side.letter, side.name, *cells, str(side.n), str(side.failed))))
     lines = () if names or prompts else ("The manifests name nothing in which these systems differ.",)
     return Table("Runs", tuple(columns), tuple(rows), lines)
 
@@ -163,7 +169,7 @@ def _differences(comparison: RunComparison, index: int) -> Table:
         cells.append(str(metric.n))
         if incomplete:
             cells.append(str(metric.left_out))
-        rows.append(Row(tuple(cells), "below" if below else "plain", mark))
+        rows.append(ReportRow(tuple(cells), "below" if below else "plain", mark))
         if metric.why:
             lines.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())
@@ -189,9 +195,9 @@ def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> 
     part_counts = [_counts(metrics, names) for values in comparison.breakdowns.values() for metrics in values.values()]
     apart = tables.differ(part_counts)
     columns = list(tables.broken_down(names, apart))
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for dimension, values in comparison.breakdowns.items() if names else ():
-        rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
+        rows.append(ReportRow((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
             mark = None
             if len(names) == 1:
@@ -200,7 +206,7 @@ def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> 
                     mark = _mark(metrics[names[0]].shown, change, change.p)
             figures = list(_break_down(metrics, names, side.letter))
             cells = tables.with_counts(figures, _counts(metrics, names), apart)
-            rows.append(Row((value, *cells), "below", mark))
+            rows.append(ReportRow((value, *cells), "below", mark))
     legend = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
     title = f"{side.letter} - {first.letter}, by what is asked"
     return Table(title, tuple(columns), tuple(rows), legend, groups="dimension")
@@ -234,15 +240,15 @@ def _changed(comparison: RunComparison) -> Table:
         Column("difference", True),
         Column("question"),
     )
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for side in comparison.runs[1:]:
         changed = [sample for sample in comparison.changed if sample.run == side.letter]
         if changed:
-            rows.append(Row((f"{side.letter} - {first}", *[""] * 4), "group"))
+            rows.append(ReportRow((f"{side.letter} - {first}", *[""] * 4), "group"))
         for sample in changed:
             before, after = map(sample.shown.text, sample.values)
             difference = _signed(sample.shown, sample.difference)
-            rows.append(Row((sample.id, before, after, difference, _shorten(sample.query or "-")), "below"))
+            rows.append(ReportRow((sample.id, before, after, difference, _shorten(sample.query or "-")), "below"))
     return Table(f"The samples that changed most, by {metric}", columns, tuple(rows))
 
 

@@ -131,7 +131,7 @@ def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
     from ragas.metrics import Faithfulness
     from ragas.run_config import RunConfig
 
-    class Ours(BaseRagasLLM):  # type: ignore[misc]
+    class RagasModel(BaseRagasLLM):  # type: ignore[misc]
         def generate_text(self, prompt: Any, n: int = 1, temperature: float = 1e-8, **_: Any) -> Any:
             texts = [ask(prompt.to_string(), temperature) for _ in range(n)]
             return LLMResult(generations=[[Generation(text=text) for text in texts]])
@@ -142,7 +142,7 @@ def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
         def is_finished(self, response: Any) -> bool:  # noqa: ARG002
             return True
 
-    metric = Faithfulness(llm=Ours(run_config=RunConfig(max_retries=1, max_workers=1)))
+    metric = Faithfulness(llm=RagasModel(run_config=RunConfig(max_retries=1, max_workers=1)))
 
     async def score(case: Case) -> float:
         conversation = turn_lines((*case.history, Message(role="user", content=case.question)))

@@ -13,7 +13,7 @@ from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.paper import paper_tables, tables_together
 from turnmark.evaluation.report.stored import Stored, StoredRun, distinct_names, why_not_done
-from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import Column, ReportRow, Table
 
 MOST = 3
 """Maximum metrics of a run in a table of several runs, and of its breakdowns in a file."""
@@ -133,13 +133,13 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
         Column("n", True),
         Column("failed", True),
     )
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for name, summary in runs:
-        rows.append(Row((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group", full=name))
+        rows.append(ReportRow((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group", full=name))
         for metric in tables.chosen(summary.metrics, MOST):
             measured = summary.metrics[metric]
             figures = (tables.mean_text(measured), tables.interval_text(measured))
-            rows.append(Row((metric, *figures, str(measured.n), str(measured.failed)), "below"))
+            rows.append(ReportRow((metric, *figures, str(measured.n), str(measured.failed)), "below"))
     lines = tuple(f"{name}: no figures: {reason}" for name, reason in left_out.items())
     return Table("All runs", columns, tuple(rows), lines, tight=True, groups="run")
 

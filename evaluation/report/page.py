@@ -18,7 +18,7 @@ from turnmark.core.untrusted import one_line, printable
 from turnmark.evaluation.report.browse import samples_json
 from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
 from turnmark.evaluation.report.stored import Stored, read_run
-from turnmark.evaluation.report.tables import Row
+from turnmark.evaluation.report.tables import ReportRow
 from turnmark.evaluation.storage.journal import open_atomic
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def round_scale(values: Iterable[float]) -> PlotScale:
     return PlotScale(first * step, last * step, tuple(round(index * step, 10) for index in range(first, last + 1)))
 
 
-def scale_of(rows: Sequence[Row]) -> PlotScale | None:
+def scale_of(rows: Sequence[ReportRow]) -> PlotScale | None:
     """Return the scale of the rows' marks, containing 0 if they are differences; None without marks."""
     marks = [row.mark for row in rows if row.mark is not None]
     if not marks:

@@ -15,7 +15,7 @@ from itertools import product
 from turnmark.evaluation.model_names import model_key
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper_tables import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
-from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged
+from turnmark.evaluation.report.tables import Column, ReportRow, RowKind, Table, untagged
 from turnmark.evaluation.scores.published import RERUN, Fact, facts, samples_of
 
 N = "n"
@@ -112,11 +112,11 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
     # If all figures of a row are over the same samples, their count is at the row's end; else beneath the figures.
     count_at_end = any(len(_counts(line)) == 1 for line in lines)
     heads = tuple(_heads(table, [columns[index] for index in filled], count_at_end))
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     before: _Line | None = None
     for line, following in zip(lines, [*lines[1:], None], strict=True):
         if table.by_row and line.slot.over != (before.slot.over if before else ""):
-            rows.append(Row((line.slot.over, *[""] * (len(heads) - 1)), "group"))
+            rows.append(ReportRow((line.slot.over, *[""] * (len(heads) - 1)), "group"))
             before = None
         names = list(_names(table, columns, line, before))
         counts = _counts(line)
@@ -125,11 +125,11 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
         if count_at_end:
             cells.append(counts[0] if len(counts) == 1 else "")
             counts_beneath.append("")
-        rows.append(Row(tuple(cells), _row_kind(line), counts=tuple(counts_beneath)))
+        rows.append(ReportRow(tuple(cells), _row_kind(line), counts=tuple(counts_beneath)))
         if len(counts) > 1 and not _counted_together(line, following):
             label_column = 1 if table.heads[1] else 0
             counts_beneath[label_column] = N
-            rows.append(Row(tuple(counts_beneath), "plain" if label_column else "below", counting=True))
+            rows.append(ReportRow(tuple(counts_beneath), "plain" if label_column else "below", counting=True))
         before = line
     title = f"As {table.sources[0]}: {table.title}"
     legend = tuple(_legend(table, runs, lines))

@@ -51,10 +51,10 @@ class RatingTask(TypedDict):
     id: str
     said: list[tuple[str, int]]
     question: int
-    answers: dict[str, RatedAnswer]
+    answers: dict[str, AnswerOnPage]
 
 
-class RatedAnswer(TypedDict):
+class AnswerOnPage(TypedDict):
     """An answer to rate. Texts are indices into the page's `texts`.
 
     Keys:
@@ -67,7 +67,7 @@ class RatedAnswer(TypedDict):
     previous: int | None
 
 
-class Texts:
+class ListedTexts:
     """The texts of a page, each once."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     settings = {name: run.summary.setting for name, run in by_name.items()}
     task_class = find_task(runs[0].summary.benchmark, runs[0].summary.task)
     form = task_class.rating_form if task_class else RatingForm()
-    texts = Texts()
+    texts = ListedTexts()
     tasks: list[RatingTask] = []
     systems_of: dict[str, dict[str, str]] = {}
     for name in shared:
@@ -173,7 +173,7 @@ def _read_browsed(run: StoredRun, task_ids: Collection[str]) -> dict[str, Browse
     return browsed
 
 
-def _answer(sample: Sample, browsed: Browsed, setting: str | None, revision: bool, texts: Texts) -> RatedAnswer:
+def _answer(sample: Sample, browsed: Browsed, setting: str | None, revision: bool, texts: ListedTexts) -> AnswerOnPage:
     context = _context_of(sample, browsed, setting)
     passages: list[int] | None = None
     if context is not None:

@@ -25,7 +25,7 @@ from turnmark.core.home import write_atomic
 from turnmark.core.untrusted import escape_cell, escape_latex, one_line, rich_line
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.overview import ON_SCREEN, ReportSection, describe_run
-from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import Column, ReportRow, Table
 
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
 _NAMES = (16, 10)
@@ -175,7 +175,7 @@ def _only(table: Table, name_columns: Sequence[int], figure_columns: Sequence[in
     """Return the table with some of its figures; if every row has a name, rows without these figures are dropped."""
     indices = [*name_columns, *figure_columns]
     all_named = all(row.cells[0] for row in table.rows)
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for row in table.rows:
         # In a row below another, "-" counts as a figure.
         blank = ("",) if row.kind == "below" else ("", "-")
@@ -248,7 +248,7 @@ def table_lines(table: Table) -> Iterator[str]:
         yield from (_line(line), "")
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: ReportRow) -> list[str]:
     cells = list(map(escape_cell, row.cells))
     if row.kind in ("group", "ours"):
         return [cell and f"**{cell}**" for cell in cells]

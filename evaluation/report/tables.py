@@ -46,7 +46,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """A row of a table.
 
     Attributes:
@@ -71,7 +71,7 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
     lines: tuple[str, ...] = ()
     tight: bool = field(default=False, kw_only=True)
     """True: many columns, which use the full width of a terminal."""
@@ -215,7 +215,7 @@ def means(summary: Summary) -> Table:
         cells += [str(metric.n), str(metric.failed), str(metric.not_applicable)]
         if repeated:
             cells.append(metric.shown.text(metric.spread))
-        rows.append(Row(tuple(cells), "below" if below else "plain", dot_of(metric), full=name))
+        rows.append(ReportRow(tuple(cells), "below" if below else "plain", dot_of(metric), full=name))
     return Table("Means", columns, tuple(rows))
 
 
@@ -228,14 +228,14 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
     ]
     apart = differ(counts)
     columns = list(broken_down(names, apart))
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for dimension, values in summary.breakdowns.items() if names else ():
-        rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
+        rows.append(ReportRow((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
             measured = [metrics.get(name) for name in names]
             figures = [(mean_text(metric), interval_text(metric)) for metric in measured]
             cells = with_counts(figures, [metric.n if metric else 0 for metric in measured], apart)
-            rows.append(Row((value, *cells), "below", dot_of(measured[0]) if len(names) == 1 else None))
+            rows.append(ReportRow((value, *cells), "below", dot_of(measured[0]) if len(names) == 1 else None))
     return Table("By what is asked", tuple(columns), tuple(rows), groups="dimension")
 
 
@@ -282,7 +282,7 @@ def judges(summary: Summary) -> Table:
         Column("rule"),
         Column("agreement"),
     )
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for name, panel in summary.judging.items():
         alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
         metric = summary.metrics.get(name)
@@ -296,7 +296,7 @@ def judges(summary: Summary) -> Table:
             # Rule and agreement of the panel only in its first row.
             panel_cells = ("", "") if index else (panel.rule, alpha)
             judge_cells = (with_snapshots(judge, panel.answered), shown.text(panel.means.get(judge)))
-            rows.append(Row((name, *judge_cells, *counts, *panel_cells)))
+            rows.append(ReportRow((name, *judge_cells, *counts, *panel_cells)))
     return Table("Judges", columns, tuple(rows))
 
 
@@ -309,7 +309,7 @@ def usage(summary: Summary) -> Table:
         Column("completion tokens", True),
         Column("cost", True),
     )
-    rows = tuple(Row((role, *_usage_cells(spent))) for role, spent in summary.usage.items())
+    rows = tuple(ReportRow((role, *_usage_cells(spent))) for role, spent in summary.usage.items())
     lines: list[str] = []
     unpriced = [role for role, spent in summary.usage.items() if spent.get("cost") is None]
     if unpriced:

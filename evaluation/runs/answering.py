@@ -30,7 +30,7 @@ GRACE = 5.0
 MOST_LEFT_BEHIND = 256
 """Largest number of hanging workers, which are threads that cannot be stopped; beyond it, the run stops."""
 
-Answer = Callable[[Item, Generator | None], Sample]
+AnswerItem = Callable[[Item, Generator | None], Sample]
 
 
 class SampleStore(Protocol):
@@ -97,7 +97,7 @@ class RunOutcome:
 class _Engine:
     def __init__(
         self,
-        answer: Answer,
+        answer: AnswerItem,
         generator: Generator | None,
         store: SampleStore,
         limits: Limits,
@@ -221,7 +221,7 @@ def failed_sample(job: SampleJob, error: BaseException) -> Sample:
 
 def generate(
     jobs: Iterator[SampleJob | None],
-    answer: Answer,
+    answer: AnswerItem,
     generator: Generator | None,
     store: SampleStore,
     limits: Limits,

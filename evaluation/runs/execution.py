@@ -16,7 +16,7 @@ from turnmark.core.untrusted import one_line
 from turnmark.evaluation.calls.budget import open_ledger, spent_on_judges
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.runs.answering import Answer, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs.answering import AnswerItem, RunOutcome, SampleJob, generate
 from turnmark.evaluation.runs.judges import open_judging
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.runs.scoring import missing, score_run
@@ -157,7 +157,7 @@ def warm(plan: Plan, benchmark: Task) -> None:
         make_ready(plan.generator)
     if benchmark.retrieves or benchmark.measures_judges:
         return
-    embeds = plan.generator is None or plan.request.passages is not None
+    embeds = plan.generator is None or benchmark.recorded
     if embeds and benchmark.assistant.embed is not None:
         benchmark.assistant.embed(["load the model"])
 
@@ -168,8 +168,8 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> R
     spent = spent_on_judges(folder.path)
     if plan.elsewhere is not None:
         spent += plan.elsewhere
-    ledger = open_ledger(plan.request.generator, budget, folder.samples, guess, spent)
-    answering: AbstractContextManager[Answer]
+    ledger = open_ledger(plan.request.assistant.generator, budget, folder.samples, guess, spent)
+    answering: AbstractContextManager[AnswerItem]
     if plan.answering:
         answering = plan.answering(benchmark)
     elif isinstance(plan.generator, ReferenceGenerator):
@@ -186,8 +186,8 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> R
 NO_TARGET = "the data has no reference answer"
 
 
-def _answering_with_targets(benchmark: Task, searched: bool) -> Answer:
-    """An `Answer` that returns each item's reference, for the Reference rows of the papers' tables.
+def _answering_with_targets(benchmark: Task, searched: bool) -> AnswerItem:
+    """An `AnswerItem` that returns each item's reference, for the Reference rows of the papers' tables.
 
     Items without a reference are skipped.
 
@@ -212,7 +212,7 @@ def _answering_with_targets(benchmark: Task, searched: bool) -> Answer:
 def _jobs(plan: Plan, folder: RunFolder, benchmark: Task) -> Iterator[SampleJob]:
     """Yield the unfinished samples in the order of the data, the repeats of an item one after the other."""
     items: Iterable[Item] = selected(benchmark.items(), plan.chosen)
-    if plan.request.chain or plan.request.live:
+    if benchmark.sequential:
         items = by_depth(items)
     for item in items:
         for repeat in range(plan.manifest.repeat):

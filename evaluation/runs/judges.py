@@ -91,7 +91,7 @@ def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
         tested=_tested(request, manifest),
         concurrency=CONCURRENCY if request.scoring else request.concurrency,
         prices=load_prices(),
-        prompts=request.prompts,
+        prompts=request.assistant.prompts,
         budget=parse_budget(request.budget) if request.budget else None,
         elsewhere=plan.elsewhere,
     )
@@ -116,7 +116,7 @@ def described(plan: Plan) -> dict[str, Any]:
     judges = open_judges(request.judge)
     estimate = estimate_judging(
         plan.task, selected(plan.task.items(), plan.chosen), plan.items * request.repeat, judges, _rubrics(plan),
-        searched=plan.task.searched, prompts=request.prompts,
+        searched=plan.task.searched, prompts=request.assistant.prompts,
     )  # fmt: skip
     specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
     return description | {"estimated": description["estimated"] | usage_json(estimate), "specs": specs}

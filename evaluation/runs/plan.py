@@ -25,9 +25,9 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.runs.answering import DEADLINE, Answer, Limits
+from turnmark.evaluation.runs.answering import DEADLINE, AnswerItem, Limits
 from turnmark.evaluation.runs.scoring import now
-from turnmark.evaluation.storage.passages import HIDDEN, FirstPassages
+from turnmark.evaluation.storage.passages import FirstPassages
 from turnmark.evaluation.storage.predictions import Answers
 from turnmark.evaluation.storage.run_folder import (
     check_folder,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from turnmark.assistant.types import Usage
     from turnmark.retrieval.types import Retriever
 
-Answering = Callable[[Task], AbstractContextManager[Answer]]
+Answering = Callable[[Task], AbstractContextManager[AnswerItem]]
 OF_RUNS = ("predictions.jsonl", "run.trec")
 """Files of a run's folder that can be scored again."""
 PART = ("limit", "sample", "only", "seed")
@@ -141,7 +141,7 @@ class Plan:
         config = self.request.config()
         with_tools = Assistant.from_parts(config, AssistantParts(generator=self.generator)).forms["retrieve"] == "agent"
         searches = self.manifest.specs.get("query") == "assistant" and not self.task.retrieves
-        if not (with_tools and searches and self.request.protocol == "turn"):
+        if not (with_tools and searches and self.task.protocol == "turn"):
             return ()
         return (
             "the estimate is for samples that are answered at once; one that searches on with tools (retrieve=agent) "
@@ -385,10 +385,10 @@ def _open_task(
     """Open the task of a request; None: there were mistakes, which are recorded in `errors`."""
     if kind is None:
         return None
-    counterfactual = request.counterfactual
-    if answers is not None and setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples):
-        counterfactual = True
-    changed = {"domains": domains, "counterfactual": counterfactual}
+    options = request.options
+    if answers is not None:
+        options = kind.options_for(options, setting, answers)
+    changed = {"domains": domains, "options": options}
     return errors.collect(kind, request.model_copy(update=changed), setting)
 
 
@@ -464,7 +464,7 @@ def _manifest(
         limit=request.limit,
         sample=request.sample,
         repeat=repeat,
-        counterfactual=task.request.counterfactual,
+        counterfactual=task.counterfactual,
         only=tuple(sorted(set(request.only))),
         seed=request.seed,
         version=version_of("turnmark"),
@@ -485,7 +485,7 @@ def _measured_config(
         "generator": specs.get("generator", "extractive"),
         "retriever": specs.get("retriever"),
         "embedder": specs.get("embedder"),
-        "steps": tuple(sorted(set(request.steps))),
+        "steps": tuple(sorted(set(request.assistant.steps))),
         "prompts": None,
     }
     config = request.config().model_copy(update=changed)
@@ -500,15 +500,15 @@ def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, s
 
     if task.retrieves:
         return {"retriever": flags.retriever, "embedder": flags.embedder, **task.specs}
-    specs = {"generator": str(GENERATORS.check(request.generator))}
+    specs = {"generator": str(GENERATORS.check(request.assistant.generator))}
     if task.searched:
         specs |= {"retriever": flags.retriever}
     specs |= task.specs
     specs["embedder"] = flags.embedder or str(parse_spec(request.embedder))
-    if request.protocol != "turn":
-        specs["protocol"] = request.protocol
-    if request.steps:
-        specs["steps"] = ", ".join(sorted(set(request.steps)))
+    if task.protocol != "turn":
+        specs["protocol"] = task.protocol
+    if request.assistant.steps:
+        specs["steps"] = ", ".join(sorted(set(request.assistant.steps)))
     return specs
 
 
@@ -538,16 +538,16 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     errors.collect(check_engine, request.engine)
     if request.scoring:
         return CheckedSpecs()
-    prompts = errors.collect(own_prompts, request.prompts) or {}
-    generator = errors.collect(open_generator, request.generator)
+    prompts = errors.collect(own_prompts, request.assistant.prompts) or {}
+    generator = errors.collect(open_generator, request.assistant.generator)
     retriever, embedder = errors.collect(_retriever_specs, request.retriever, request.embedder) or ("", "")
     reader: Reader = "large" if request.asks_model else "none"
-    errors.collect(forms_for, reader, request.steps)
+    errors.collect(forms_for, reader, request.assistant.steps)
     if request.budget is not None:
         only_judged = bool(request.judge) and not request.asks_model
-        if only_judged or errors.collect(open_ledger, request.generator, request.budget) is not None:
+        if only_judged or errors.collect(open_ledger, request.assistant.generator, request.budget) is not None:
             check_judges_can_spend(request.budget, request.judge, errors)
-    if request.generator.startswith("reference") and request.task in ("judge", "analyse"):
+    if request.assistant.generator.startswith("reference") and request.task in ("judge", "analyse"):
         errors.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
     return CheckedSpecs(generator, prompts if generator is not None else {}, retriever, embedder)
 

@@ -19,7 +19,7 @@ from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.runs.answering import GRACE, Answer, SampleJob, failed_sample
+from turnmark.evaluation.runs.answering import GRACE, AnswerItem, SampleJob, failed_sample
 from turnmark.evaluation.runs.execution import open_retrievers, warm
 from turnmark.evaluation.runs.plan import Plan, plan_run
 from turnmark.evaluation.tasks.items import Item
@@ -45,7 +45,7 @@ def use_workers(plan: Plan) -> Plan:
 
 
 @contextmanager
-def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
+def _answering(plan: Plan, _: Task) -> Iterator[AnswerItem]:
     """See `plan.Answering`."""
     request = plan.request
     workers: Workers[WorkerReply] = Workers(
@@ -55,7 +55,7 @@ def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
         yield remote_answer(workers, plan.limits.deadline)
 
 
-def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
+def remote_answer(workers: Workers[WorkerReply], deadline: float) -> AnswerItem:
     """`Task.answer` on a worker.
 
     Args:

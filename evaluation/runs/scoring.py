@@ -22,7 +22,7 @@ from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.metric_style import MetricStyle, by_name
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import note_samples
-from turnmark.evaluation.scores.published import Extent, Fact, Ran, find_rows
+from turnmark.evaluation.scores.published import Extent, Fact, RunFacts, find_rows
 from turnmark.evaluation.scores.published import facts as published_facts
 from turnmark.evaluation.scores.summary import Facts, SampleHashes, ScoreTally, write_facts
 from turnmark.evaluation.storage.passages import OFFICIAL_SEARCH
@@ -226,14 +226,14 @@ def _ran(
     headline: Metrics,
     breakdowns: Breakdowns,
     judging: Judging | None,
-) -> Ran:
+) -> RunFacts:
     extents: dict[str, Extent] = {name: corpus.extent for name, corpus in manifest.corpora.items()}
     if manifest.specs.get("passages") == OFFICIAL_SEARCH:
         extents = dict.fromkeys(manifest.domains, "full")
     variants = {name: metric.by for metric in benchmark.metrics for name in metric.names}
     if judging:
         variants |= judging.variants(benchmark.metrics)
-    return Ran(
+    return RunFacts(
         benchmark=manifest.benchmark,
         task=manifest.task,
         setting=manifest.setting,

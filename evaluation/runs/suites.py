@@ -80,9 +80,6 @@ def plan_suite(request: EvalRequest) -> SuitePlan:
     for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
         if value:
             errors.add(f"{flag} means something of one benchmark, and `all` runs four; name that benchmark")
-    for flag in ("query", "queries", "passages", "counterfactual"):
-        if getattr(request, flag):
-            errors.add(f"--{flag} belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all")
     if errors.problems:
         check_specs(request, errors)
     errors.raise_all()
@@ -114,8 +111,8 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
         if request.out:
             changed["out"] = request.out / name
         if task == RETRIEVAL:  # no model is asked, and the budget is not used
-            changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None}
-            changed["prompts"] = None
+            changed |= {"judge": (), "repeat": 1, "budget": None}
+            changed["assistant"] = request.reset(("generator", "steps", "prompts")).assistant
         try:
             plans[name] = plan_run(request.model_copy(update=changed))
         except RequestError as error:

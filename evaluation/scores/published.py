@@ -65,7 +65,7 @@ class Fact(Record):
     )
 
 
-class Ran(Record):
+class RunFacts(Record):
     """The properties of a run that decide whether a published row is comparable with it."""
 
     benchmark: str
@@ -121,7 +121,7 @@ def _complete_row(row: Mapping[str, Any], content: Mapping[str, Any]) -> dict[st
     return complete
 
 
-def find_rows(ran: Ran, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
+def find_rows(ran: RunFacts, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
     """Return the published rows of the run's benchmark and task, those of its setting first.
 
     Rows over a single domain that is not in the run are left out, and so are rows over a value of a breakdown that has
@@ -134,7 +134,7 @@ def find_rows(ran: Ran, published_facts: Sequence[Fact] | None = None) -> tuple[
     return tuple(_row(fact, ran) for fact in relevant)
 
 
-def _relevant(fact: Fact, ran: Ran) -> bool:
+def _relevant(fact: Fact, ran: RunFacts) -> bool:
     if fact.benchmark != ran.benchmark or ran.task not in (fact.task, *fact.also):
         return False
     if len(fact.domains) == 1 and ran.domains and fact.domains[0] not in ran.domains:
@@ -142,7 +142,7 @@ def _relevant(fact: Fact, ran: Ran) -> bool:
     return all(value in ran.breakdowns.get(dimension, {value: {}}) for dimension, value in fact.part.items())
 
 
-def _row(fact: Fact, ran: Ran) -> PublishedRow:
+def _row(fact: Fact, ran: RunFacts) -> PublishedRow:
     part_name, ours = _slice(fact, ran)
     differences = dict(_differences(fact, ran, part_name, ours))
     judges: dict[str, str] = {}
@@ -190,15 +190,15 @@ def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items()) or None
 
 
-def _same_setting(fact: Fact, ran: Ran) -> bool:
+def _same_setting(fact: Fact, ran: RunFacts) -> bool:
     return ran.setting in (fact.setting, *fact.settings)
 
 
-def _same_domains(fact: Fact, ran: Ran) -> bool:
+def _same_domains(fact: Fact, ran: RunFacts) -> bool:
     return not fact.domains or not ran.domains or set(fact.domains) == set(ran.domains)
 
 
-def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
+def _slice(fact: Fact, ran: RunFacts) -> tuple[str | None, Metrics | None]:
     """Return the name and the metrics of our slice with the same samples; None without one."""
     part = dict(fact.part)
     if not _same_domains(fact, ran):
@@ -218,7 +218,7 @@ def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
     return (f"{dimension}={value}", ours) if ours else (None, None)
 
 
-def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
+def _differences(fact: Fact, ran: RunFacts, part_name: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     """Yield each aspect that differs, once, with the difference in words."""
     yield from _data(fact, ran)
     for aspect, difference in fact.always.items():
@@ -238,7 +238,7 @@ def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | No
     yield from _metric(fact, ran)
 
 
-def _data(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+def _data(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     """Yield a difference if the data is not known to be that of the paper."""
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
@@ -274,7 +274,7 @@ def samples_of(name: str, metric: MetricSummary) -> int:
     return metric.n + metric.not_applicable if is_ratio else metric.n
 
 
-def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+def _search(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     """Yield differences in the searched documents and the query mode."""
     shared = [domain for domain in fact.domains if domain in ran.domains]
     short = [domain for domain in shared if ran.corpora.get(domain, "unknown") in ("partial", "other")]
@@ -292,7 +292,7 @@ def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
         yield "query", f"query: published with {fact.query}, here {ran.query}"
 
 
-def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+def _judge(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     """Yield differences in the judges of the shared metrics; without a shared metric, of all published ones."""
     shared = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
     published: dict[str, None] = {}
@@ -310,7 +310,7 @@ def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
         yield "judge", f"judge: published with {', '.join(published)}, here {', '.join(here) or 'none'}"
 
 
-def _same_judge(published_name: str, judge: str, ran: Ran) -> bool:
+def _same_judge(published_name: str, judge: str, ran: RunFacts) -> bool:
     """Whether a judge is the published model, by its name or, for an alias, by the only snapshot that answered."""
     snapshots = ran.answered.get(judge, ())
     if len(snapshots) > 1:
@@ -318,7 +318,7 @@ def _same_judge(published_name: str, judge: str, ran: Ran) -> bool:
     return model_key(published_name) in map(model_key, (judge, *snapshots))
 
 
-def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
+def _judges(ran: RunFacts, metric: str) -> tuple[str, ...]:
     """Return the judges of a metric of a run, including those whose verdict it is conditioned on."""
     name, _, condition = metric.partition(".")
     measures = [name]
@@ -332,7 +332,7 @@ def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
     return tuple(judges) or ran.judges
 
 
-def _metric(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+def _metric(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     shared = [metric for metric in fact.metrics if metric in ran.metrics]
     if not shared:
         yield "metric", f"metric: published {', '.join(fact.metrics)}; not measured here"

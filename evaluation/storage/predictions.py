@@ -85,7 +85,7 @@ def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf
     Raises:
         RequestError: all mistakes.
     """
-    errors, reader = ErrorCollector(), _Reader(benchmark, domain_of)
+    errors, reader = ErrorCollector(), _PredictionReader(benchmark, domain_of)
     files: list[Path] = []
     for path in paths:
         file = path / "predictions.jsonl" if path.is_dir() else path
@@ -118,7 +118,7 @@ def list_mistakes(mistakes: Sequence[str]) -> list[str]:
     return listed
 
 
-class _Reader:
+class _PredictionReader:
     """Collects samples and mistakes from several files."""
 
     def __init__(self, benchmark: str, domain_of: DomainOf | None) -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.report.rating import RatingTask, Texts, write_page
+from turnmark.evaluation.report.rating import ListedTexts, RatingTask, write_page
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.synth.attempt import ReviewedItem, open_synthesis
 from turnmark.evaluation.synth.folder import ITEMS, REJECTS, Reject, SynthItem, SynthManifest, reviewed_id
@@ -51,7 +51,7 @@ def write_review(folder: Path, page: Path) -> Path:
         kind = SynthManifest.model_validate_json((folder / "manifest.json").read_bytes()).kind
     except (OSError, ValidationError) as error:
         raise RequestError(f"{str(folder)!r}: its manifest.json cannot be read") from error
-    texts = Texts()
+    texts = ListedTexts()
     try:
         review = open_synthesis(kind, {}).review
         tasks = [_task(item.id, review(item), texts) for item in read_records(folder / ITEMS, SynthItem)]
@@ -65,7 +65,7 @@ def write_review(folder: Path, page: Path) -> Path:
     return page
 
 
-def _task(name: str, item: ReviewedItem, texts: Texts) -> RatingTask:
+def _task(name: str, item: ReviewedItem, texts: ListedTexts) -> RatingTask:
     shown = dict.fromkeys(f"{passage['title']}\n{passage['text']}".strip() for passage in item.passages)
     return {
         "id": name,

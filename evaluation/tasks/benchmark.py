@@ -43,19 +43,23 @@ class DeclaredBenchmark:
         name: name on the command line.
         tasks: `module:attribute` of its task or tasks, the default first.
         data: `module:attribute` of the function that finds its data in a folder.
+        options: `module:attribute` of the `TaskOptions` of its tasks.
         cluster: unit of the bootstrap, singular and plural.
         main: whether `eval all` runs its default task and setting.
         suite: further runs of the suite `full`: name of the run -> task and setting (None: the default).
         judges: the judges of its paper.
+        examples: command lines for the help of `eval` and `score`.
     """
 
     name: str
     tasks: str
     data: str
+    options: str
     cluster: tuple[str, str] = ("conversation", "conversations")
     main: bool = False
     suite: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     judges: JudgePreset | None = None
+    examples: tuple[str, ...] = ()
 
     def find_data(self, folder: Path | None) -> None:
         """Raise RequestError if the folder does not contain the benchmark's data."""

@@ -11,7 +11,7 @@ from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
 from turnmark.evaluation.tasks.items import Case
-from turnmark.evaluation.tasks.metric import Metric, Value
+from turnmark.evaluation.tasks.metric import Metric, Value, metric
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
@@ -63,11 +63,11 @@ def _against_reference(
     name: str, by: str, measure: Callable[[str, str], float | None], headline: int | None = None
 ) -> Metric[Case]:
     return Metric(
-        (name,),
-        by,
-        lambda case: {name: measure(case.answer, case.reference)},
-        "the data has no reference answer",
-        MetricStyle(headline=headline),
+        names=(name,),
+        by=by,
+        measure=lambda case: {name: measure(case.answer, case.reference)},
+        without="the data has no reference answer",
+        shown=MetricStyle(headline=headline),
     )
 
 
@@ -103,36 +103,36 @@ REFERENCE_METRICS: tuple[Metric[Case], ...] = (
 CHARACTER_METRICS = (_against_reference("rouge_l.char", ROUGE_CHAR, overlap.rouge_l_char, 130),)
 PASSAGE_METRICS: tuple[Metric[Case], ...] = (
     Metric(
-        ("k_precision", "k_precision[+history]"),
-        SQUAD,
-        _precision,
-        NO_PASSAGES,
-        {"k_precision": MetricStyle(headline=110)},
+        names=("k_precision", "k_precision[+history]"),
+        by=SQUAD,
+        measure=_precision,
+        without=NO_PASSAGES,
+        shown={"k_precision": MetricStyle(headline=110)},
     ),
 )
 LEAD_METRICS: tuple[Metric[Case], ...] = (
     Metric(
-        tuple(f"{name}{mark}" for name in ("rouge_l.word", "token_recall") for mark in (LEAD, BESIDE_LEAD)),
-        "the first sentences of the passages, as long as the answer",
-        _lead,
-        f"{NO_PASSAGES}, or there is no reference answer",
+        names=tuple(f"{name}{mark}" for name in ("rouge_l.word", "token_recall") for mark in (LEAD, BESIDE_LEAD)),
+        by="the first sentences of the passages, as long as the answer",
+        measure=_lead,
+        without=f"{NO_PASSAGES}, or there is no reference answer",
     ),
 )
-ANSWER_WORDS: Metric[Case] = Metric(
-    ("answer_words",),
-    WORDS,
-    lambda case: {"answer_words": overlap.answer_words(case.answer)},
-    shown=MetricStyle(digits=(1, 1), direction=None, fraction=False, headline=230),
-)
-STYLE_METRICS: tuple[Metric[Case], ...] = (
-    ANSWER_WORDS,
-    Metric(
-        ("idk_rate",),
-        DECISION,
-        lambda case: {"idk_rate": float(unknown(case))},
-        shown=MetricStyle(direction=None, headline=220),
-    ),
-)
+
+
+@metric(by=WORDS, style=MetricStyle(digits=(1, 1), direction=None, fraction=False, headline=230))
+def answer_words(case: Case) -> float:
+    """Count the words of the answer."""
+    return overlap.answer_words(case.answer)
+
+
+@metric(by=DECISION, style=MetricStyle(direction=None, headline=220))
+def idk_rate(case: Case) -> float:
+    """Measure whether the reply says "I don't know"."""
+    return float(unknown(case))
+
+
+STYLE_METRICS: tuple[Metric[Case], ...] = (answer_words, idk_rate)
 
 
 # --- the decision of a reply against the label of its task -----------------------------------------------------------
@@ -169,7 +169,9 @@ def _detection(
         return values
 
     names = tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1"))
-    return Metric(names, by, measure, without, {f"{name}.f1{mark}": MetricStyle(headline=headline)})
+    return Metric(
+        names=names, by=by, measure=measure, without=without, shown={f"{name}.f1{mark}": MetricStyle(headline=headline)}
+    )
 
 
 def _clarifies(context: Case) -> bool | None:

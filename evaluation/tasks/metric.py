@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from turnmark.evaluation.metric_style import PLAIN, How
+from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
 from turnmark.evaluation.records import Sample, Score
+
+NOTHING_TO_COMPARE = "there is nothing to compare with"
+LAST_RANK = 1000
+"""Rank among the headline metrics of those whose place does not matter."""
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -18,7 +22,7 @@ Value = float | tuple[float, float] | None
 """A measured value, or a pair of value and weight in the mean. None: the metric is not applicable."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metric(Generic[C_contra]):
     """One metric, or several that one function computes.
 
@@ -33,8 +37,41 @@ class Metric(Generic[C_contra]):
     names: tuple[str, ...]
     by: str
     measure: Callable[[C_contra], Mapping[str, Value]]
-    without: str = "there is nothing to compare with"
+    without: str = NOTHING_TO_COMPARE
     shown: How = PLAIN
+
+
+def metric(
+    *, by: str, name: str = "", without: str = NOTHING_TO_COMPARE, style: MetricStyle = PLAIN, headline: bool = False
+) -> Callable[[Callable[[C], Value]], Metric[C]]:
+    """Make a metric of a function from the context to one value:
+
+        @metric(by="words", headline=True)
+        def answer_length(case: Case) -> float:
+            return len(case.answer.split())
+
+    Args:
+        by: the instrument: a library or a definition.
+        name: the metric's name; empty: the name of the function.
+        without: the reason for a value of None.
+        style: digits, direction and range.
+        headline: whether the metric is one of those that represent a run, after those with a rank in `style`.
+    """
+
+    def make(function: Callable[[C], Value]) -> Metric[C]:
+        metric_name = name or function.__name__
+        shown = style
+        if headline and style.headline is None:
+            shown = style.model_copy(update={"headline": LAST_RANK})
+        return Metric(
+            names=(metric_name,),
+            by=by,
+            measure=lambda context: {metric_name: function(context)},
+            without=without,
+            shown=shown,
+        )
+
+    return make
 
 
 def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import BeforeValidator, Field
@@ -31,16 +31,12 @@ MaxFailures = Annotated[
 ]
 Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
 Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
-Steps = Annotated[
-    tuple[str, ...],
-    typer.Option("--step", metavar="NAME=FORM", help="Use another form of a step; repeatable.", hidden=True),
-]
-TopK = Annotated[
-    int | None,
-    Field(ge=1),
-    typer.Option(metavar="N", help="Passages to retrieve; default: 6, for a large model 10.", hidden=True),
-]
-Tokens = Annotated[
-    int, Field(ge=1), typer.Option(metavar="N", help="Tokens of sections for a large model, about.", hidden=True)
+AskingProtocol = Annotated[
+    Literal["turn", "paper"],
+    typer.Option(
+        metavar="turn|paper",
+        help="Ask by the assistant's turn or by the paper's prompts (which need a model).",
+        hidden=True,
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and do nothing.")]

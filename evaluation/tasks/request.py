@@ -7,30 +7,31 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import typer
 from pydantic import BeforeValidator, Field
 
-from turnmark.assistant.config import DEFAULT_TOKENS, AssistantConfig
+from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
 from turnmark.core.errors import ErrorCollector
-from turnmark.core.flags import AsJson, Request, split_names
+from turnmark.core.flags import AsJson, Flatten, Request, split_names
+from turnmark.core.record import Record
 from turnmark.corpora.task_ids import canonical_id
 from turnmark.corpora.types import Problem
+from turnmark.evaluation.tasks.benchmark import benchmarks
 from turnmark.evaluation.tasks.options import (
     Budget,
     Concurrency,
     DryRun,
     MaxFailures,
-    Prompts,
     Seed,
-    Steps,
-    Tokens,
-    TopK,
 )
 
 if TYPE_CHECKING:
     from turnmark.evaluation.tasks.items import Item
+
+
+DEFAULT_EMBEDDER = "minilm"
 
 
 def allowed_failures(max_failures: str | None, samples: int) -> int | None:
@@ -46,29 +47,32 @@ def allowed_failures(max_failures: str | None, samples: int) -> int | None:
     return int(samples * float(max_failures.strip(" %")) / 100)
 
 
-def _default_retriever() -> str:
-    from turnmark.retrieval.registry import retriever_to_build
-
-    return retriever_to_build()
-
-
 def command_line() -> str:
     """The command line, for the manifest."""
     return shlex.join(["turnmark", *sys.argv[1:]])
 
 
+class TaskOptions(Record):
+    """The options of a benchmark's tasks. The folder of a benchmark declares a subclass, whose fields with a
+    `typer.Option` become flags of `turnmark eval`.
+    """
+
+    scored: ClassVar[tuple[str, ...]] = ()
+    """Names of the options that `turnmark score` has too."""
+
+
 class EvalRequest(Request):
     """The options of `turnmark eval BENCHMARK …` and, with `predictions`, of `turnmark score BENCHMARK …`.
 
-    None, or an empty tuple, stands for the default in the help text. `turnmark.evaluation.commands` resets options that
-    a task does not use.
+    None, or an empty tuple, stands for the default in the help text. `turnmark.evaluation.runs.requests` adds the
+    options of the benchmarks, and resets options that a task does not use.
     """
 
     benchmark: Annotated[
         str,
         typer.Argument(
             metavar="BENCHMARK",
-            help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all; python:pkg.mod:Class for your own.",
+            help=f"{', '.join(benchmarks())}, all; python:pkg.mod:Class for your own.",
         ),
     ]
     predictions: Annotated[
@@ -87,77 +91,16 @@ class EvalRequest(Request):
         BeforeValidator(split_names),
         typer.Option(metavar="A,B", help="Domains or capabilities; default: all; for score, those with answers."),
     ] = ()
-    generator: Annotated[
-        str,
-        typer.Option(
-            metavar="SPEC", envvar="TURNMARK_GENERATOR", show_envvar=False, help="Model that answers and rewrites."
-        ),
-    ] = "extractive"
-    retriever: Annotated[
-        str, typer.Option(metavar="SPEC", help="Retriever, such as bm25; default: conversational.")
-    ] = Field(default_factory=_default_retriever)
-    embedder: Annotated[
-        str, typer.Option(metavar="SPEC", help="Embedding model of retrievers and metrics.", hidden=True)
-    ] = "minilm"
-    query: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Query mode, such as last-turn; default: assistant.")
-    ] = None
-    queries: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', hidden=True),
-    ] = None
-    passages: Annotated[Path | None, typer.Option(metavar="RUN|FILE", help="Answer from recorded passages.")] = None
-    counterfactual: Annotated[
-        bool,
-        typer.Option(
-            "--counterfactual",
-            help="mtrag*, setting rag: repeat each answerable task with its relevant passages hidden.",
-            hidden=True,
-        ),
-    ] = False
-    live: Annotated[
-        bool,
-        typer.Option(
-            "--live",
-            help="mtrag*: as --setting rag, but the earlier turns hold the assistant's own replies.",
-            hidden=True,
-        ),
-    ] = False
-    references: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN",
-            help="compound-qa: a run in the setting dialogue, whose answers to the sub-questions are the references.",
-            hidden=True,
-        ),
-    ] = None
-    types: Annotated[
-        tuple[str, ...],
-        BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="compound-qa: question types; default: all five.", hidden=True),
-    ] = ()
-    protocol: Annotated[
-        Literal["turn", "paper"],
-        typer.Option(
-            metavar="turn|paper",
-            help="mtrag*, kiwi: ask by the assistant's turn or by the paper's prompts (which need a model).",
-            hidden=True,
-        ),
-    ] = "turn"
-    chain: Annotated[
-        bool,
-        typer.Option("--chain", help="kiwi: start each turn from our previous revision.", hidden=True),
-    ] = False
+    assistant: Annotated[AssistantConfig, Flatten(without=("index",))] = Field(
+        default=AssistantConfig(), description="the configuration under test"
+    )
+    options: TaskOptions = Field(default=TaskOptions(), description="options of the benchmark")
     suite: Annotated[
         Literal["smoke", "full"] | None,
         typer.Option(
             metavar="smoke|full", help="all: a few samples of each benchmark, or every task and setting.", hidden=True
         ),
     ] = None
-    prompts: Prompts = None
-    steps: Steps = ()
-    top_k: TopK = None
-    tokens: Tokens = DEFAULT_TOKENS
     limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items.")] = None
     sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N random items, by --seed.")] = None
     only: Annotated[
@@ -196,24 +139,43 @@ class EvalRequest(Request):
     @property
     def asks_model(self) -> bool:
         """Whether a language model answers."""
-        return not self.scoring and not self.generator.startswith("extractive")
+        return not self.scoring and not self.assistant.generator.startswith(EXTRACTIVE)
+
+    @property
+    def retriever(self) -> str:
+        """The retriever under test."""
+        from turnmark.retrieval.registry import retriever_to_build
+
+        return self.assistant.retriever or retriever_to_build()
+
+    @property
+    def embedder(self) -> str:
+        """The embedding model of retrievers and metrics."""
+        return self.assistant.embedder or DEFAULT_EMBEDDER
 
     def config(self) -> AssistantConfig:
-        """The configuration of the assistant under test."""
-        return AssistantConfig(
-            generator=self.generator,
-            retriever=self.retriever,
-            embedder=self.embedder,
-            top_k=self.top_k,
-            tokens=self.tokens,
-            prompts=self.prompts,
-            steps=self.steps,
-        )
+        """Return the configuration under test, with the default retriever and embedder by name."""
+        return self.assistant.model_copy(update={"retriever": self.retriever, "embedder": self.embedder})
 
-    def reset(self, names: Iterable[str]) -> EvalRequest:
-        """Reset some fields to their defaults."""
-        fields = type(self).model_fields
-        return self.model_copy(update={name: fields[name].get_default(call_default_factory=True) for name in names})
+    def with_generator(self, generator: str) -> Self:
+        """Return the request with another generator."""
+        return self.model_copy(update={"assistant": self.assistant.model_copy(update={"generator": generator})})
+
+    def reset(self, names: Iterable[str]) -> Self:
+        """Reset some options to their defaults, those of the assistant and of the benchmark included."""
+        changed: dict[str, Any] = {}
+        for name in names:
+            for record in ("assistant", "options"):
+                value = changed.get(record, getattr(self, record))
+                if name in type(value).model_fields:
+                    changed[record] = value.model_copy(update={name: _default(type(value), name)})
+            if name in type(self).model_fields:
+                changed[name] = _default(type(self), name)
+        return self.model_copy(update=changed)
+
+
+def _default(kind: type[Record], name: str) -> Any:
+    return kind.model_fields[name].get_default(call_default_factory=True)
 
 
 def select(

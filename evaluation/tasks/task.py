@@ -36,7 +36,7 @@ from turnmark.evaluation.tasks import measures
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.rating_form import RatingForm
-from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.rubric import Rubric
 from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
 from turnmark.retrieval.task_passages import cut_passages, ranked_by
@@ -48,17 +48,6 @@ if TYPE_CHECKING:
     Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
     """Function from the setting and the embedder's spec to the rubrics of the judges."""
 
-FLAGS: Mapping[str, str] = {
-    "query": "it is for the MTRAG family, setting rag",
-    "queries": "it is for the MTRAG family, setting rag",
-    "passages": "it is for the MTRAG family, setting rag",
-    "counterfactual": "it is for the MTRAG family, setting rag",
-    "chain": "it is for kiwi, whose turns revise each other",
-    "references": "it is for compound-qa, whose questions have parts",
-    "types": "it is for compound-qa, whose questions have types",
-}
-"""Flags of single benchmarks -> where they apply, for the error message of the others."""
-
 
 class Task(ABC):
     """One task of a benchmark. The class describes the task; an instance holds one request, whose data are opened.
@@ -66,7 +55,7 @@ class Task(ABC):
     Class attributes:
         name: value of `--task`.
         settings: values of `--setting`, the default first; empty: the task has no settings.
-        flags: the flags among `FLAGS` that the task accepts.
+        options_type: the options of the task.
         metrics: the metrics of every sample; they measure what `context` returns.
         rubrics: the rubrics by setting and embedder. Those whose names end in `[embedded]` are for the embedded judge,
             the others for language models.
@@ -90,12 +79,16 @@ class Task(ABC):
         notes: notes for the report.
         deadline: seconds for a sample; None: as the request says.
         batched: whether `search` makes the samples instead of `answer`.
+        protocol: how the system is asked: `turn` (by the assistant's turn) or `paper` (by the paper's prompts).
+        counterfactual: whether items are repeated with their relevant passages hidden.
+        recorded: whether passages were given by the user instead of being searched.
+        sequential: whether items wait for the sample of an earlier item.
         passages: number of passages that the protocol shows; None: as many as the assistant uses.
     """
 
     name: ClassVar[str] = "generation"
     settings: ClassVar[tuple[str, ...]] = ()
-    flags: ClassVar[tuple[str, ...]] = ()
+    options_type: ClassVar[type[TaskOptions]] = TaskOptions
     rubrics: ClassVar[Rubrics] = staticmethod(lambda _setting, _embedder: ())
     brought: ClassVar[tuple[str, ...]] = ()
     published: ClassVar[tuple[Fact, ...]] = ()
@@ -121,16 +114,22 @@ class Task(ABC):
     notes: tuple[str, ...] = ()
     deadline: float | None = None
     batched = False
+    protocol = "turn"
+    counterfactual = False
+    recorded = False
+    sequential = False
     passages: int | None = None
+    options: TaskOptions
 
     def __init__(self, request: EvalRequest, setting: str | None = None) -> None:
+        fields = self.options_type.model_fields
+        self.options = self.options_type.model_validate(
+            {name: value for name, value in dict(request.options).items() if name in fields}
+        )
         self.request, self.setting = request, setting or next(iter(self.settings), None)
         self.assistant = Assistant.from_parts(AssistantConfig())
         self.retrievers: Mapping[str, Retriever] = {}
         errors = ErrorCollector()
-        for flag, purpose in FLAGS.items():
-            if flag not in self.flags and getattr(request, flag):
-                errors.add(f"--{flag}: {request.benchmark} has no use for it; {purpose}")
         errors.collect(self.open)
         errors.raise_all()
 
@@ -203,6 +202,11 @@ class Task(ABC):
     def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:  # noqa: ARG003
         """Reset the options that the task does not use. An unused option on the command line is added to `errors`."""
         return request
+
+    @classmethod
+    def options_for(cls, options: TaskOptions, setting: str | None, answers: Answers) -> TaskOptions:  # noqa: ARG003
+        """Return the options with which answers of another system or an earlier run are scored."""
+        return options
 
     @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.evaluation.requests import request_of
 from tests.servers import Script, ScriptedServer
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
@@ -19,7 +20,6 @@ from turnmark.corpora.rows import Source
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measured
-from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import Embed
@@ -45,7 +45,7 @@ def open_task(
     kind: type[T], source: Source, setting: str | None = None, assistant: Assistant | None = None, **fields: Any
 ) -> T:
     """A task over a folder, answered by this assistant."""
-    request = EvalRequest(**{"benchmark": "own", "data": source.root, "generator": "openai:tiny", **fields})
+    request = request_of(**{"benchmark": "own", "data": source.root, "generator": "openai:tiny", **fields})
     return kind(request, setting).using(assistant or assistant_of())
 
 

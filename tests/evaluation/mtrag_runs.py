@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.evaluation import writer
+from tests.evaluation.requests import request_of
 from turnmark.evaluation.records import Sample, Score, Summary
 from turnmark.evaluation.runs import execution
 from turnmark.evaluation.runs.plan import Plan, plan_run
-from turnmark.evaluation.tasks.request import EvalRequest
 
 SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
 """Answerable and partial tasks that the writer answers."""
@@ -56,7 +56,7 @@ def planned(root: Path | None, out: Path, **changes: Any) -> Plan:
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC, "retriever": "bm25", "concurrency": 1,
     }  # fmt: skip
-    return plan_run(EvalRequest(**(fields | changes)))
+    return plan_run(request_of(**(fields | changes)))
 
 
 def ran(root: Path | None, out: Path, **changes: Any) -> Ran:

@@ -12,7 +12,7 @@ from turnmark.corpora.mtrag import Answerability
 from turnmark.evaluation.judging.judge import judge_presets, open_judges
 from turnmark.evaluation.model_names import short_name
 from turnmark.evaluation.records import MetricSummary, PublishedRow
-from turnmark.evaluation.scores.published import Fact, Ran, facts
+from turnmark.evaluation.scores.published import Fact, RunFacts, facts
 
 FOUR = ("clapnq", "cloud", "fiqa", "govt")
 COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
@@ -31,7 +31,7 @@ def figures(n: int, *names: str) -> dict[str, MetricSummary]:
     return dict.fromkeys(names or RETRIEVAL, summary)
 
 
-def ran(**changes: Any) -> Ran:
+def ran(**changes: Any) -> RunFacts:
     """A run of all four domains over the full corpora with rewrites: what Table 3 asks for."""
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "task": "retrieval", "query": "rewrite", "domains": FOUR,
@@ -40,10 +40,10 @@ def ran(**changes: Any) -> Ran:
         "breakdowns": {"domain": {name: figures(n) for name, n in COUNTS.items()},
                        "turn": {"first": figures(102), "later": figures(675)}},
     }  # fmt: skip
-    return Ran(**(fields | changes))
+    return RunFacts(**(fields | changes))
 
 
-def answered(n: int = 426, names: Mapping[str, str] | None = None, **changes: Any) -> Ran:
+def answered(n: int = 426, names: Mapping[str, str] | None = None, **changes: Any) -> RunFacts:
     """A run that agrees with Table 5's column for reference+rag in rb_llm.idk, as far as a run can."""
     names = names or {"rb_llm.idk": "median rating of four judges / 10, conditioned on IDK"}
     fields: dict[str, Any] = {
@@ -51,7 +51,7 @@ def answered(n: int = 426, names: Mapping[str, str] | None = None, **changes: An
         "corpora": dict.fromkeys(FOUR, "full"), "variants": names, "metrics": figures(n, *names), "breakdowns": {},
         "judges": tuple(judge.name for judge in JUDGES["mtrag"]),
     }  # fmt: skip
-    return Ran(**(fields | changes))
+    return RunFacts(**(fields | changes))
 
 
 def named(rows: tuple[PublishedRow, ...], source: str, **fields: Any) -> list[PublishedRow]:

@@ -10,11 +10,11 @@ import pytest
 
 from tests.evaluation.judged_runs import values
 from tests.evaluation.mtrag_runs import ran, samples_of
+from tests.evaluation.requests import request_of
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import RunManifest
 from turnmark.evaluation.runs import execution
 from turnmark.evaluation.runs.plan import plan_run
-from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def official(path, answers):
@@ -32,7 +32,7 @@ def official(path, answers):
 
 def planned(root, out, *files, **fields):
     request: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
-    return plan_run(EvalRequest(**(request | fields)))
+    return plan_run(request_of(**(request | fields)))
 
 
 def scored(root, out, *files, **fields):

@@ -61,7 +61,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     (["eval", "all", "--only", "0/1", "--setting", "rag", "--counterfactual", "--limit", "0"], [
         "--only means something of one benchmark, and `all` runs four; name that benchmark",
         "--setting means something of one benchmark, and `all` runs four; name that benchmark",
-        "--counterfactual belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all",
+        "--counterfactual is for mtrag, mtrag-un, mtrag-s; `all` runs them with the default",
         "--limit 0: expected at least 1",
     ]),
     (["eval", "mtrag", "--setting", "odd", "--data", "nowhere", "--limit", "0", "--retriever", "magic"], [
@@ -73,7 +73,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [
         "--setting: compound-qa has no setting 'rag'; it has: decompose, vanilla, cot, few-shot, dialogue, positions",
         "--budget 'much' is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
-        "--passages: compound-qa has no use for it; it is for the MTRAG family, setting rag",
+        "--passages: compound-qa has no use for it; it is for mtrag, mtrag-un, mtrag-s",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
     ]),
     (["eval", "mtrag", "--only", "nobody"], ["--only 'nobody': no item of the data has this id"]),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.evaluation.benched import assistant_of, bags_of_words, items_of
+from tests.evaluation.requests import request_of
 from turnmark.assistant.generators.base import Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
@@ -17,7 +18,6 @@ from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
 from turnmark.evaluation.storage.passages import FirstPassages
 from turnmark.evaluation.tasks.benchmark import benchmarks
 from turnmark.evaluation.tasks.registry import find_task, import_tasks
-from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.retrieval.types import Retriever
 
 TYPED: dict[type, frozenset[str]] = {
@@ -91,7 +91,7 @@ def marked(record: Any, judged: frozenset[str]) -> Any:
 @pytest.mark.parametrize(("name", "task_name", "setting", "more"), CASES)
 def test_no_gold_field_is_in_a_request(name, task_name, setting, more, tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
-    request = EvalRequest(benchmark=name, task=task_name, setting=setting, generator="openai:listener", **more)
+    request = request_of(benchmark=name, task=task_name, setting=setting, generator="openai:listener", **more)
     kind = find_task(name, task_name)
     assert kind is not None
     task = kind(request, setting)

@@ -9,12 +9,12 @@ import pytest
 
 from tests.evaluation import instructions as inscoqa
 from tests.evaluation.kiwis import session, turn, written
+from tests.evaluation.requests import request_of
 from turnmark.corpora import mtrag
 from turnmark.corpora.checking import PRINTED, unlike_printed
 from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA
 from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
 from turnmark.evaluation.benchmarks.mtrag.data import doubts_of_queries, doubts_of_tasks, labels_hash, tasks_hash
-from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def a_task(name, domain="govt", question="q"):
@@ -86,10 +86,10 @@ def test_a_run_says_it_of_every_row(benchmark_root, turnmark, tmp_path):
 
 
 def test_inscoqa_and_kiwi_are_known_by_the_numbers_that_are_printed(tmp_path):
-    task = InsCoQA(EvalRequest(benchmark="inscoqa", data=inscoqa.source(tmp_path)))
+    task = InsCoQA(request_of(benchmark="inscoqa", data=inscoqa.source(tmp_path)))
     assert task.doubts() == {"test": "test: samples 2, published 2,793"}
     written(tmp_path / "kiwi", session(turn()))
-    assert Kiwi(EvalRequest(benchmark="kiwi", data=tmp_path / "kiwi")).doubts() == {"": "sessions 1, published 234"}
+    assert Kiwi(request_of(benchmark="kiwi", data=tmp_path / "kiwi")).doubts() == {"": "sessions 1, published 234"}
 
 
 def test_a_printed_number_is_compared_as_it_is_printed():

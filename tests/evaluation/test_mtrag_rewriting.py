@@ -10,9 +10,9 @@ import pytest
 
 from tests.evaluation.conftest import Opener, searched
 from tests.evaluation.mtrag_runs import samples_of
+from tests.evaluation.requests import request_of
 from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.evaluation.runs.plan import plan_run
-from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def asked_for(body):
@@ -32,7 +32,7 @@ def planned(root, out, url, **changes):
         "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "minimal", "out": out,
         "generator": f"openai:tiny@{url}?retries=0",
     }  # fmt: skip
-    return plan_run(EvalRequest(**(fields | changes)))
+    return plan_run(request_of(**(fields | changes)))
 
 
 @pytest.mark.parametrize("retriever", ["bm25", pytest.param("hybrid", marks=pytest.mark.slow)])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation.benched import items_of
+from tests.evaluation.requests import request_of
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag.generation import Mtrag, MtragUn
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
@@ -14,8 +15,7 @@ from turnmark.evaluation.report.paper import MARK, paper_tables
 from turnmark.evaluation.report.tables import untagged
 from turnmark.evaluation.runs.execution import run_plan
 from turnmark.evaluation.runs.plan import plan_run
-from turnmark.evaluation.scores.published import RERUN, Ran, facts, find_rows
-from turnmark.evaluation.tasks.request import EvalRequest
+from turnmark.evaluation.scores.published import RERUN, RunFacts, facts, find_rows
 
 TWO_DOMAINS = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
@@ -42,7 +42,7 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():
     summed = dict.fromkeys(variants, MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=426, failed=0, not_applicable=0))
     four = tuple(fact.domains)
     breakdowns = {"domain": dict.fromkeys(four, summed)}
-    ran = Ran(
+    ran = RunFacts(
         benchmark="mtrag", task="generation", setting="reference+rag", query="rewrite", domains=four, judges=panel,
         corpora=dict.fromkeys(four, "full"), variants={**variants, "rl_f.idk": "our own words"}, metrics=summed,
         judged={"rb_llm": panel, "rl_f": panel[:1], "idk": panel[:1]}, breakdowns=breakdowns,
@@ -70,7 +70,7 @@ def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data, system,
     files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in TWO_DOMAINS)
     if missing := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
-    summary, *_ = run_plan(plan_run(EvalRequest(
+    summary, *_ = run_plan(plan_run(request_of(
         benchmark="mtrag", task="retrieval", data=real_data, predictions=files, out=Path("r")
     )))  # fmt: skip
     for fact in packaged(system, query):
@@ -92,7 +92,7 @@ def test_the_tasks_with_few_references_are_set_apart():
         ("mtrag", "reference+rag", set()),
         ("mtrag-un", "rag", set()),
     ):
-        bench = (MtragUn if benchmark == "mtrag-un" else Mtrag)(EvalRequest(benchmark=benchmark), setting)
+        bench = (MtragUn if benchmark == "mtrag-un" else Mtrag)(request_of(benchmark=benchmark), setting)
         labelled = {item.id for item in items_of(bench) if "references" in item.labels}
         assert labelled == ids
 

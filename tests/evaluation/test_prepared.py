@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.evaluation.requests import request_of
 from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.tasks.registry import find_task, setting_of
-from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def prepared(benchmark, setting=None, **fields):
     errors = ErrorCollector()
     task = find_task(benchmark, None)
     setting = setting_of(benchmark, setting, errors)
-    return errors.collect(task, EvalRequest(benchmark=benchmark, **fields), setting), errors.problems
+    return errors.collect(task, request_of(benchmark=benchmark, **fields), setting), errors.problems
 
 
 @pytest.mark.parametrize("benchmark", ["inscoqa", "compound-qa", "kiwi"])

@@ -26,7 +26,7 @@ from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
 from turnmark.evaluation.judging.rubrics import OWN_WORDS
 from turnmark.evaluation.prompts import OFFICIAL
 from turnmark.evaluation.records import MetricSummary
-from turnmark.evaluation.scores.published import RERUN, Ran, facts, find_rows
+from turnmark.evaluation.scores.published import RERUN, RunFacts, facts, find_rows
 
 
 def test_rows_are_comparable_only_where_everything_agrees():
@@ -98,7 +98,7 @@ def test_inscoqa_is_compared_metric_by_metric():
         metrics = figures(2793 if split == "test" else 1406, *(name.replace("__", ".") for name in names))
         variants = dict(zip(metrics, names.values(), strict=True))
         domains = ("Gourmet", "Travel")
-        return Ran(
+        return RunFacts(
             benchmark="inscoqa", task="generation", setting=setting, query=None, domains=domains,
             variants=variants, metrics=metrics,
             breakdowns={"domain": dict.fromkeys(domains, metrics), "split": {split: metrics}},
@@ -124,7 +124,7 @@ def test_inscoqa_is_compared_metric_by_metric():
 
 def test_compound_qa_at_hand_is_never_the_papers():
     kinds = get_args(QuestionType)
-    rows = named(find_rows(Ran(
+    rows = named(find_rows(RunFacts(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
         metrics=figures(5000, "win_rate"),
         variants={"win_rate": "Arena-Hard verdicts as good as or better than the reference"},
@@ -150,7 +150,7 @@ def test_compound_qa_at_hand_is_never_the_papers():
 def test_as_many_questions_of_compound_qa_as_the_papers_are_not_the_papers():
     """100 rows of each file, drawn from 1,000, stood beside Table 2 as comparable."""
     kinds = get_args(QuestionType)
-    rows = named(find_rows(Ran(
+    rows = named(find_rows(RunFacts(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
         metrics=figures(500, "win_rate"),
         variants={"win_rate": "Arena-Hard verdicts as good as or better than the reference"},
@@ -185,7 +185,7 @@ def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():
 
     counts = {"accuracy": 186, "precision": 100, "recall": 88, "f1": 120, "predicted_good": 186}
     metrics = {name: one(n) for name, n in counts.items()}
-    rows = named(find_rows(Ran(
+    rows = named(find_rows(RunFacts(
         benchmark="kiwi", task="judge", setting="zero-shot", query=None, domains=(), metrics=metrics,
         variants=dict.fromkeys(counts, "against the users' ratings, good being positive"),
         breakdowns={"split": {"test": metrics}},
@@ -197,7 +197,7 @@ def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():
     assert not any(row.comparable for row in rows)
     assert {row.model for row in rows if "GPT-4" in row.system} == {"gpt-4-1106-preview"}
     fewer = metrics | {"accuracy": one(186).model_copy(update={"n": 185, "not_applicable": 0, "failed": 1})}
-    again = find_rows(Ran(
+    again = find_rows(RunFacts(
         benchmark="kiwi", task="judge", setting="zero-shot", query=None, domains=(), metrics=fewer, variants={},
         breakdowns={"split": {"test": fewer}},
     ))  # fmt: skip
@@ -208,7 +208,7 @@ def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():
 def test_kiwi_counts_the_users_as_judges(task):
     def run(judges):
         metrics = figures(370, "good", *EDITS)
-        return Ran(
+        return RunFacts(
             benchmark="kiwi", task=task, query=None, domains=(), metrics=metrics, judges=judges,
             variants={"good": "share of turns that the user rated good"} | dict.fromkeys(EDITS, "words"),
             breakdowns={"model": {"GPT-4": metrics}},

@@ -14,7 +14,7 @@ from tests.evaluation.reported import write_run
 from turnmark.evaluation.report.browse import PASSAGES
 from turnmark.evaluation.report.rating import key_file
 from turnmark.evaluation.report.rendering import as_csv, as_latex
-from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import Column, ReportRow, Table
 from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
 
 
@@ -265,12 +265,17 @@ def test_each_row_of_a_csv_file_can_be_read_alone(turnmark, tmp_path):
 
 
 def test_counts_of_figures_are_columns_of_a_csv_file_and_names_are_repeated():
-    heads = (Column("system"), Column("query"), Column("@5", True, over="Recall"), Column("@5", True, over="nDCG"))
+    heads = (
+        Column("system"),
+        Column("query"),
+        Column("@5", True, over="Recall"),
+        Column("@5", True, over="nDCG"),
+    )
     rows = (
-        Row(("By turn", "", "", ""), "group"),
-        Row(("a", "first", "0.1", "0.2"), "ours", counts=("", "", "4", "3")),
-        Row(("", "later", "0.3", "0.4"), "ours", counts=("", "", "7", "7")),
-        Row(("", "n", "7", "7"), counting=True),
+        ReportRow(("By turn", "", "", ""), "group"),
+        ReportRow(("a", "first", "0.1", "0.2"), "ours", counts=("", "", "4", "3")),
+        ReportRow(("", "later", "0.3", "0.4"), "ours", counts=("", "", "7", "7")),
+        ReportRow(("", "n", "7", "7"), counting=True),
     )
     assert as_csv(Table("x", heads, rows, groups="part"), "r").splitlines() == [
         "run,part,system,query,Recall @5,nDCG @5,Recall @5 n,nDCG @5 n",
@@ -281,7 +286,7 @@ def test_counts_of_figures_are_columns_of_a_csv_file_and_names_are_repeated():
 
 def test_a_row_of_latex_never_begins_with_what_the_row_before_takes_for_its_own():
     """After `\\\\`, `[…]` is a length and `*` forbids a page break; after `\\midrule`, `[…]` is a width."""
-    rows = tuple(Row((name, "1")) for name in ("[unicode]", "*", "[lead] baseline", "plain"))
+    rows = tuple(ReportRow((name, "1")) for name in ("[unicode]", "*", "[lead] baseline", "plain"))
     lines = as_latex(Table("x", (Column("metric"), Column("mean", True)), rows)).splitlines()
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
     assert [line.partition(" &")[0] for line in body] == ["{}[unicode]", "{}*", "{}[lead] baseline", "plain"]

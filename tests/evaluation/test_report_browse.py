@@ -8,12 +8,12 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.evaluation.reported import write_run
+from tests.evaluation.requests import request_of
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text, samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.runs import execution
 from turnmark.evaluation.runs.plan import plan_run
 from turnmark.evaluation.storage.journal import json_line, read_records
-from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def lines(run):
@@ -26,7 +26,7 @@ def runs(tmp_path_factory):
     folders = {}
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
         path = tmp_path_factory.mktemp("runs") / name
-        execution.run_plan(plan_run(EvalRequest(benchmark=name, limit=3, out=path)))
+        execution.run_plan(plan_run(request_of(benchmark=name, limit=3, out=path)))
         folders[name] = path
     return folders
 

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from tests.evaluation.conftest import Opener, searched
+from tests.evaluation.requests import request_of
 from tests.retrieval.tiny import break_weights, cross, splade
 from turnmark.core.errors import RequestError
 from turnmark.corpora.models import MODELS, ModelFile, model_path
 from turnmark.evaluation.runs.plan import plan_run
 from turnmark.evaluation.storage.passages import open_corpus
-from turnmark.evaluation.tasks.request import EvalRequest
 
 
 def planned(root, out, **changes):
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "last-turn", "out": out,
     }  # fmt: skip
-    return plan_run(EvalRequest(**(fields | changes)))
+    return plan_run(request_of(**(fields | changes)))
 
 
 def test_order_and_repetition_change_nothing(benchmark_root):
@@ -77,7 +77,7 @@ def test_a_rerankers_weights_are_part_of_a_run(benchmark_root, tmp_path):
 
 
 def test_a_default_that_a_fetched_model_joins_is_another_run(benchmark_root, tmp_path, monkeypatch):
-    before = plan_run(EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root, out=tmp_path / "r"))
+    before = plan_run(request_of(benchmark="mtrag", task="retrieval", data=benchmark_root, out=tmp_path / "r"))
     assert before.manifest.specs["retriever"] == "conversational"
     searched(before, Opener())
     fetched = model_path(MODELS["splade-tiny"])
@@ -87,10 +87,10 @@ def test_a_default_that_a_fetched_model_joins_is_another_run(benchmark_root, tmp
         MODELS, "splade-tiny",
         MODELS["splade-tiny"].model_copy(update={"files": (ModelFile(name="config.json", size=2, sha256=""),)}),
     )  # fmt: skip
-    after = plan_run(EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root)).manifest.specs
+    after = plan_run(request_of(benchmark="mtrag", task="retrieval", data=benchmark_root)).manifest.specs
     assert after["retriever"] == "conversational?splade=splade-tiny"
     fields: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": benchmark_root, "out": tmp_path / "r"}
     with pytest.raises(RequestError, match=r"specs\.retriever: 'conversational' there, 'conversational\?splade="):
-        plan_run(EvalRequest(**fields))
-    as_before = plan_run(EvalRequest(**fields, retriever="conversational"))
+        plan_run(request_of(**fields))
+    as_before = plan_run(request_of(**fields, retriever="conversational"))
     assert searched(as_before, Opener())[0].failed == 0

@@ -21,10 +21,6 @@ CHECK = "check/checking.py"
 """`turnmark check` asks the tasks of one benchmark over the user's own index, and says so in its imports."""
 
 
-OPTIONS = {"commands.py", "tasks/request.py", "tasks/task.py", "runs/suites.py"}
-"""Files that still declare and check the options of single benchmarks."""
-
-
 def modules() -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(EVALUATION.rglob("*.py")):
         yield path.relative_to(EVALUATION), ast.parse(path.read_text(encoding="utf-8"))
@@ -77,7 +73,7 @@ def test_only_the_folder_of_a_benchmark_names_it():
     naming = [
         f"{path}: {word}"
         for path, tree in modules()
-        if path.parts[0] != "benchmarks" and str(path) not in OPTIONS
+        if path.parts[0] != "benchmarks"
         for word in words(tree)
         if BENCHMARK.search(word) and not (str(path) == CHECK and word.startswith("turnmark.evaluation.benchmarks"))
     ]

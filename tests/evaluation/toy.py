@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import RequestError
@@ -11,19 +11,20 @@ from turnmark.evaluation.records import Sample
 from turnmark.evaluation.scores.published import Fact, Instrument
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.measures import REFERENCE_METRICS
-from turnmark.evaluation.tasks.metric import Metric, Value
+from turnmark.evaluation.tasks.metric import metric
 from turnmark.evaluation.tasks.task import Task
 
 WORDS = {"bell": "The bell was cast in 1858.", "tower": "The tower is 96 metres tall.", "clock": "It strikes."}
 
 
-def shouts(case: Case) -> Mapping[str, Value]:
-    return {"shouts": float(case.answer.isupper())}
+@metric(by="capitals")
+def shouts(case: Case) -> float:
+    return float(case.answer.isupper())
 
 
 class Toy(Task):
     settings = ("turn", "parrot")
-    metrics = (*REFERENCE_METRICS, Metric(("shouts",), "capitals", shouts))
+    metrics = (*REFERENCE_METRICS, shouts)
     published = (
         Fact(system="a parrot", benchmark="toy", task="generation", setting="parrot", subset="all", n=3,
              metrics={"rouge_l.word": 1.0}, instruments={"rouge_l.word": Instrument(by="rouge")}, source="none"),

@@ -12,6 +12,7 @@ BENCHMARKS = (
         "compound-qa",
         tasks=f"{_HERE}.generation:CompoundQA",
         data="turnmark.corpora.compound_qa:locate",
+        options=f"{_HERE}.options:CompoundOptions",
         cluster=("source context", "source contexts"),
         main=True,
         judges=JudgePreset("gpt-3.5-turbo"),  # section 4

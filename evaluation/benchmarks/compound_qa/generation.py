@@ -41,6 +41,7 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks.compound_qa import modes
 from turnmark.evaluation.benchmarks.compound_qa.modes import DIALOGUE, CompoundCase, compound_metrics
+from turnmark.evaluation.benchmarks.compound_qa.options import CompoundOptions
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import compound_rubrics, judged_texts
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.records import Sample, SubAnswer
@@ -88,7 +89,8 @@ class CompoundQA(Task):
     """
 
     settings = modes.SETTINGS
-    flags = ("references", "types")
+    options_type = CompoundOptions
+    options: CompoundOptions
     rubrics = staticmethod(compound_rubrics)
 
     source: Source
@@ -102,7 +104,7 @@ class CompoundQA(Task):
         self.domains = errors.collect(choose_domains, capabilities, request.domains) or ()
         chosen = [file for file in files if file.capability in self.domains]
         known_types = dict.fromkeys(file.type for file in chosen)
-        for name in request.types:
+        for name in self.options.types:
             if name not in known_types:
                 errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(known_types)}")
         if self.setting in modes.PROMPTS and not request.asks_model and not request.scoring:
@@ -111,17 +113,17 @@ class CompoundQA(Task):
                 "(without one there are decompose, dialogue and positions)"
             )
         references = None
-        if request.references is not None:
-            references = errors.collect(read_references, request.references)
+        if self.options.references is not None:
+            references = errors.collect(read_references, self.options.references)
         prompt_names = modes.prompts_of(self.setting) if request.asks_model else ()
-        self.inputs = errors.collect(hash_prompts, prompt_names, request.prompts) or {}
+        self.inputs = errors.collect(hash_prompts, prompt_names, request.assistant.prompts) or {}
         if references is not None:
             self.references, digest = references
             self.inputs = {"references": digest, **self.inputs}
         errors.raise_all()
         self.data = data_used(self.source, {file.shown: file.path for file in files})
-        self.specs = {"types": ", ".join(sorted(set(request.types)))} if request.types else {}
-        of_types = [file for file in chosen if not request.types or file.type in request.types]
+        self.specs = {"types": ", ".join(sorted(set(self.options.types)))} if self.options.types else {}
+        of_types = [file for file in chosen if not self.options.types or file.type in self.options.types]
         self._several = len({file.capability for file in of_types}) > 1
 
     @property
@@ -139,7 +141,7 @@ class CompoundQA(Task):
         return compound_qa.file_of(item_id)
 
     def items(self) -> Iterator[Item | Problem]:
-        for task in compound_qa.stream_tasks(self.source.root, self.domains, self.request.types):
+        for task in compound_qa.stream_tasks(self.source.root, self.domains, self.options.types):
             if isinstance(task, Problem):
                 yield task
             elif self.setting == modes.POSITIONS:
@@ -257,7 +259,7 @@ class CompoundQA(Task):
         else:
             mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
             prompt = modes.prompt_of(mode, task.question, task.context, self.assistant.config.prompts)
-            reply = modes.ask_once(generator, prompt, self.request.generator)
+            reply = modes.ask_once(generator, prompt, self.request.assistant.generator)
             note = reply.note or ""
         decision = "unknown" if not reply.note and is_refusal(reply.text) else "answer"
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
@@ -283,7 +285,7 @@ class CompoundQA(Task):
             notes: tuple[str, ...] = tuple(distinct_notes)
         else:
             first_prompt = modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
-            replies = modes.ask_dialogue(generator, first_prompt, parts, self.request.generator)
+            replies = modes.ask_dialogue(generator, first_prompt, parts, self.request.assistant.generator)
             texts = [reply.text for reply in replies]
             decisions = ["unknown" if is_refusal(text) else "answer" for text in texts]
             notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(replies, 1) if reply.note)

@@ -235,10 +235,10 @@ def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[Compou
     cells = cell_names(COVERAGE) if by_order else ()
     return (
         Metric(
-            (COVERAGE, *cells),
-            f"parts by rules, matched by {name}",
-            coverage,
-            "no embedder, or a position that this order lacks",
-            {COVERAGE: MetricStyle(headline=40)},
+            names=(COVERAGE, *cells),
+            by=f"parts by rules, matched by {name}",
+            measure=coverage,
+            without="no embedder, or a position that this order lacks",
+            shown={COVERAGE: MetricStyle(headline=40)},
         ),
     )

@@ -12,6 +12,7 @@ BENCHMARKS = (
         "inscoqa",
         tasks=f"{_HERE}.generation:InsCoQA",
         data="turnmark.corpora.inscoqa:locate",
+        options=f"{_HERE}.options:InscoqaOptions",
         cluster=("set of documents", "sets of documents"),
         main=True,
         suite={"inscoqa-rag": (None, "rag")},

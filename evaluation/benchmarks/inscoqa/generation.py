@@ -29,6 +29,7 @@ from turnmark.corpora.checking import PRINTED, inscoqa_figures, unlike_printed
 from turnmark.corpora.inscoqa import InscoqaTask, InstructionalDocument, Split
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
+from turnmark.evaluation.benchmarks.inscoqa.options import InscoqaOptions
 from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import PROMPT, has_two_parts, read_reply
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import REFERENCE_STEP, STEP, inscoqa_rubrics
 from turnmark.evaluation.records import Sample
@@ -62,10 +63,10 @@ class InstructionalCase(Case):
 
 
 FORMAT_METRIC: Metric[InstructionalCase] = Metric(
-    ("format_ok",),
-    "appendix D's form, read strictly",
-    lambda case: {"format_ok": None if case.format_ok is None else float(case.format_ok)},
-    "no reply was asked for in the two parts of appendix D",
+    names=("format_ok",),
+    by="appendix D's form, read strictly",
+    measure=lambda case: {"format_ok": None if case.format_ok is None else float(case.format_ok)},
+    without="no reply was asked for in the two parts of appendix D",
 )
 
 
@@ -118,7 +119,7 @@ class InsCoQA(Task):
     """
 
     settings = SETTINGS
-    flags = ("query",)
+    options_type = InscoqaOptions
     rubrics = staticmethod(inscoqa_rubrics)
 
     source: Source
@@ -139,9 +140,9 @@ class InsCoQA(Task):
         asks = self.setting == "prompt" and not request.scoring
         if asks and not request.asks_model:
             errors.add(NEEDS_MODEL)
-        if asks and request.steps:
+        if asks and request.assistant.steps:
             errors.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
-        self.inputs = errors.collect(hash_prompts, (PROMPT,) if asks else (), request.prompts) or {}
+        self.inputs = errors.collect(hash_prompts, (PROMPT,) if asks else (), request.assistant.prompts) or {}
         source = errors.collect(inscoqa.locate, request.data)
         errors.raise_all()
         assert source is not None, "errors.raise_all() raised otherwise"

@@ -10,6 +10,7 @@ BENCHMARKS = (
         "kiwi",
         tasks=f"{_HERE}.revise:TASKS",
         data="turnmark.corpora.kiwi:locate",
+        options=f"{_HERE}.options:KiwiOptions",
         cluster=("question", "questions"),
         main=True,
         suite={"kiwi-judge": ("judge", None), "kiwi-analyse": ("analyse", None)},

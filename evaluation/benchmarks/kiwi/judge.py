@@ -154,7 +154,7 @@ def _metric(mark: str, instrument: str) -> Metric[JudgedTurn]:
     if not mark:
         shown = {"accuracy": MetricStyle(headline=150), "f1": MetricStyle(headline=160)}
     without = "the turn counts in none of its two sums: what was predicted, what is good"
-    return Metric(names, instrument, _measured, without, shown)
+    return Metric(names=names, by=instrument, measure=_measured, without=without, shown=shown)
 
 
 class KiwiJudge(KiwiTask):
@@ -168,9 +168,9 @@ class KiwiJudge(KiwiTask):
     metrics: Sequence[Metric[JudgedTurn]] = (
         *(_metric(mark, by) for mark, by in _BASELINES.items()),
         Metric(
-            ("rated_good",),
-            "share of turns that the user rated good",
-            lambda verdict: {"rated_good": float(verdict.good)},
+            names=("rated_good",),
+            by="share of turns that the user rated good",
+            measure=lambda verdict: {"rated_good": float(verdict.good)},
         ),
     )
 

@@ -49,7 +49,7 @@ from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.tasks.items import Case, Item
-from turnmark.evaluation.tasks.measures import ANSWER_WORDS
+from turnmark.evaluation.tasks.measures import answer_words
 from turnmark.evaluation.tasks.metric import Metric, Value
 from turnmark.evaluation.tasks.turns import with_title
 from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
@@ -73,7 +73,7 @@ class Rewritten:
     notes: tuple[str, ...] = ()
 
 
-class EarlierTurn(TurnmarkError):
+class MissingRevision(TurnmarkError):
     """The previous turn of a chained session has no answer, so this turn cannot be revised."""
 
 
@@ -93,24 +93,25 @@ class Kiwi(KiwiTask):
     rubrics = staticmethod(kiwi_rubrics)
     metrics: Sequence[Metric[Case]] = (
         Metric(
-            ("length_ratio", "edit_distance", "edit_ratio"),
-            EDITS_AS_WRITTEN,
-            _edits,
-            "the previous answer has no word",
-            EDITS_SHOWN,
+            names=("length_ratio", "edit_distance", "edit_ratio"),
+            by=EDITS_AS_WRITTEN,
+            measure=_edits,
+            without="the previous answer has no word",
+            shown=EDITS_SHOWN,
         ),
-        ANSWER_WORDS,
+        answer_words,
     )
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
         errors, request = ErrorCollector(), self.request
-        self.chain = request.chain
-        self.paper = request.protocol == "paper"
+        self.chain = self.options.chain
+        self.protocol, self.sequential = self.options.protocol, self.chain
+        self.paper = self.protocol == "paper"
         if self.chain:
             self._check_chain(errors)
         if self.paper and not (request.asks_model or request.scoring):
             errors.add(NEEDS_MODEL)
-        if self.paper and request.steps:
+        if self.paper and request.assistant.steps:
             errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
         errors.raise_all()
         notes: list[str] = []
@@ -221,7 +222,7 @@ class Kiwi(KiwiTask):
             return task.turn.previous, Usage()
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
-                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+                raise MissingRevision(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
             return self._shown(item.earlier.prediction), Usage()
         # Only an estimate asks for a later turn without the turns before it; rules write no first answer.
         is_later_turn = task.turn.turn > 0

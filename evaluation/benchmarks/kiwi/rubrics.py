@@ -261,7 +261,7 @@ _TOPIC = re.compile(
 
 
 @dataclass(frozen=True)
-class Reading:
+class RevisionReading:
     """The result of the rules for a revision; `error` is one of `ERROR_TYPES`, "Others" if nothing was found."""
 
     rating: RevisionRating
@@ -269,7 +269,7 @@ class Reading:
     error: str
 
 
-def read_revision(instruction: str, previous: str, revised: str) -> Reading:
+def read_revision(instruction: str, previous: str, revised: str) -> RevisionReading:
     """Check a revision against its instruction. Citation marks count only if the instruction is about them."""
     instruction = _squeeze(instruction)
     before, after = previous, revised
@@ -278,7 +278,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     kind, request = classify(instruction), _request(instruction)
     changes = operations(before, after)
     if not changes and kind != "other":
-        return Reading("bad", "nothing was done of what was asked", "Ignored")
+        return RevisionReading("bad", "nothing was done of what was asked", "Ignored")
     reasons: list[str] = []
     missing_figures = missing_numbers(before, [after]) if _KEEPS_FIGURES.search(instruction) else set()
     if missing_figures:
@@ -299,7 +299,9 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
         error = "Constraint failure"
     elif too_much:
         error = "Unrequested change"
-    return Reading(rating, "; ".join(reasons) or "no broken constraint and no unrequested change was found", error)
+    return RevisionReading(
+        rating, "; ".join(reasons) or "no broken constraint and no unrequested change was found", error
+    )
 
 
 def _in_words(operation: Operation) -> str:

@@ -19,6 +19,7 @@ from turnmark.corpora.checking import PRINTED, kiwi_figures, unlike_printed
 from turnmark.corpora.kiwi import KiwiTurn, RevisionRating, Session
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message, Problem
+from turnmark.evaluation.benchmarks.kiwi.options import KiwiOptions
 from turnmark.evaluation.benchmarks.kiwi.rubrics import type_of
 from turnmark.evaluation.calls.limits import with_temperature
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
@@ -96,7 +97,8 @@ def turn_item(task: Instruction, after: str | None = None) -> Item:
 class KiwiTask(Task):
     """Base class of the tasks over KIWI's recorded sessions."""
 
-    flags = ("chain",)
+    options_type = KiwiOptions
+    options: KiwiOptions
     rating_form = RatingForm({"rating": ("good", "neutral", "bad")}, asks="Instruction", pairs=False, revises=True)
     source: Source
 
@@ -105,9 +107,9 @@ class KiwiTask(Task):
         if request.domains:
             errors.add("--domains: kiwi has no domains; leave it out")
         if self.name != "revise":
-            if request.chain:
+            if self.options.chain:
                 errors.add(f"--chain is for the task revise; {self.name} looks at recorded answers")
-            if request.protocol == "paper":
+            if self.options.protocol == "paper":
                 reason = f"the prompts of {self.name} are the paper's way to ask already"
                 errors.add(f"--protocol paper is for the task revise; {reason}")
         source = errors.collect(kiwi.locate, request.data)
@@ -117,7 +119,7 @@ class KiwiTask(Task):
             prompts, notes = errors.collect(self.open_turns) or ((), [])
             if not request.asks_model:
                 prompts = ()
-            self.inputs = errors.collect(hash_prompts, prompts, request.prompts) or {}
+            self.inputs = errors.collect(hash_prompts, prompts, request.assistant.prompts) or {}
             self.notes = tuple(notes)
             self.data = data_used(source, kiwi.files(source.root))
         errors.raise_all()

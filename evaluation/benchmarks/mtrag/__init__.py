@@ -8,6 +8,7 @@ from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.mtrag"
 _DATA = "turnmark.corpora.mtrag:locate"
+_OPTIONS = f"{_HERE}.options:MtragOptions"
 
 
 def _panel(first: str) -> JudgePreset:
@@ -33,17 +34,29 @@ BENCHMARKS = (
         "mtrag",
         tasks=f"{_HERE}.generation:TASKS",
         data=_DATA,
+        options=_OPTIONS,
         main=True,
         suite={"mtrag-retrieval": ("retrieval", None), "mtrag-rag": (None, "rag")},
         judges=_panel("gpt-4o-mini-2024-07-18"),
+        examples=(
+            "eval mtrag --setting rag --data mt-rag-benchmark --limit 20 --dry-run",
+            "eval mtrag --task retrieval --retriever bm25 --query last-turn",
+        ),
     ),
     DeclaredBenchmark(
         "mtrag-un",
         tasks=f"{_HERE}.generation:UN_TASKS",
         data=_DATA,
+        options=_OPTIONS,
         suite={"mtrag-un": (None, None), "mtrag-un-rag": (None, "rag")},
         judges=_panel("openai/gpt-oss-120b"),
+        examples=(
+            "score mtrag-un --data mt-rag-benchmark --predictions answers.jsonl",
+            "score mtrag --task retrieval --data mt-rag-benchmark --predictions elser_clapnq_rewrite.trec",
+        ),
     ),
-    DeclaredBenchmark("mtrag-s", tasks=f"{_HERE}.generation:TASKS", data=_DATA, suite={"mtrag-s": (None, None)}),
+    DeclaredBenchmark(
+        "mtrag-s", tasks=f"{_HERE}.generation:TASKS", data=_DATA, options=_OPTIONS, suite={"mtrag-s": (None, None)}
+    ),
 )
 SYNTHESES = (DeclaredSynthesis("mtrag", f"{_HERE}.synthesis:Conversations", MtragSynthRequest),)

@@ -26,6 +26,7 @@ from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag import passages as shown
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource
+from turnmark.evaluation.benchmarks.mtrag.options import MtragOptions
 from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
 from turnmark.evaluation.benchmarks.mtrag.retrieval import Retrieval, searched_texts
 from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics, un_rubrics
@@ -48,6 +49,7 @@ from turnmark.evaluation.tasks import measures
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.notes import problem_notes
+from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
 from turnmark.evaluation.tasks.turns import PASSAGES, prompted_sample, turn_sample
 from turnmark.retrieval.types import Hit, Retriever
@@ -67,7 +69,7 @@ FIRST = 3
 """A pair counts in `hidden.auroc` if a relevant passage was among this many first passages before it was hidden."""
 
 
-class EarlierTurn(TurnmarkError):
+class MissingReply(TurnmarkError):
     """The previous turn of a live conversation has no answer, so the conversation cannot continue."""
 
 
@@ -80,7 +82,8 @@ class Mtrag(Task):
     """The generation task of MTRAG and MTRAG-S."""
 
     settings = SETTINGS
-    flags = ("query", "queries", "passages", "counterfactual")
+    options_type = MtragOptions
+    options: MtragOptions
     brought = BERT
     has_evaluations = True
     rubrics: ClassVar[Rubrics] = staticmethod(mtrag_rubrics)
@@ -97,7 +100,11 @@ class Mtrag(Task):
         self._live = self.setting == LIVE
         self._source_setting = "rag" if self._live else self.setting or SETTINGS[0]
         # Ask by the paper's prompt, without the assistant's turn.
-        self._prompted = request.protocol == "paper"
+        self.protocol = self.options.protocol
+        self._prompted = self.protocol == "paper"
+        self.counterfactual = self.options.counterfactual
+        self.recorded = self.options.passages is not None
+        self.sequential = self._live
         self.metrics: Sequence[Metric[Any]] = (
             *measures.REFERENCE_METRICS,
             *measures.LEAD_METRICS,
@@ -114,11 +121,11 @@ class Mtrag(Task):
         loaded = errors.collect(mtrag.load_tasks, source.root, self._benchmark) if source else None
         passages = None
         if not request.scoring:
-            passages = shown.recorded_file(request, self._benchmark, self._source_setting, source, errors)
+            passages = shown.recorded_file(self.options, self._benchmark, self._source_setting, source, errors)
         lists = errors.collect(recorded, passages) if passages else None
         if source is None or loaded is None:
-            if request.query:
-                errors.collect(bench.check_mode, request.query, self._benchmark)
+            if self.options.query:
+                errors.collect(bench.check_mode, self.options.query, self._benchmark)
             raise RequestError(errors.problems)
         known = sorted({task.domain for task in loaded.data.values()})
         self.domains = errors.collect(choose_domains, known, request.domains) or ()
@@ -135,18 +142,18 @@ class Mtrag(Task):
 
     def _check_search_flags(self, errors: ErrorCollector) -> None:
         """Record flags that contradict each other or the setting."""
-        request = self.request
+        options = self.options
         if self._source_setting not in shown.SEARCHING:
             for flag in ("query", "queries", "passages"):
-                if getattr(request, flag):
+                if getattr(options, flag):
                     errors.add(f"--{flag}: the setting {self.setting} searches for nothing; use --setting rag")
-        if self._live and (request.query or request.queries or request.passages or request.protocol == "paper"):
+        if self._live and (options.query or options.queries or options.passages or options.protocol == "paper"):
             errors.add("--live asks the assistant itself; leave --query, --queries, --passages and --protocol out")
-        if request.counterfactual and self.setting != "rag":
+        if options.counterfactual and self.setting != "rag":
             errors.add("--counterfactual hides passages from the index: it needs --setting rag")
-        if request.passages and (request.query or request.queries):
+        if options.passages and (options.query or options.queries):
             errors.add("--passages answers from a recorded retrieval, so --query and --queries have no use with it")
-        if request.query and request.queries:
+        if options.query and options.queries:
             errors.add("--query and --queries name two sources of queries; give one of them")
 
     def _open_passages(
@@ -170,10 +177,10 @@ class Mtrag(Task):
             self.corpora = bench.available_corpora(root, self.domains)
         elif searching:
             self.corpora = errors.collect(bench.find_corpora, root, self.domains) or {}
-        mode = request.query or ("file" if request.queries else "assistant")
+        mode = self.options.query or ("file" if self.options.queries else "assistant")
         queries: QuerySource | None = None
-        if searching and not request.scoring and not passages and request.queries:
-            queries = errors.collect(bench.read_query_file, request.queries, self._data)
+        if searching and not request.scoring and not passages and self.options.queries:
+            queries = errors.collect(bench.read_query_file, self.options.queries, self._data)
         elif searching and not request.scoring and not passages:
             queries = errors.collect(bench.open_queries, mode, self._data)
         texts = {domain: CorpusTexts(path) for domain, path in self.corpora.items()}
@@ -182,7 +189,7 @@ class Mtrag(Task):
         if queries is not None:
             files.update(queries.files)
             problems += queries.problems
-        if request.counterfactual:
+        if self.options.counterfactual:
             self._relevant, label_files, label_problems = shown.relevant_passages(root, self._benchmark, self.domains)
             files |= label_files
             problems = [*label_problems, *problems]
@@ -205,7 +212,7 @@ class Mtrag(Task):
         if queries and queries.fails_without_record and queries.recorded:
             notes += shown.note_lacking(f"--query {mode}: there is no query", queries.recorded, tasks)
         if lists is not None:
-            notes += shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors)
+            notes += shown.note_unrecorded(lists, tasks, texts, self.options.counterfactual, errors)
         self.notes = (*notes, *bench.corpus_notes(corpora_used))
         self.data, self.corpora_used = self._data.used(files), corpora_used
         self.searched = searching and not request.scoring and lists is None
@@ -216,7 +223,7 @@ class Mtrag(Task):
             self.specs = {"query": query_spec}
         if official:
             self.specs = {**self.specs, "passages": OFFICIAL_SEARCH}
-        user_files = {"queries": request.queries, "passages": samples_file(passages) if passages else None}
+        user_files = {"queries": self.options.queries, "passages": samples_file(passages) if passages else None}
         checksums = {role: file_sha256(file) for role, file in user_files.items() if file and file.is_file()}
         self.inputs = {**checksums, **self._prompt_hashes(errors)}
 
@@ -225,9 +232,9 @@ class Mtrag(Task):
             return {}
         if not self.request.asks_model:
             errors.add(NEEDS_MODEL)
-        if self.request.steps:
+        if self.request.assistant.steps:
             errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
-        return errors.collect(hash_prompts, (self.prompt,), self.request.prompts) or {}
+        return errors.collect(hash_prompts, (self.prompt,), self.request.assistant.prompts) or {}
 
     def _takes(self, task: mtrag.MtragTask) -> bool:
         """Whether the setting has the task."""
@@ -257,11 +264,29 @@ class Mtrag(Task):
             if self._benchmark == "mtrag" and few_references and item.headline:
                 item = replace(item, labels={**item.labels, **FEW_REFERENCES})
             yield item
-            hidden = self._relevant_of(task) if self.request.counterfactual else frozenset()
+            hidden = self._relevant_of(task) if self.options.counterfactual else frozenset()
             if hidden and task.answerability in ("ANSWERABLE", "PARTIAL"):
                 labels = {"counterfactual": ("hidden",)}
                 turn = MtragTurn(task, hidden)
                 yield replace(item, id=task.id + HIDDEN, task=turn, reference="", labels=labels, headline=False)
+
+    @classmethod
+    def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
+        """See `Task.fit`. `--live` is a setting."""
+        if not cast(MtragOptions, request.options).live:
+            return request
+        if request.setting not in (None, "rag", LIVE):
+            errors.add(
+                f"--live is a setting of its own, and --setting {request.setting} is given; leave one of them out"
+            )
+        return request.model_copy(update={"setting": LIVE})
+
+    @classmethod
+    def options_for(cls, options: TaskOptions, setting: str | None, answers: Answers) -> TaskOptions:
+        """See `Task.options_for`. A run with hidden passages is scored as one."""
+        if setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples):
+            return MtragOptions(**{**dict(options), "counterfactual": True})
+        return options
 
     @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
@@ -327,7 +352,7 @@ class Mtrag(Task):
         history: list[Message] = []
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
-                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+                raise MissingReply(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
             history += item.earlier.history or ()
             history += _exchange(item.earlier.query or "", item.earlier.prediction)
         earlier_questions = [message.content for message in task.history if message.role == "user"]
@@ -386,7 +411,7 @@ class Mtrag(Task):
                 return {}
             return {"hidden.auroc": [(False, -confidence), (True, score)]}
         first_passages = {context.document_id for context in sample.contexts[:FIRST]}
-        if self.request.counterfactual and first_passages & self._relevant_of(turn.task):
+        if self.options.counterfactual and first_passages & self._relevant_of(turn.task):
             self._visible_confidence[key] = sample.confidence
         positive = unknown_label(turn.task.answerability)
         if positive is None:

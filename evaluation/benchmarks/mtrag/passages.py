@@ -17,9 +17,9 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource
+from turnmark.evaluation.benchmarks.mtrag.options import MtragOptions
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.storage.passages import OFFICIAL, CorpusTexts, Without
-from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.evaluation.tasks.turns import PASSAGES
 from turnmark.retrieval.task_passages import Embed, hits_of, nearest_among, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
@@ -230,22 +230,22 @@ def ref_of(hit: Hit) -> ContextRef:
 
 
 def recorded_file(
-    request: EvalRequest, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
+    options: MtragOptions, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
 ) -> Path | None:
     """The file of recorded passages: that of `--passages`, or the official one in the clone; None: search.
 
     The paper's protocol uses the official file if it exists and no other source of passages is named.
     """
-    official = request.passages is not None and str(request.passages) == OFFICIAL
-    if request.passages is not None and not official:
-        return request.passages
+    official = options.passages is not None and str(options.passages) == OFFICIAL
+    if options.passages is not None and not official:
+        return options.passages
     file = mtrag.setting_file(source.root, name, setting) if source is not None else None
     if official and source is not None and file is None and setting in SEARCHING:
         errors.add(
             f"--passages {OFFICIAL}: expected {mtrag.setting_file_name(name, setting)} in {str(source.root)!r}; point "
             f"--data at a clone of {mtrag.REPOSITORY} that has it, or name a file"
         )
-    by_protocol = request.protocol == "paper" and not request.query and not request.queries
+    by_protocol = options.protocol == "paper" and not options.query and not options.queries
     return file if official or by_protocol else None
 
 

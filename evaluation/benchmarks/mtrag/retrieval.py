@@ -25,7 +25,7 @@ from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY, MINIMAL_QUERY
 from turnmark.assistant.types import Search, Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.flags import flag_of
+from turnmark.core.flags import flag_of, flags_of
 from turnmark.core.home import file_sha256, write_atomic
 from turnmark.core.untrusted import one_line
 from turnmark.corpora import mtrag
@@ -33,6 +33,7 @@ from turnmark.corpora.task_ids import conversation_of
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
+from turnmark.evaluation.benchmarks.mtrag.options import RetrievalOptions
 from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.calls.thread_pool import HOPELESS
 from turnmark.evaluation.metric_style import MetricStyle
@@ -114,12 +115,13 @@ class Retrieval(Task):
     """The task `retrieval`: find passages for each query that has relevance labels."""
 
     name = "retrieval"
-    flags = ("query", "queries")
+    options_type = RetrievalOptions
+    options: RetrievalOptions
     metrics: Sequence[Metric[Lists]] = (
         Metric(
-            NAMES,
-            VARIANT,
-            _measured,
+            names=NAMES,
+            by=VARIANT,
+            measure=_measured,
             shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
         ),
     )
@@ -138,14 +140,14 @@ class Retrieval(Task):
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
         name = cast(mtrag.Benchmark, request.benchmark)
-        if request.query and request.queries:
+        if self.options.query and self.options.queries:
             errors.add("--query and --queries name two sources of queries; give one of them")
-        known_mode = errors.collect(check_mode, request.query, name, True) if request.query else "assistant"
-        if request.query == MINIMAL_QUERY and not request.asks_model:
+        known_mode = errors.collect(check_mode, self.options.query, name, True) if self.options.query else "assistant"
+        if self.options.query == MINIMAL_QUERY and not request.asks_model:
             errors.add(f"--query {MINIMAL_QUERY} asks a language model; name it with --generator, see `turnmark list`")
         data = self._load(name, errors)
-        if request.queries:
-            self._queries = errors.collect(read_query_file, request.queries, data)
+        if self.options.queries:
+            self._queries = errors.collect(read_query_file, self.options.queries, data)
         elif data is not None and known_mode and not request.scoring:
             data_of_domains = bench.only_domains(data, self.domains)
             self._queries = errors.collect(open_queries, known_mode, data_of_domains, True)
@@ -163,9 +165,9 @@ class Retrieval(Task):
         self.corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
         self.notes = tuple(bench.corpus_notes(self.corpora_used))
         self.searched = not request.scoring
-        self._mode = ("file" if request.queries else known_mode) or "assistant"
+        self._mode = ("file" if self.options.queries else known_mode) or "assistant"
         self.specs = {"query": self._mode}
-        self.inputs = {"queries": file_sha256(request.queries)} if request.queries else {}
+        self.inputs = {"queries": file_sha256(self.options.queries)} if self.options.queries else {}
         self.prompts = {}
         if self.searched and self._mode in (MINIMAL_QUERY, "assistant") and request.asks_model:
             self._open_generator()
@@ -178,8 +180,8 @@ class Retrieval(Task):
 
         request = self.request
         with suppress(RequestError):  # reported when the flags are checked
-            self.specs = {**self.specs, "generator": str(GENERATORS.check(request.generator))}
-            self.prompts = own_prompts(request.prompts)
+            self.specs = {**self.specs, "generator": str(GENERATORS.check(request.assistant.generator))}
+            self.prompts = own_prompts(request.assistant.prompts)
             if self._mode == MINIMAL_QUERY:
                 self._seconds = MINIMAL_QUERY_SECONDS if request.deadline is None else request.deadline
                 self.deadline = self._seconds + SEARCHING
@@ -199,7 +201,7 @@ class Retrieval(Task):
     def _select(self, data: bench.MtragData, errors: ErrorCollector) -> dict[str, str]:
         """Query id -> domain of the queries that the request selects."""
         labels, queries = data.qrels, self._queries
-        if self.request.queries and queries and queries.recorded is not None and not self.request.domains:
+        if self.options.queries and queries and queries.recorded is not None and not self.request.domains:
             recorded_ids = queries.recorded.keys()
             labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
         domain_of: dict[str, str] = {}
@@ -210,19 +212,20 @@ class Retrieval(Task):
     @classmethod
     def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
         """See `Task.fit`. Options of a model's calls have a use if the query mode asks a model."""
-        by_assistant = request.query in (None, "assistant") and not request.queries and not request.scoring
-        asks_model = request.query == MINIMAL_QUERY or (by_assistant and request.asks_model)
+        options = cast(RetrievalOptions, request.options)
+        by_assistant = options.query in (None, "assistant") and not options.queries and not request.scoring
+        asks_model = options.query == MINIMAL_QUERY or (by_assistant and request.asks_model)
         used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks_model else set())
         if by_assistant:
             used |= {"generator", "steps"}
         if request.scoring:
             used -= {"embedder"}
-        unused = [name for name in EvalRequest.model_fields if name not in used]
+        unused = [name for name in flags_of(type(request)) if name not in used]
         for name in unused:
-            flag = flag_of(EvalRequest, name)
+            flag = flag_of(type(request), name)
             if name in request.typed and (name not in CALL_FIELDS or request.scoring):
                 errors.add(f"{flag} belongs to generation; leave it out")
-            elif name in request.typed and (request.query is None or bench.known_mode(request.query)):
+            elif name in request.typed and (options.query is None or bench.known_mode(options.query)):
                 errors.add(
                     f"{flag} is for the calls of a model: generation, --query assistant or {MINIMAL_QUERY}; "
                     "leave it out"
@@ -291,7 +294,7 @@ class Retrieval(Task):
         seconds = self._seconds
         began = time.monotonic()
         bounded = Bounded(generator, began + seconds, seconds)
-        wordings = minimal(bounded, query.history, query.text, self.request.prompts)
+        wordings = minimal(bounded, query.history, query.text, self.request.assistant.prompts)
         if not HOPELESS.isdisjoint(wordings.left_out.values()):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         rewritten = time.monotonic()

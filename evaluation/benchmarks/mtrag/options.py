@@ -1,0 +1,46 @@
+"""The options that MTRAG adds to `turnmark eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnmark.evaluation.tasks.options import AskingProtocol
+from turnmark.evaluation.tasks.request import TaskOptions
+
+
+class RetrievalOptions(TaskOptions):
+    """The options of the task `retrieval`."""
+
+    query: Annotated[
+        str | None, typer.Option(metavar="MODE", help="Query mode, such as last-turn; default: assistant.")
+    ] = None
+    queries: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', hidden=True),
+    ] = None
+
+
+class MtragOptions(RetrievalOptions):
+    """The options of the generation task."""
+
+    passages: Annotated[Path | None, typer.Option(metavar="RUN|FILE", help="Answer from recorded passages.")] = None
+    counterfactual: Annotated[
+        bool,
+        typer.Option(
+            "--counterfactual",
+            help="With --setting rag, repeat each answerable task with its relevant passages hidden.",
+            hidden=True,
+        ),
+    ] = False
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="As --setting rag, but the earlier turns hold the assistant's own replies.",
+            hidden=True,
+        ),
+    ] = False
+    protocol: AskingProtocol = "turn"
