@@ -147,8 +147,7 @@ SHARED_NAMES: frozenset[str] = frozenset()
 """The exceptions, at most five."""
 NAMES_BEING_CHANGED = frozenset(
     """
-    Answer Budget Conversation EarlierTurn InstructionType Kind Pair Part Ran RatedAnswer
-    Reader Row Run Seed Texts
+    Budget InstructionType Kind Pair Part Reader Seed
     """.split()
 )
 """Names that are still used twice. Remove a name here once each of its classes has a name of its own."""

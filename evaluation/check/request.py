@@ -22,7 +22,7 @@ from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
 from turnmark.core.flags import AsJson, FlagMark, Flatten, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
-from turnmark.evaluation.tasks.options import Budget, Concurrency, MaxFailures
+from turnmark.evaluation.tasks.options import BudgetOption, Concurrency, MaxFailures
 from turnmark.evaluation.tasks.request import command_line
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class CheckRequest(Request):
     seed: Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed of the questions")] = 0
     concurrency: Concurrency = 16
     max_failures: MaxFailures = None
-    budget: Budget = None
+    budget: BudgetOption = None
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder; the same command resumes it, and another configuration joins it"),

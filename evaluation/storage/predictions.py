@@ -40,7 +40,7 @@ from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
 
 MOST = 40
 """Largest number of mistakes that are listed; the others are counted."""
-Run = dict[str, tuple[ContextRef, ...]]
+RankedLists = dict[str, tuple[ContextRef, ...]]
 """Query id -> retrieved passages, best first."""
 BLANK = re.compile(r"\s")
 """White space, which ids in a TREC run must not hold."""
@@ -264,7 +264,7 @@ def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
     return tuple(sorted(contexts, key=sort_key, reverse=True))
 
 
-def parse_run(content: bytes, name: str) -> Run:
+def parse_run(content: bytes, name: str) -> RankedLists:
     """Parse one TREC run.
 
     Args:
@@ -305,7 +305,7 @@ def _add_row(lists: dict[str, dict[str, float]], line: str) -> None:
     lists.setdefault(query, {})[document] = float(score)
 
 
-def read_lists(path: Path, name: str) -> Run:
+def read_lists(path: Path, name: str) -> RankedLists:
     """Read the lists of official tasks or of a run's samples, in the file's order, with texts if the file has them.
 
     Of a run, only finished samples of the first repeat count. An incomplete last line is ignored.
@@ -316,7 +316,7 @@ def read_lists(path: Path, name: str) -> Run:
     Raises:
         RequestError: all mistakes.
     """
-    lists: Run = {}
+    lists: RankedLists = {}
     problems: list[str] = []
     last_is_problem = False
     for number, row in json_lines(path, name):
@@ -336,7 +336,7 @@ def read_lists(path: Path, name: str) -> Run:
     return lists
 
 
-def _add_list(lists: Run, row: dict[str, Any]) -> None:
+def _add_list(lists: RankedLists, row: dict[str, Any]) -> None:
     is_task = "task_id" in row
     query = canonical_id(non_blank(row, "task_id" if is_task else "id"))
     if not is_task and (row.get("status") != "done" or row.get("repeat", 0)):
@@ -382,14 +382,14 @@ def _check_contexts(row: dict[str, Any]) -> Iterator[str]:
         ids.add(document_id)
 
 
-def read_runs(paths: Sequence[Path]) -> Run:
+def read_runs(paths: Sequence[Path]) -> RankedLists:
     """Read one or several files of ranked lists as one run.
 
     Raises:
         RequestError: all mistakes, and queries that are in several files.
     """
     problems: list[str] = []
-    lists: Run = {}
+    lists: RankedLists = {}
     for path in paths:
         try:
             content = path.read_bytes()

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from turnmark.core.flags import AsJson, Request
 from turnmark.evaluation.tasks.benchmark import TABLES, load
-from turnmark.evaluation.tasks.options import Budget, Concurrency, MaxFailures, Prompts, Seed
+from turnmark.evaluation.tasks.options import BudgetOption, Concurrency, MaxFailures, Prompts, SeedOption
 
 
 class SynthRequest(Request):
@@ -34,10 +34,10 @@ class SynthRequest(Request):
     ] = None
     judge: str | None = None
     prompts: Prompts = None
-    seed: Seed = 0
+    seed: SeedOption = 0
     concurrency: Concurrency = 16
     max_failures: MaxFailures = None
-    budget: Budget = None
+    budget: BudgetOption = None
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it.")] = None
     review: Annotated[
         tuple[Path, ...],

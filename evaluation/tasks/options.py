@@ -22,7 +22,7 @@ def _check_max_failures(text: Any) -> Any:
     return text
 
 
-Budget = Annotated[str | None, typer.Option(metavar="N", help="Most to spend: tokens (200k) or money ($5).")]
+BudgetOption = Annotated[str | None, typer.Option(metavar="N", help="Most to spend: tokens (200k) or money ($5).")]
 Concurrency = Annotated[int, Field(ge=1, le=MAX_CONCURRENCY), typer.Option(metavar="N", help="Samples at once.")]
 MaxFailures = Annotated[
     str | None,
@@ -30,7 +30,7 @@ MaxFailures = Annotated[
     typer.Option(metavar="N|P%", help="Stop after more failed samples than this, in each run of all.", hidden=True),
 ]
 Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
-Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
+SeedOption = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
 AskingProtocol = Annotated[
     Literal["turn", "paper"],
     typer.Option(

@@ -20,11 +20,11 @@ from turnmark.corpora.task_ids import canonical_id
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.tasks.benchmark import benchmarks
 from turnmark.evaluation.tasks.options import (
-    Budget,
+    BudgetOption,
     Concurrency,
     DryRun,
     MaxFailures,
-    Seed,
+    SeedOption,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class EvalRequest(Request):
     judge: Annotated[
         tuple[str, ...], typer.Option(metavar="SPEC", help="Judge that grades the answers; repeatable.")
     ] = ()
-    seed: Seed = 0
+    seed: SeedOption = 0
     repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Answer each item N times.")] = 1
     concurrency: Concurrency = 16
     deadline: Annotated[
@@ -119,7 +119,7 @@ class EvalRequest(Request):
         typer.Option(metavar="SECONDS", help="Time for one sample; default: 300, for a rewrite 20.", hidden=True),
     ] = None
     max_failures: MaxFailures = None
-    budget: Budget = None
+    budget: BudgetOption = None
     engine: Annotated[
         str,
         typer.Option(metavar="local|ray[://HOST]", help="Answer in this process or on a Ray cluster.", hidden=True),

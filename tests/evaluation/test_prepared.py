@@ -9,6 +9,7 @@ import pytest
 
 from tests.evaluation.requests import request_of
 from turnmark.core.errors import ErrorCollector
+from turnmark.evaluation.runs.requests import fit_request
 from turnmark.evaluation.tasks.registry import find_task, setting_of
 
 
@@ -16,7 +17,10 @@ def prepared(benchmark, setting=None, **fields):
     errors = ErrorCollector()
     task = find_task(benchmark, None)
     setting = setting_of(benchmark, setting, errors)
-    return errors.collect(task, request_of(benchmark=benchmark, **fields), setting), errors.problems
+    request = fit_request(
+        request_of(benchmark=benchmark, **fields), "score" if "predictions" in fields else "eval", errors
+    )
+    return errors.collect(task, request, setting), errors.problems
 
 
 @pytest.mark.parametrize("benchmark", ["inscoqa", "compound-qa", "kiwi"])

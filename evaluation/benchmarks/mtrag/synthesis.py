@@ -118,7 +118,7 @@ class Conversations:
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
         document = attempt.tools.source.of_document(attempt.seed.start)
-        turns = _Conversation(attempt, self.options["turns"], document).turns_that_pass()
+        turns = _SynthesizedConversation(attempt, self.options["turns"], document).turns_that_pass()
         if len(turns) < FEWEST:
             rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
             attempt.reject(rejected, document=attempt.seed.start, turns=turns)
@@ -176,7 +176,9 @@ class Questions(Conversations):
         source = attempt.tools.source
         passage = source.passage(attempt.seed.start)
         document = source.of_document(passage.document)
-        turn = _Conversation(attempt, 1, document).question_from(section_of(passage, document)[:PASSAGES_SHOWN])
+        turn = _SynthesizedConversation(attempt, 1, document).question_from(
+            section_of(passage, document)[:PASSAGES_SHOWN]
+        )
         if turn is None:
             return
         domain = domain_name(source.corpus().name)
@@ -193,7 +195,7 @@ def _context(passage: Passage) -> dict[str, str]:
     return {"document_id": passage.id, "title": passage.title, "text": passage.text}
 
 
-class _Conversation:
+class _SynthesizedConversation:
     """Makes one conversation, turn by turn.
 
     Args:
