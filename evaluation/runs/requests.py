@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import create_model
 from typer.models import ParameterInfo
@@ -22,7 +22,9 @@ from turnmark.evaluation.tasks.registry import (
     task_names,
 )
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
-from turnmark.evaluation.tasks.task import Task
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.tasks.task import Task
 
 SCORE_OPTIONS = frozenset({
     "benchmark", "predictions", "data", "task", "setting", "domains", "embedder", "judge", "prompts", "budget", "seed",

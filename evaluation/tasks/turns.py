@@ -14,6 +14,7 @@ from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.tools import is_count
 from turnmark.assistant.types import Event, Reply, Usage
+from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.prompts import JUDGES
@@ -23,6 +24,13 @@ from turnmark.retrieval.types import Hit
 
 PASSAGES = 5
 """Number of retrieved passages in the papers' protocol (MTRAG section 6.1)."""
+
+
+class EarlierTurn(TurnmarkError):
+    """The previous turn of a conversation has no answer, so the conversation cannot continue.
+
+    The name of the class is stored in samples, as the kind of their failure.
+    """
 
 
 def turn_sample(

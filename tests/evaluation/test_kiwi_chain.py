@@ -12,9 +12,10 @@ from tests.evaluation.benched import open_task, values
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi, MissingRevision
+from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.turns import EarlierTurn
 
 STYLE = {"instruction_type": "stylistic"}
 
@@ -91,7 +92,7 @@ def test_what_a_chain_cannot_go_on_from(tmp_path):
     bench = open_task(Kiwi, written(tmp_path, session(say("One"), say("Two"))), chain=True)
     first, second = items_of(bench)
     bad = Sample(id="0/0", status="failed", kind="timeout", reason="timeout: late")
-    with pytest.raises(MissingRevision, match="timeout: late"):
+    with pytest.raises(EarlierTurn, match="timeout: late"):
         bench.answer(Item(second.id, second.task, after="0/0", earlier=bad), None)
     # By rules a session begins with the recorded answer, and marks do not pass on.
     assert bench.answer(first, None).previous == ANSWER

@@ -28,7 +28,7 @@ from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.requests import edit_requests
 from turnmark.assistant.steps.revise import NEEDS_MODEL_TEXT, apply_requests, revise_by_model
 from turnmark.assistant.types import Usage
-from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import KiwiTurn, Session
 from turnmark.corpora.text import strip_citations
@@ -51,7 +51,7 @@ from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.measures import answer_words
 from turnmark.evaluation.tasks.metric import Metric, Value
-from turnmark.evaluation.tasks.turns import with_title
+from turnmark.evaluation.tasks.turns import EarlierTurn, with_title
 from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 
@@ -71,10 +71,6 @@ class Rewritten:
     text: str
     usage: Usage
     notes: tuple[str, ...] = ()
-
-
-class MissingRevision(TurnmarkError):
-    """The previous turn of a chained session has no answer, so this turn cannot be revised."""
 
 
 def _edits(case: Case) -> Mapping[str, Value]:
@@ -222,7 +218,7 @@ class Kiwi(KiwiTask):
             return task.turn.previous, Usage()
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
-                raise MissingRevision(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
             return self._shown(item.earlier.prediction), Usage()
         # Only an estimate asks for a later turn without the turns before it; rules write no first answer.
         is_later_turn = task.turn.turn > 0

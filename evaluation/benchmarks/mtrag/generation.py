@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
-from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora import mtrag
 from turnmark.corpora.rows import Source
@@ -51,7 +51,7 @@ from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.notes import problem_notes
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
-from turnmark.evaluation.tasks.turns import PASSAGES, prompted_sample, turn_sample
+from turnmark.evaluation.tasks.turns import PASSAGES, EarlierTurn, prompted_sample, turn_sample
 from turnmark.retrieval.types import Hit, Retriever
 
 if TYPE_CHECKING:
@@ -67,10 +67,6 @@ FEW_REFERENCES = {"references": ("at most two",)}
 """Label of these tasks in all settings: MTRAG Table 5 compares three settings on them, without conversational tasks."""
 FIRST = 3
 """A pair counts in `hidden.auroc` if a relevant passage was among this many first passages before it was hidden."""
-
-
-class MissingReply(TurnmarkError):
-    """The previous turn of a live conversation has no answer, so the conversation cannot continue."""
 
 
 def _exchange(question: str, answer: str) -> tuple[Message, Message]:
@@ -352,7 +348,7 @@ class Mtrag(Task):
         history: list[Message] = []
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
-                raise MissingReply(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
             history += item.earlier.history or ()
             history += _exchange(item.earlier.query or "", item.earlier.prediction)
         earlier_questions = [message.content for message in task.history if message.role == "user"]
