@@ -79,7 +79,7 @@ def embed_with(index: Index) -> Embed | None:
 
     The model is loaded at the first call, and runs in one thread, however many turns a server takes at once.
     """
-    if not index.manifest.embedder:
+    if not index.manifest.trusts_cosines():
         return None
 
     def embed(texts: Sequence[str]) -> NDArray[np.float32]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from turnmark.core.console import NoProgress, Progress
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.build import Build, copy_embeddings
+from turnmark.retrieval.build import CALIBRATED, Build, copy_embeddings
 from turnmark.retrieval.components import Encoder, Window
 from turnmark.retrieval.manifest import Manifest, as_built
 from turnmark.retrieval.reading import KnownFile
@@ -58,6 +59,9 @@ class _Copy(Build):
     def _altered(self, passage: Passage) -> Passage:
         text = self.texts.get(passage.id)
         return passage if text is None else passage.model_copy(update={"text": text})
+
+    def _calibrated(self, index: StoredIndex) -> dict[str, Any]:  # noqa: ARG002
+        return {name: getattr(self.index.manifest, name) for name in CALIBRATED}
 
     def _reuse(
         self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]

@@ -7,6 +7,7 @@ sums columns. The files hold arrays and JSON only, never pickles.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
@@ -65,6 +66,11 @@ def build_bm25(
     model.save(str(folder), show_progress=False)
 
 
+def lucene_idf(rows: int, frequency: int) -> float:
+    """Return the idf of a term in the Lucene variant of BM25, as bm25s computes it."""
+    return float(np.log1p((rows - frequency + 0.5) / (frequency + 0.5)))
+
+
 class TermScores(ABC):
     """BM25 scores of the passages of an index.
 
@@ -105,6 +111,7 @@ class BM25(TermScores):
 
         self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
         self._vocabulary: dict[str, int] = self._model.vocab_dict
+        self._settings = settings
         super().__init__(analyzer_of(settings, languages), int(self._model.scores["num_docs"]))
 
     def frequency(self, term: str) -> int:
@@ -129,6 +136,21 @@ class BM25(TermScores):
             return np.zeros(self.rows, dtype=np.float32)
         total: NDArray[np.float32] = self._model.get_scores_from_ids(ids)
         return total
+
+    def score_of(self, query: str, text: str, mean_length: float) -> float:
+        """Return the score that a text outside of the index would have for a query.
+
+        Args:
+            mean_length: mean number of terms of the texts in the index.
+        """
+        terms = self.analyze(text)
+        counts, length = Counter(terms), len(terms)
+        norm = self._settings.k1 * (1 - self._settings.b + self._settings.b * length / mean_length)
+        return sum(
+            lucene_idf(self.rows, self.frequency(term)) * counts[term] / (counts[term] + norm)
+            for term in self.analyze(query)
+            if term in self._vocabulary
+        )
 
     def rows_with(self, text: str) -> list[int]:
         terms = set(self.analyze(text))

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -55,10 +55,13 @@ from turnmark.retrieval.registry import RETRIEVERS, build_settings, retriever_to
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.stored import StoredIndex, indexes_folder, list_indexes, lock_index, open_index
 from turnmark.retrieval.vectors import FLAT_LIMIT
+from turnmark.retrieval.weights import measure_weights
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
 # Passages that are embedded and checkpointed together: at most this much work is lost by a kill.
 BLOCK = 256
+CALIBRATED = ("sure_from", "weights")
+"""Fields of the manifest that are measured on the finished index."""
 
 T = TypeVar("T")
 Values = Mapping[str, Sequence[bytes]]
@@ -211,7 +214,7 @@ class Build:
             manifest = self._manifest(store, models, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
-                update = {name: getattr(self.old, name) for name in ("generation", "created", "version", "sure_from")}
+                update = {name: getattr(self.old, name) for name in ("generation", "created", "version", *CALIBRATED)}
                 manifest = manifest.model_copy(update=update)
             else:
                 self._reuse(store, checkpoint, manifest, models.encoders)
@@ -331,7 +334,7 @@ class Build:
             "unread",
             "internal",
             "retriever",
-            "sure_from",
+            *CALIBRATED,
         }
         equal = existing.model_dump(exclude=ignored) == planned.model_dump(exclude=ignored)
         return equal and has_all_components(StoredIndex(self.folder, existing))
@@ -379,11 +382,19 @@ class Build:
         for component in components_of(files.manifest):
             component.write(files)
         files.store.finish()
-        manifest = files.manifest
-        if manifest.embedder is not None:
-            manifest = manifest.model_copy(update={"sure_from": sure_from(StoredIndex(self.folder, manifest))})
+        manifest = files.manifest.model_copy(update=self._calibrated(StoredIndex(self.folder, files.manifest)))
         write_checksums(files.folder, manifest)
         return manifest
+
+    def _calibrated(self, index: StoredIndex) -> dict[str, Any]:
+        """Return the fields of the manifest that are measured on the finished index."""
+        if index.manifest.embedder is None and index.manifest.splade is None:
+            return {}
+        self.progress.start("calibrating", None)
+        measured = {"weights": measure_weights(index)}
+        if index.manifest.embedder is None or not index.manifest.model_copy(update=measured).trusts_cosines():
+            return measured
+        return measured | {"sure_from": sure_from(index)}
 
     def _drop_others(self) -> None:
         """Delete the generations that cannot be open in another process.

@@ -246,6 +246,7 @@ def search(
     elif retriever is not None:
         errors.collect(build_settings, retriever)
     errors.raise_all()
+    assert index is not None, "raise_all reports an index that cannot be opened"
     assert opened is not None, "raise_all reports a retriever that cannot be opened"
     hits = opened.search([Query(text=valid_text(query), where=filters or {})], top_k)[0]
     hits = [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
@@ -253,6 +254,10 @@ def search(
         print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
         return
     _draw(hits, explain)
+    if explain:
+        for name, weight in index.manifest.weights.items():
+            found = f"finds passages of this index with an MRR of {weight.mrr:.2f} (n {weight.n})"
+            typer.echo(f"{name}: {weight.share:.0%} of its usual weight; {found}")
 
 
 def _draw(hits: list[Hit], explain: bool) -> None:

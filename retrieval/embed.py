@@ -71,6 +71,14 @@ def card_prompts(model: str) -> tuple[str, str]:
     return "", ""
 
 
+_MADE_FOR = {"minilm": frozenset({"en"}), "splade:splade-tiny": frozenset({"en"})}
+
+
+def languages_of(spec: str) -> frozenset[str] | None:
+    """Return the codes of the languages that a model was made for; None if they are not known, or many."""
+    return _MADE_FOR.get(spec)
+
+
 def prompts_of(model: str, configured: Mapping[str, str | None]) -> tuple[str, str]:
     """Return the prefixes of a query and of a passage: those of the model's configuration, or else of its card.
 

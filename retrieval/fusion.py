@@ -115,7 +115,8 @@ class Fused:
 def fuse(lists: Sequence[RankedList], k: int) -> Fused:
     """Return the `k` best rows over all lists, by the weighted sum of their z-scores; equal sums by row.
 
-    A single list keeps its scores. A row that a list lacks gets the list's lowest score, since it ranks no higher.
+    A single list keeps its scores. A row that a list lacks gets the list's lowest score, since it ranks no higher; 0 if
+    all scores of the list are equal.
     """
     if not lists:
         return Fused(RankedRows.from_pairs(()), ())
@@ -129,10 +130,22 @@ def fuse(lists: Sequence[RankedList], k: int) -> Fused:
         if len(lists) == 1:
             fused[positions] = scores
         elif len(list_rows):
-            all_scores = np.full(len(rows), scores.min())
-            all_scores[positions] = scores
-            fused += ranked.weight * (all_scores - scores.mean()) / deviation(scores)
+            fused += ranked.weight * _z_scores(scores, positions, len(rows))
     return Fused(top_k_of(rows, fused, k), tuple(lists))
+
+
+def _z_scores(scores: NDArray[np.float64], positions: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Return the z-scores of `count` rows in one list, which has the rows at `positions`.
+
+    A list with a single hit, or with several equal ones, has no deviation. The rows that it lacks count as 0 there, or
+    the only passage that contains a word would gain nothing from it.
+    """
+    equal = scores.max() == scores.min() and len(scores) < count
+    all_scores = np.full(count, 0.0 if equal else scores.min())
+    all_scores[positions] = scores
+    measured = all_scores if equal else scores
+    z_scores: NDArray[np.float64] = (all_scores - measured.mean()) / deviation(measured)
+    return z_scores
 
 
 def deviation(scores: NDArray[np.float64]) -> float:

@@ -14,6 +14,7 @@ Two indexes may contain documents with the same id. Here `Passage.id` and `Passa
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
@@ -25,8 +26,8 @@ from turnmark.core.errors import RequestError
 from turnmark.corpora.analysis import unite
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.arrays import FloatArray, TokenIds
-from turnmark.retrieval.bm25 import BM25, TermScores
-from turnmark.retrieval.manifest import Manifest, as_built, build_command
+from turnmark.retrieval.bm25 import BM25, TermScores, lucene_idf
+from turnmark.retrieval.manifest import Manifest, RankerWeight, as_built, build_command
 from turnmark.retrieval.store import DocumentEntry, Passages, StoredText
 from turnmark.retrieval.stored import StoredIndex, where_in
 from turnmark.retrieval.vectors import TokenIndex, TokenVectors
@@ -57,6 +58,23 @@ def check_comparable(manifests: Sequence[Manifest]) -> None:
         raise RequestError(problems)
 
 
+def _joint_languages(manifests: Sequence[Manifest]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for manifest in manifests:
+        counts.update(manifest.languages)
+    return dict(counts.most_common())
+
+
+def _joint_weights(manifests: Sequence[Manifest]) -> dict[str, RankerWeight]:
+    """Return the lowest weight of each ranker: its list ranks the passages of all indexes at once."""
+    weights: dict[str, RankerWeight] = {}
+    for manifest in manifests:
+        for name, weight in manifest.weights.items():
+            if name not in weights or weight.share < weights[name].share:
+                weights[name] = weight
+    return weights
+
+
 def _made_with(manifest: Manifest) -> str:
     info = manifest.embedder
     return f"the embedder {info.spec!r} ({info.fingerprint})" if info else "no embedder (built for BM25 only)"
@@ -80,6 +98,8 @@ def joint_manifest(manifests: Sequence[Manifest]) -> Manifest:
             "name": ",".join(manifest.name for manifest in manifests),
             "documents": sum(manifest.documents for manifest in manifests),
             "passages": sum(manifest.passages for manifest in manifests),
+            "languages": _joint_languages(manifests),
+            "weights": _joint_weights(manifests),
             "skipped": sum(manifest.skipped for manifest in manifests),
             "digest": hashlib.sha256("\n".join(manifest.digest for manifest in manifests).encode()).hexdigest(),
             "splade": first.splade if all(manifest.splade == first.splade for manifest in manifests) else None,
@@ -215,20 +235,15 @@ class JointBM25(TermScores):
         totals = [np.zeros(part.rows, dtype=np.float32) for part in self._parts]
         for term in self.analyze(text):
             counts = [part.frequency(term) for part in self._parts]
-            idf = _lucene_idf(self.rows, sum(counts))
+            idf = lucene_idf(self.rows, sum(counts))
             for part, count, total in zip(self._parts, counts, totals, strict=True):
                 if count:
-                    part.add_scores(term, idf / _lucene_idf(part.rows, count), total)
+                    part.add_scores(term, idf / lucene_idf(part.rows, count), total)
         return np.concatenate(totals)
 
     def rows_with(self, text: str) -> list[int]:
         starts = first_rows(part.rows for part in self._parts)
         return [start + row for start, part in zip(starts, self._parts, strict=False) for row in part.rows_with(text)]
-
-
-def _lucene_idf(rows: int, frequency: int) -> float:
-    """Return the idf of a term in the Lucene variant of BM25, as bm25s computes it."""
-    return float(np.log1p((rows - frequency + 0.5) / (frequency + 0.5)))
 
 
 class JointTokens(TokenVectors):

@@ -11,10 +11,13 @@ from pydantic import Field, ValidationError
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
 from turnmark.core.specs import Spec, parse_spec
+from turnmark.corpora.languages import AUTO, ENGLISH, language_name
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.servers import Served
 
 FORMAT = 4
+MIN_TRUSTED_SHARE = 0.5
+"""Minimum share of an embedder's usual weight at which its cosines say whether a passage is about the question."""
 
 
 class ModelInfo(Record):
@@ -23,6 +26,14 @@ class ModelInfo(Record):
     spec: str
     fingerprint: str
     dimension: int
+
+
+class RankerWeight(Record):
+    """How well a ranker finds the passages of its index, and its weight (`turnmark.retrieval.weights`)."""
+
+    share: float = Field(description="share of its usual weight in a fusion, 0..1")
+    mrr: float = Field(description="mean reciprocal rank of passages, searched with a sentence left out of them")
+    n: int = Field(description="number of passages searched for")
 
 
 class Manifest(Record):
@@ -53,6 +64,9 @@ class Manifest(Record):
     sure_from: float | None = Field(
         default=None, description="minimum confidence of a sure answer without a model; None: not known"
     )
+    weights: dict[str, RankerWeight] = Field(
+        default={}, description="ranker -> how well it finds this index's passages; empty: not measured"
+    )
     skipped: int = 0
     unread: dict[str, int] = Field(default={}, description="number of files of types that are not read, by suffix")
     internal: bool = Field(default=False, description="whether the index is of a benchmark's corpus, hidden from lists")
@@ -64,11 +78,26 @@ class Manifest(Record):
         named = {"embedder": self.embedder, "splade": self.splade}
         return {name: info for name, info in named.items() if info}
 
+    def share_of(self, ranker: str) -> float:
+        """Return the share of its usual weight that a ranker has in a fusion; 1 if it was not measured."""
+        return self.weights[ranker].share if ranker in self.weights else 1.0
+
+    def trusts_cosines(self) -> bool:
+        """Return whether decisions may rest on the embedder's cosines: it reads the language of the documents."""
+        return self.embedder is not None and self.share_of("dense") >= MIN_TRUSTED_SHARE
+
     def fingerprint(self) -> str:
         """Return a text that changes whenever a passage, the BM25 settings or a model change."""
         made_by = self.embedder.fingerprint if self.embedder else "no vectors"
         others = "".join(f"|{info.fingerprint}" for name, info in self.models().items() if name != "embedder")
-        return f"{self.digest}|{self.bm25.model_dump_json()}|{made_by}{others}"
+        return f"{self.digest}|{self._analysis().model_dump_json()}|{made_by}{others}"
+
+    def _analysis(self) -> BM25Settings:
+        """Return the BM25 settings with the languages that were detected, since the terms depend on them."""
+        if self.bm25.language != AUTO:
+            return self.bm25
+        languages = sorted(self.languages) or [ENGLISH]
+        return self.bm25.model_copy(update={"language": "+".join(language_name(code).lower() for code in languages)})
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -145,13 +145,14 @@ def _splade_rankers(spec: Spec, index: SearchableIndex, options: Options) -> Seq
     if "splade" not in options:
         return ()
     index.check_model(spec, "splade", "sparse encoder", options["splade"])
-    return ((SpladeRanker(index), SPLADE_WEIGHT),)
+    return ((SpladeRanker(index), SPLADE_WEIGHT * index.manifest.share_of("splade")),)
 
 
 def _open_hybrid(spec: Spec, index: SearchableIndex, options: Options) -> FusedRetriever:
     bm25 = (BM25Ranker(index), options.get("weight", BM25_WEIGHT))
     splade = _splade_rankers(spec, index, options)
-    return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0), bm25, *splade])
+    dense = (DenseRanker(index), index.manifest.share_of("dense"))
+    return FusedRetriever(str(spec), index, [dense, bm25, *splade])
 
 
 def _open_conversational(spec: Spec, index: SearchableIndex, options: Options) -> ConversationalRetriever:

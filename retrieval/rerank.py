@@ -43,17 +43,18 @@ BATCH = 16
 """Pairs in a batch."""
 
 
-def reordered(first: NDArray[np.float64], scores: NDArray[np.float64]) -> RankedRows:
+def reordered(first: NDArray[np.float64], scores: NDArray[np.float64], weight: float = 1.0) -> RankedRows:
     """Return the positions of hits in their new order, with their new scores.
 
     Args:
         first: the first scores, best first.
         scores: the reranker's scores of the first len(scores) hits.
+        weight: weight of the reranker's z-scores, where the first ones have 1.
     """
     if not len(scores):
         return RankedRows(np.arange(len(first)), first)
     scored, beyond = first[: len(scores)], first[len(scores) :]
-    fused = top_k(_above_mean(scored) + _above_mean(scores), len(scores))
+    fused = top_k(_above_mean(scored) + weight * _above_mean(scores), len(scores))
     scores_beyond = fused.scores[-1] + (beyond - scored[-1]) / deviation(scored)
     positions = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
     return RankedRows(positions, np.concatenate([fused.scores, scores_beyond]))
@@ -209,7 +210,7 @@ class LateReranked(IndexRetriever):
         for query, fused in zip(queries, candidates, strict=True):
             rows = fused.rows.rows
             scores = self._scores([next(spoken) for _ in query.texts()], rows[: self._depth]).astype(np.float64)
-            order = reordered(fused.rows.scores, scores)
+            order = reordered(fused.rows.scores, scores, self.index.manifest.share_of("dense"))
             late = RankedList("late", top_k_of(rows[: len(scores)], scores))
             answers.append(Fused(RankedRows(rows[order.rows[:k]], order.scores[:k]), (*fused.lists, late)))
         return answers

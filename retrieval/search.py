@@ -76,7 +76,7 @@ class IndexRetriever(Retriever):
         return self.index.manifest.sure_from
 
     def nearest(self, texts: Sequence[str]) -> list[float]:
-        return self._nearest.get(texts) if self.index.manifest.embedder else []
+        return self._nearest.get(texts) if self.index.manifest.trusts_cosines() else []
 
     def _cosines(self, texts: Sequence[str]) -> list[float]:
         vectors = np.stack([view.vector for view in self.index.views.of([("", text) for text in texts])])
@@ -208,6 +208,8 @@ class ConversationalRetriever(IndexRetriever):
 
         Decisions use these cosines: the search vector also resembles passages on what was said before.
         """
+        if not self.index.manifest.trusts_cosines():
+            return list(answers)
         with_cosines = []
         stored = self.index.vectors_of([answer.rows.rows for answer in answers])
         for texts, answer, (rows, vectors) in zip(query_vectors, answers, stored, strict=True):
@@ -220,7 +222,7 @@ class ConversationalRetriever(IndexRetriever):
         positions = [
             position for position, query in enumerate(queries) if query.standalone and (query.history or query.variants)
         ]
-        if not positions:
+        if not positions or not self.index.manifest.trusts_cosines():
             return list(queries)
         views = self.index.views.of([("", queries[position].text) for position in positions])
         vectors = np.stack([view.vector for view in views])
@@ -244,7 +246,7 @@ class ConversationalRetriever(IndexRetriever):
         rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
         lists_by_query = []
         for rows, query_texts in zip(dense, texts, strict=True):
-            lists = [RankedList(ONE_VECTOR, rows)]
+            lists = [RankedList(ONE_VECTOR, rows, self.index.manifest.share_of(COSINE))]
             for name, weight, results in rankers:
                 rewrites = len(query_texts) - 1
                 message = weight / 2 if rewrites else weight

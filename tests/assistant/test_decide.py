@@ -41,9 +41,7 @@ def hit(number: int, text: str, cosine: float | None = None) -> Hit:
 
 
 @pytest.mark.usefixtures("in_demo_home")
-@pytest.mark.parametrize(
-    ("retriever", "refused", "said"), [pytest.param(None, 0.7, 0.15, marks=pytest.mark.slow), ("bm25", 0.1, 0.1)]
-)
+@pytest.mark.parametrize(("retriever", "refused", "said"), [(None, 0.7, 0.15), ("bm25", 0.1, 0.1)])
 def test_what_the_documents_answer_is_said_and_what_they_are_not_about_is_not(retriever, refused, said):
     assistant = assistant_over("demo")
     searched = open_retriever(retriever, open_index("demo")) if retriever else assistant.retriever

@@ -1,9 +1,7 @@
-"""Hold the conversations and print how many replies are right.
+"""Hold the conversations and print what was right: `python -m tests.conversations` (`--help` lists the options).
 
-    python -m tests.conversations --help
-
-`tests/conversations/collections.py` says where the documents are and how to install them. The same command continues a
-run that was stopped.
+`tests/conversations/collections.py` says where the documents are and how they are installed. A run that was stopped
+continues with the same command.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the options of the command line."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.conversations", description=__doc__)
     parser.add_argument("--half", choices=("tuning", "test", "all"), default="tuning", help="default: tuning")
     parser.add_argument(
@@ -54,7 +52,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledConversation]], list[str]]:
-    """Return the conversations to hold by collection, and the collections that are not installed."""
+    """The conversations to hold, by collection; and which collections are left out since they are not installed."""
     errors, absent = ErrorCollector(), ErrorCollector()
     collections = collections_named(options.collections.split(",")) if options.collections else COLLECTIONS
     labels: dict[str, list[LabelledConversation]] = {}
@@ -71,7 +69,7 @@ def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledC
 
 
 def run(options: argparse.Namespace) -> None:
-    """Hold the conversations, score the replies and print the figures."""
+    """Hold, score, print."""
     from rich.console import Console
 
     from tests.conversations import tables
@@ -106,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Return the exit code: 0, 1 for a failure, 2 for a wrong request, 130 after Ctrl-C."""
+    """The exit code: 0, 2 for a wrong request, 1 for a failure, 130 after Ctrl-C."""
     options = arguments()
     os.environ.setdefault("TURNMARK_HOME", str(work_folder() / "home"))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -1,8 +1,8 @@
-"""Ask for cells of tables and print how often the reply contains the cell, and how often the right row is marked:
+"""Ask for cells of tables and print how often the reply holds the cell, and how often the marked row is its row:
 `python -m tests.conversations.cells` (`--help` lists the options).
 
 The questions are in `data/cells/cells.toml`. Debian packages are downloaded with apt and unpacked below
-`TURNMARK_CONVERSATIONS`, never installed; sheets become Markdown tables, as in the reader of workbooks.
+`TURNMARK_CONVERSATIONS`, never installed; sheets are written as Markdown tables, as a reader of workbooks does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LABEL_FILE = LABELS / "cells" / "cells.toml"
 
 
 class CellQuestion(Record):
-    """A question for a cell. Patterns ignore case, emphasis and citation marks."""
+    """A question for a cell; patterns ignore case and see no emphasis and no citation marks."""
 
     say: str = Field(min_length=1)
     facts: tuple[Pattern, ...] = Field(min_length=1, description="must all match in the reply")
@@ -40,7 +40,7 @@ class CellQuestion(Record):
 
 
 class TableDocument(Record):
-    """Documents with tables: their source, the files to index, and the questions."""
+    """Documents with tables: where they come from, which files are indexed, what is asked."""
 
     name: str
     half: Half
@@ -60,13 +60,13 @@ class _Labels(Record):
 
 
 def read_cells(half: str = "all") -> list[TableDocument]:
-    """Return the documents of one half with their questions."""
+    """The documents of a half with their questions."""
     documents = _Labels.model_validate(tomllib.loads(LABEL_FILE.read_text("utf-8"))).document
     return [each for each in documents if half in ("all", each.half)]
 
 
 def documents_of(document: TableDocument) -> Path:
-    """Return the folder with the files to index, made if it is missing."""
+    """The folder with the files to index; it is made if it is not there."""
     folder = work_folder() / "documents" / "cells" / document.name
     if folder.is_dir():
         return folder
@@ -96,7 +96,7 @@ def _roots(document: TableDocument) -> list[Path]:
 
 
 def _unpacked(package: str) -> Path:
-    """Download and unpack a Debian package, and return its folder."""
+    """A Debian package, downloaded and unpacked."""
     folder = work_folder() / "documents" / "packages" / package
     if folder.is_dir():
         return folder
@@ -113,7 +113,7 @@ def _unpacked(package: str) -> Path:
 
 
 def _put(file: Path, folder: Path) -> None:
-    """Copy a file, decompressed if necessary."""
+    """Copy a file, or unpack one that is compressed."""
     if file.suffix == ".gz":
         (folder / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
     elif file.is_file():
@@ -121,7 +121,7 @@ def _put(file: Path, folder: Path) -> None:
 
 
 def sheet_as_markdown(path: Path) -> str:
-    """Return a CSV file, or the rows of an iso-codes JSON file, as a heading and a table."""
+    """A CSV file, or the rows of an iso-codes JSON file, as a heading and a table."""
     rows: list[dict[str, str]]
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
@@ -134,12 +134,12 @@ def sheet_as_markdown(path: Path) -> str:
 
 
 def marked_rows(reply: str) -> list[str]:
-    """Return the bold rows of a reply without the emphasis."""
+    """The rows of a reply that are in bold, without the emphasis."""
     return [line.replace("**", "") for line in reply.split("\n") if "|" in line and "**" in line]
 
 
 def judge(question: CellQuestion, reply: str) -> tuple[bool, bool]:
-    """Return whether a reply contains the facts, and whether its first marked row is right as well."""
+    """Whether a reply holds the facts; and whether it does and the first marked row is the right one."""
     text = strip_citations(reply)
     plain = text.replace("**", "").replace("`", "")
     holds = all(re.search(fact, plain, re.IGNORECASE | re.MULTILINE) for fact in question.facts)
@@ -148,7 +148,7 @@ def judge(question: CellQuestion, reply: str) -> tuple[bool, bool]:
 
 
 def ask_all(documents: Sequence[TableDocument]) -> Iterator[tuple[TableDocument, CellQuestion, str]]:
-    """Return every question with the reply of the assistant without a model."""
+    """Every question with the reply of the form without a model."""
     from tests.opened import assistant_over
     from turnmark.retrieval.build import build_index
     from turnmark.retrieval.stored import open_index
@@ -162,7 +162,7 @@ def ask_all(documents: Sequence[TableDocument]) -> Iterator[tuple[TableDocument,
 
 
 def main() -> int:
-    """Print the figures and, with `--show`, the wrong replies."""
+    """Print the figures, and with `--show` the replies that are wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.conversations.cells", description=__doc__)
     parser.add_argument("--half", choices=("tuning", "test", "all"), default="tuning", help="default: tuning")
     parser.add_argument("--show", action="store_true", help="print each reply whose marked row is not the right one")

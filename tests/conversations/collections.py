@@ -1,4 +1,4 @@
-"""The collections of documents: their folders, installation, indexed files and labels."""
+"""The collections of documents: where they lie, how they are installed, which files are indexed, their labels."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _PAGES_OF_TOOLS = ("genindex.html", "search.html", "index.html")
 
 
 def work_folder() -> Path:
-    """Return the folder for documents, indexes and replies: `TURNMARK_CONVERSATIONS`, or `.conversations` here."""
+    """`TURNMARK_CONVERSATIONS`, else `.conversations` in the repository: unpacked documents, indexes, replies."""
     return Path(os.environ.get("TURNMARK_CONVERSATIONS") or ROOT / ".conversations").expanduser()
 
 
 def data_folder() -> Path:
-    """Return `TURNMARK_DATA`, or `shared/data` next to the repository."""
+    """`TURNMARK_DATA`, else `../shared/data` next to the repository."""
     return Path(os.environ.get("TURNMARK_DATA") or ROOT.parent / "shared" / "data").expanduser()
 
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection of documents by other authors.
+    """Documents that nobody here wrote.
 
     Args:
-        folder: function that returns their folder, since it may depend on the environment.
+        folder: where they are; called when it is needed, since it may depend on the environment.
         include: globs of the files that are indexed, relative to the folder.
-        exclude: globs of files that are not indexed.
-        source: their source, and the version that the labels refer to.
-        install: how to install them.
+        exclude: globs of files that are not.
+        source: what provides them, and the version that the labels rest on.
+        install: what a person does to get them.
         suite: a label file among the project's data; "": `data/NAME.toml` in this folder.
         group: the same documents under other labels, `data/GROUP/NAME.toml`.
     """
@@ -58,13 +58,13 @@ class Collection:
 
     @property
     def labels(self) -> Path:
-        """The file with the labels."""
+        """The label file."""
         if self.suite:
             return data_folder() / self.suite
         return LABELS / self.group / f"{self.name}.toml"
 
     def documents(self) -> Path:
-        """The folder with the documents."""
+        """The folder."""
         folder = self.folder()
         if not any(any(folder.glob(pattern)) for pattern in self.include):
             raise RequestError(
@@ -130,17 +130,17 @@ _ALL = (
 )  # fmt: skip
 COLLECTIONS = {collection.name: collection for collection in _ALL}
 GROUPS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
-"""Questions that one search rarely answers. The author of those in `asked` had not seen the code."""
+"""Questions that one search hardly answers; those of `asked` are by somebody who had not seen the code."""
 FURTHER = {
     f"{group}-{name}": replace(COLLECTIONS[name], suite="", group=group)
     for group, names in GROUPS.items()
     for name in names
 }
-"""Collections that run only on request, by name or by group."""
+"""Held only if they are asked for: by name, or all of a group."""
 
 
 def collections_named(names: Sequence[str]) -> dict[str, Collection]:
-    """Return collections by their names or groups; raise RequestError for an unknown name."""
+    """Collections by name, or by that of their group; RequestError for an unknown name."""
     known = COLLECTIONS | FURTHER
     spread: list[str] = []
     for given in names:
@@ -152,7 +152,7 @@ def collections_named(names: Sequence[str]) -> dict[str, Collection]:
 
 
 def fetch_hatch() -> Path:
-    """Download and unpack hatch's source archive if it is missing, and return its folder."""
+    """Download and unpack hatch's source archive, if it is not there yet; its folder."""
     folder = work_folder() / "documents"
     if (folder / HATCH / "docs").is_dir():
         return folder / HATCH
@@ -173,7 +173,7 @@ def fetch_hatch() -> Path:
 
 
 def fetch_packaged(name: str) -> Path:
-    """Download a collection of `PACKAGES` if it is missing, check each file, and return its folder."""
+    """Download a collection of `PACKAGES`, if it is not there yet, and check each file; its folder."""
     folder = work_folder() / "documents" / name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -186,4 +186,4 @@ FETCHES: dict[str, Callable[[], Path]] = {
     "hatch": fetch_hatch,
     **{name: partial(fetch_packaged, name) for name in PACKAGES},
 }
-"""Collections that are downloaded, not installed."""
+"""The collections that are downloaded, not installed."""

@@ -24,7 +24,7 @@ FERRY = LabelledConversation(
 
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
-    """Return a few documents of the demo with an empty journal."""
+    """A few of the demo's documents, with an empty journal."""
     monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path / "work"))
     return Corpus(
         Collection("demo", lambda: DEMO / "documents", ("almanac/*.md",), "the demo", "nothing"), NoProgress()

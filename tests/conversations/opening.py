@@ -1,4 +1,4 @@
-"""Opens systems by their specs."""
+"""Opens the systems that are judged by their specs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from turnmark.retrieval.index import Index
 
 LOCAL_MODEL = "local:qwen2.5-coder-1.5b"
 SIMPLE, LLAMA_INDEX = "simple:", "llama-index+"
-"""Prefix of a generator's spec. `llama-index:` already names a generator."""
+"""What stands in front of the generator's spec. `llama-index:` is a generator already."""
 
 
 def open_system(spec: str, index: Index, steps: Sequence[str] = ()) -> System:
-    """Open the system that a spec names.
+    """The system that a spec names.
 
     Args:
         spec: `simple:GENERATOR`, `llama-index+GENERATOR`, or the generator of our assistant.
-        steps: forms of our assistant, each as `STEP=FORM`.
+        steps: each a `STEP=FORM` of our assistant.
     """
     if spec.startswith(SIMPLE):
         return Simple(index, _counted(spec, SIMPLE))
@@ -31,7 +31,7 @@ def open_system(spec: str, index: Index, steps: Sequence[str] = ()) -> System:
 
 
 def _counted(spec: str, prefix: str) -> CountedGenerator:
-    """Open the generator after the prefix of a spec."""
+    """The generator behind the prefix of a spec."""
     inner = spec.removeprefix(prefix)
     generator = open_generator(inner) if inner else None
     if generator is None:
@@ -40,7 +40,7 @@ def _counted(spec: str, prefix: str) -> CountedGenerator:
 
 
 def default_systems() -> tuple[list[str], str]:
-    """Return all systems that can run here, and why others cannot (empty: all can)."""
+    """All systems that can run here, and why others cannot (empty: all can)."""
     try:
         open_generator(LOCAL_MODEL)
     except TurnmarkError as error:

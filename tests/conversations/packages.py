@@ -1,4 +1,4 @@
-"""Collections of files from Debian packages: the packages, their files, and how to extract them."""
+"""Collections of files that Debian packages hold: which packages, which files of them, and how they are taken out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import file_sha256
 
 Files = Mapping[str, Mapping[str, str]]
-"""Files below `/usr/share` by package and version, each with the SHA-256 of its decompressed content."""
+"""Package and version: its files below `/usr/share`, and the SHA-256 of each, unpacked if it ends in `.gz`."""
 
 _FILES: Files = {
     "aprx=2.9.1-1": {
@@ -123,11 +123,11 @@ _PAPERS: Files = {
     },
 }
 PACKAGES = {"files": _FILES, "papers": _PAPERS}
-"""Packages and files by collection."""
+"""By collection."""
 
 
 def take_files(packages: Files, scratch: Path) -> Path:
-    """Return a folder in `scratch` with the files of packages; raise TurnmarkError if a file is missing or differs."""
+    """A folder in `scratch` with the files of packages; TurnmarkError if one is missing or another than expected."""
     chosen = scratch / "chosen"
     chosen.mkdir()
     for package, files in packages.items():
@@ -138,7 +138,7 @@ def take_files(packages: Files, scratch: Path) -> Path:
 
 
 def _unpacked_package(package: str, scratch: Path) -> Path:
-    """Unpack a package, given as `NAME=VERSION`, and return its folder."""
+    """The folder with the content of a package, given as `NAME=VERSION`."""
     name = package.partition("=")[0]
     folder = scratch / name
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Holds the conversations, with one index per collection. A kill loses only the conversation in progress."""
+"""Holding the conversations: an index a collection, each finished conversation kept, so that a kill loses one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRODUCT = ("corpora", "retrieval", "assistant", "turnmark/core")
 
 
 class HeldConversation(Record):
-    """A labeled conversation and the replies of a system, one per turn."""
+    """A labelled conversation and the replies of a system to it, one a turn."""
 
     collection: str
     conversation: LabelledConversation
@@ -42,10 +42,10 @@ class Corpus:
 
 
 class Journal:
-    """The finished conversations of one system, one JSON line each.
+    """The finished conversations of one system: a JSON line each, appended when it has ended.
 
-    The key of a line has the versions of the product and of the documents, so that a change of either asks again. A
-    change of the patterns of the labels does not, because replies are scored when they are read.
+    The replies belong to a version of the product and of the documents: both are in the key of a line, so that a change
+    of either asks again. A change of the labels' patterns does not: replies are scored when they are read.
     """
 
     def __init__(self, system: str) -> None:
@@ -66,7 +66,7 @@ class Journal:
             self.answers[row["key"]] = tuple(Answer.model_validate(answer) for answer in row["answers"])
 
     def add(self, key: str, answers: tuple[Answer, ...]) -> None:
-        """Save the replies. The next run repeats a conversation in which a turn failed."""
+        """Keep the replies; those of a conversation in which a turn failed are asked for again by the next run."""
         self.answers[key] = answers
         if any(answer.error for answer in answers):
             return
@@ -77,7 +77,7 @@ class Journal:
 
 
 def code_digest() -> str:
-    """Return a digest of every file that a reply may depend on."""
+    """Changes with every file that a reply may depend on."""
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*") if path.suffix in (".py", ".txt", ".json")]
     files += [Path(__file__).with_name(name) for name in ("systems.py", "llama_index.py")]
     digest = hashlib.sha256()
@@ -95,7 +95,7 @@ def hold_all(
     steps: Sequence[str] = (),
     open_it: Callable[[str, Index, Sequence[str]], System] = open_system,
 ) -> list[HeldConversation]:
-    """Hold every conversation with one system; spec and steps as for `open_system`, `labels` by collection."""
+    """Every conversation with one system, spec and steps as `open_system` takes them; `labels` by collection."""
     journal = Journal(" ".join((spec, *steps)))
     progress.start(spec, sum(len(each.turn) for conversations in labels.values() for each in conversations))
     held = []

@@ -1,4 +1,4 @@
-"""Judges whether a reply is right by the label of its turn."""
+"""Whether a reply is right, by the label of its turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.text import sentences, strip_citations
 
 COURTESY_WORDS = 30
-"""Maximum words of a reply to a courtesy by a system that states no decision."""
+"""A system that states no decision has answered a courtesy if it wrote no more words than this."""
 
 Flag = Literal["refused", "hedged", "asked back", "repeated", "failed"]
 FLAGS: tuple[Flag, ...] = ("refused", "hedged", "asked back", "repeated", "failed")
@@ -23,9 +23,9 @@ _HEDGE = re.compile(r"^\W*(?:i am|i'm|i’m) not (?:quite |entirely )?(?:sure|ce
 
 
 class Answer(Record):
-    """The reply of a system to one message.
+    """What a system replied to one message.
 
-    `decision` is None if the system states none; `prompt_tokens` is the sum over all model `calls` of the turn.
+    `decision` is None if the system states none; `prompt_tokens` are those of all `calls` of a model in the turn.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Answer(Record):
 
 
 class Score(Record):
-    """The judgment of one reply; `why` says what is wrong with it."""
+    """The judgement of one reply; `why` says what is wrong with it."""
 
     right: bool
     flags: tuple[Flag, ...] = ()
@@ -49,25 +49,25 @@ def score(turn: LabelledTurn, answer: Answer, before: Answer | None) -> Score:
     """Judge a reply.
 
     Args:
-        before: reply to the previous message; None: this is the first.
+        before: the reply to the message before; None: this is the first.
     """
     why = _mistake(turn, answer, before)
     return Score(right=not why, flags=_flags(turn, answer, before), why=why)
 
 
 def plain(text: str) -> str:
-    """Return a text in one line without citation marks."""
+    """One line, without citation marks."""
     return " ".join(strip_citations(text).split())
 
 
 def refuses(answer: Answer) -> bool:
-    """Return whether any sentence of a reply says that it does not know."""
+    """Whether a reply says that it does not know, if only in one of its sentences."""
     text = answer.text
     return answer.decision == "unknown" or any(is_refusal(text[start:end]) for start, end in sentences(text))
 
 
 def _is_refusal(answer: Answer) -> bool:
-    """Return whether a reply as a whole says that it does not know, by its decision or else by its words."""
+    """Whether a reply says, all in all, that it does not know: by its decision, else by its words."""
     return answer.decision == "unknown" or (answer.decision is None and is_refusal(answer.text))
 
 
@@ -88,7 +88,7 @@ def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[F
 
 
 def _mistake(turn: LabelledTurn, answer: Answer, before: Answer | None) -> str:
-    """Return what is wrong; empty: nothing."""
+    """What is wrong; empty: nothing."""
     if answer.error:
         return f"failed: {answer.error}"
     unmet = _unmet(turn, answer, before)
@@ -105,7 +105,7 @@ def _mistake(turn: LabelledTurn, answer: Answer, before: Answer | None) -> str:
 
 
 def _unmet(turn: LabelledTurn, answer: Answer, before: Answer | None) -> list[str]:
-    """Return the conditions of a label that a reply does not meet."""
+    """The conditions of a label that a reply does not meet."""
     line = plain(answer.text)
     # Emphasis may come between words of a pattern ("**30** days"): each form is tried with and without it.
     if turn.lines:

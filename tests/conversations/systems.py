@@ -1,4 +1,4 @@
-"""The judged systems: our assistant with any generator, a simple baseline, and LlamaIndex."""
+"""What is judged: our assistant with any generator, a simple baseline, LlamaIndex. A system starts conversations."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from turnmark.retrieval.registry import default_retriever, open_retriever
 from turnmark.retrieval.types import Hit, Query
 
 Ask = Callable[[str], Answer]
-"""Replies to the next message of one conversation."""
+"""The next message of one conversation, and the reply to it."""
 
 
 class System(Protocol):
-    """A system that holds conversations over one collection."""
+    """Holds conversations over one collection."""
 
     def converse(self) -> Ask:
         """Begin a conversation."""
@@ -31,7 +31,7 @@ class System(Protocol):
 
 
 class Product:
-    """Our assistant, used like the chat in the terminal."""
+    """Our assistant, as the chat of the terminal holds a conversation with it."""
 
     def __init__(self, index: Index, generator: str, steps: Sequence[str]) -> None:
         self.assistant = assistant_over(index, generator, steps=steps)
@@ -62,7 +62,7 @@ class Product:
 
 
 class CountedGenerator(GeneratorWrapper):
-    """A generator that counts its calls and their prompt tokens."""
+    """A generator that sums up its calls and their prompt tokens."""
 
     prompt_tokens = calls = 0
 
@@ -102,7 +102,7 @@ Question: {question}"""
 
 
 class Simple:
-    """The baseline: condense the question, retrieve five passages and answer from them."""
+    """The baseline: condense the question, retrieve five passages, answer from them. No other step."""
 
     def __init__(self, index: Index, generator: CountedGenerator) -> None:
         self._retriever, self._generator = open_retriever(default_retriever(index), index), generator

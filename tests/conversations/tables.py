@@ -1,4 +1,4 @@
-"""Tables of right replies by kind with intervals, one column per system, and lists of wrong turns."""
+"""Right answers by kind with intervals, a column a system, and every wrong turn on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEED = 0
 
 
 class ScoredTurn:
-    """A turn with its score, and the conversation that it is resampled with."""
+    """A turn with its score, and the conversation that it is drawn with when figures are resampled."""
 
     def __init__(self, held: HeldConversation, at: int) -> None:
         self.collection, self.conversation, self.at = held.collection, held.conversation.id, at
@@ -33,12 +33,12 @@ class ScoredTurn:
 
 
 def scored(held: Sequence[HeldConversation]) -> list[ScoredTurn]:
-    """Return all turns of all conversations with their scores."""
+    """All turns of all conversations."""
     return [ScoredTurn(each, at) for each in held for at in range(len(each.answers))]
 
 
 def summary(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
-    """Return the figures of one system: `right` by kind (share, n, interval) and collection, flags, seconds, tokens."""
+    """The figures of one system: `right` by kind (share, n, interval), by collection, flags, seconds, tokens."""
     groups: dict[str, list[ScoredTurn]] = {ALL: [turn for turn in turns if turn.label.kind in QUESTIONS]}
     groups |= {kind: [turn for turn in turns if turn.label.kind == kind] for kind in KINDS}
     collections: dict[str, list[ScoredTurn]] = {}
@@ -68,7 +68,7 @@ def _share(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
 
 
 def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return the figures of all systems side by side."""
+    """The figures of all systems side by side."""
     made = Table(title="right replies (95% interval over conversations)", title_justify="left")
     made.add_column("")
     for system in summaries:
@@ -100,7 +100,7 @@ def _cell(share: Mapping[str, Any] | None) -> str:
 
 
 def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
-    """Return each wrong turn as a paragraph: question, expectation, reply and decision."""
+    """Each wrong turn as a paragraph: question, what was expected, reply, decision."""
     for turn in turns:
         if turn.score.right:
             continue

@@ -1,4 +1,4 @@
-"""Tests of the suite: its label files, its scoring rules, and one conversation through the runner."""
+"""The suite's own tests: its label files, its rules of scoring, and one conversation through the runner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST_TURNS = 40
 
 
 @pytest.mark.parametrize("path", LABEL_FILES, ids=lambda path: path.stem)
-def test_label_file_is_valid_and_large_enough(path: Path) -> None:
+def test_a_label_file_is_valid_and_large_enough(path: Path) -> None:
     conversations = read_labels(path)
     turns = [turn for conversation in conversations for turn in conversation.turn]
     assert path.stem in COLLECTIONS
@@ -34,7 +34,7 @@ def test_label_file_is_valid_and_large_enough(path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_hard_questions_are_halved_and_name_the_source_of_their_answers(group: str) -> None:
+def test_the_hard_questions_are_halved_and_say_where_their_answers_are(group: str) -> None:
     collections = collections_named([group])
     assert list(collections_named([group, "clef"])) == [*collections, "clef"]
     conversations = [each for collection in collections.values() for each in read_labels(collection.labels)]
@@ -91,7 +91,7 @@ def test_scoring_rules(
     assert bool(result.why) != right
 
 
-def test_reads_a_suite_of_the_data(tmp_path: Path) -> None:
+def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
     asked = {"q": "how long?", "kind": "answer", "must": ["30"], "must_not": ["40"], "page": "a.md", "note": "first"}
     path = tmp_path / "suite.json"
     path.write_text(json.dumps([{"id": name, "turns": [asked]} for name in "abc"]))
@@ -104,7 +104,7 @@ def test_reads_a_suite_of_the_data(tmp_path: Path) -> None:
         read_labels(path)
 
 
-def test_conversation_is_resumed_from_its_journal(demo: Corpus) -> None:
+def test_a_conversation_end_to_end_is_resumed_from_its_journal(demo: Corpus) -> None:
     held = hold_all("extractive", {"demo": demo}, {"demo": [FERRY]}, NoProgress())
     figures = tables.summary(tables.scored(held))
     assert figures["right"]["courtesy"]["mean"] == 1.0

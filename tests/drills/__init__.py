@@ -1,1 +1,1 @@
-"""Drills: failures of the real world, caused on purpose. `make drill` runs them and prints a table."""
+"""Drills: what goes wrong in the world, brought about on purpose. `make drill` runs them and prints a table."""

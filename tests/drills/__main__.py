@@ -1,8 +1,8 @@
-"""Runs all drills and prints their table: `python -m tests.drills [--quick | --minutes N] [--only NAME] [--seed N]`.
+"""All drills, and their table: `python -m tests.drills [--quick | --minutes N] [--only NAME] [--seed N]`.
 
 Whole: 200 kills, as many of a watch, 200 damaged files of each type, 10 minutes of fuzzing for each parser, 200 turns
 of eight clients (`load`). Quick: 20, and seconds.
-The exit code is 1 if anything was lost.
+The exit code is 1 where anything was lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.drills.tally import Drill, Effort, Tally, table
 
 
 def drills() -> dict[str, Drill]:
-    """Return the drills by name. Drills that fork come first, because the others start threads."""
+    """Name -> drill. Those that fork come first: the others start threads."""
     from tests.drills import damaged, disk, fuzz, hostile, kills, load, watched
 
     return {
@@ -29,7 +29,7 @@ def drills() -> dict[str, Drill]:
 
 
 def main() -> int:
-    """Run the requested drills, and print the table."""
+    """Run what is asked for, and print the table."""
     words = argparse.ArgumentParser(description="what goes wrong in the world, brought about on purpose")
     words.add_argument("--quick", action="store_true", help="20 kills, 5 seconds for each parser")
     words.add_argument("--minutes", type=float, default=10.0, help="of fuzzing for each parser (default 10)")

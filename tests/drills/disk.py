@@ -1,4 +1,4 @@
-"""A full disk, and folders that cannot be written or read."""
+"""A disk that is full, folders that may not be written or read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.drills.tally import Effort, Tally
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Run one drill after the other."""
+    """Each after the other."""
     dice = random.Random(effort.seed)
     tries = max(3, effort.kills // 10)
     yield _full(effort.folder("full"), dice, tries)
@@ -34,13 +34,13 @@ def _eval(out: Path) -> tuple[str | Path, ...]:
 
 
 def _at_most(size: int) -> None:
-    """Limit files to `size` bytes, which a program sees as a full disk in the middle of a write."""
+    """No file may grow beyond `size` bytes: what a full disk is to a program, in the middle of any write."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
-    """Stop files from growing. A command reports it, and completes its work once there is room again."""
+    """Files that stop growing: an error in words; with room again, the same command makes it whole."""
     tally = Tally("disk full (no file may grow)")
     _source(folder / "notes")
     home = folder / "home"
@@ -66,7 +66,7 @@ def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
 
 
 def _powerless() -> None:
-    """Drop all capabilities in the child, so that file modes also bind the superuser."""
+    """In the child: the superuser obeys the modes of files as everyone does (no capability is left)."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     if libc.capset(header, (ctypes.c_uint32 * 6)()):
@@ -74,7 +74,7 @@ def _powerless() -> None:
 
 
 def _refused(folder: Path) -> Tally:
-    """Try folders without permissions and files in place of folders. A command reports the path in one line."""
+    """Folders that may not be written or read, and files where folders belong: one line that names the place."""
     tally = Tally("read-only, permission denied")
     _source(folder / "notes")
     home = folder / "home"

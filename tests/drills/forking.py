@@ -1,6 +1,6 @@
-"""`turnmark` in a fork of this process, which has imported the libraries. This saves a second per try.
+"""`turnmark` in a fork of this process, which has imported the libraries: a second saved for every try.
 
-No thread may start before the fork, because a lock that another thread holds would never be released in the child.
+Nothing here may have started a thread before it forks: a lock that another thread holds would be held for ever.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECONDS = 300.0
-"""Seconds after which a child is considered hung."""
+"""A child that takes longer hangs."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit code of a child (negative: the signal), its output and its duration."""
+    """How a child ended: its exit code (negative: the signal), what it printed, and how long it took."""
 
     code: int
     out: str
@@ -29,12 +29,12 @@ class Ended:
 
     @property
     def killed(self) -> bool:
-        """Whether the child was killed before it ended."""
+        """Whether it was killed before it had ended by itself."""
         return self.code == -signal.SIGKILL
 
 
 def warm() -> None:
-    """Import the libraries that the children need."""
+    """Import once what the children need."""
     import bm25s  # noqa: F401
     import chromadb  # noqa: F401
     import numpy  # noqa: F401
@@ -59,9 +59,9 @@ def turnmark(
     meanwhile: Callable[[], None] = lambda: None,
     seconds: float = SECONDS,
 ) -> Ended:
-    """Run the command in a fork and kill it after `kill_after` seconds; without it, raise TimeoutError if it hangs.
+    """Run the command in a fork: killed after `kill_after` seconds, else TimeoutError if it does not end.
 
-    The child works in `folder`, where its output goes into files. `before` is called in the child, e.g. to set limits;
+    What is printed goes into files of `folder`, where it works; `before` is called in the child, such as to limit it;
     `meanwhile` is called here about every millisecond while it runs.
     """
     out, err = folder / ".out", folder / ".err"
@@ -94,7 +94,7 @@ def _wait(child: int, began: float, kill_after: float | None, seconds: float, me
 def _child(
     words: list[str], home: Path, folder: Path, environment: dict[str, str], before: Callable[[], None] | None
 ) -> None:
-    """Run the command in the child, and never return."""
+    """In the child: never returns."""
     code = 70
     try:
         for stream, name, mode in ((0, ".in", os.O_RDONLY), (1, ".out", _FRESH), (2, ".err", _FRESH)):
@@ -125,7 +125,7 @@ _FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 def fine(ended: Ended, *codes: int) -> Ended:
-    """Assert that a child ended with one of these exit codes and without a traceback."""
+    """That a child ended with one of these codes (0), and with words for people."""
     last_line = ended.err.strip().splitlines()[-1:] or [""]
     assert "Traceback (most recent call last)" not in ended.err + ended.out, f"a traceback: {last_line[0]}"
     assert ended.code in (codes or (0,)), f"exit {ended.code}: {last_line[0]}"

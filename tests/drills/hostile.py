@@ -1,4 +1,4 @@
-"""Hostile documents and predictions, and secrets of the environment, which must not leak."""
+"""Documents and predictions that mean harm; and secrets of the environment, which must stay there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Run the documents first, then search their outputs and files for secrets."""
+    """Documents first, whose outputs and files are then looked through for secrets."""
     folder = effort.folder("hostile")
     planted = Tally("secrets of the environment")
     outputs: list[Ended] = []
@@ -69,7 +69,7 @@ def _without_secrets(content: bytes, place: str) -> None:
 
 
 def inert(ended: Ended) -> None:
-    """Assert that a text contains no control character and none that changes the writing direction."""
+    """That nothing printed acts on a terminal: no control character, and none that turns the direction of writing."""
     match = _ACTS.search(ended.out + ended.err)
     assert not match, f"{match.group()!r} was printed, after {(ended.out + ended.err)[: match.start()][-60:]!r}"
 
@@ -112,7 +112,7 @@ def _sources(folder: Path) -> None:
 
 
 def _sheet_bomb() -> bytes:
-    """Write a workbook with a cell of 3 GB; the process that reads it may use 2 GB."""
+    """A workbook with a cell of 3 GB; the process that reads it may have 2."""
     buffer = io.BytesIO()
     sheet = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +143,7 @@ _LAUGHS = '<!DOCTYPE d [<!ENTITY a0 "kettle">{}]>'.format(
 
 
 def word(doctype: str, text: str = "&a9;", bomb: bool = False) -> bytes:
-    """Write a Word file with a document type and a text, or with parts that unpack without end."""
+    """A Word file whose document has a document type and a text, or whose parts unpack without end."""
     name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     body = f'<w:document xmlns:w="{name}"><w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>'
     buffer = io.BytesIO()
@@ -161,7 +161,7 @@ Run = Callable[..., Ended]
 
 
 def _documents(folder: Path, run: Run) -> Tally:
-    """Index all of it. The content of documents stays text, and nothing outside the folder is read."""
+    """An index over all of it: what is in the documents stays text, and nothing outside the folder is read."""
     tally = Tally("hostile documents")
     _sources(folder)
     with tally.attempt("build"):
@@ -194,7 +194,7 @@ def _documents(folder: Path, run: Run) -> Tally:
 
 
 def _predictions(folder: Path, run: Run) -> Tally:
-    """Score, report and compare hostile answers of another system as text."""
+    """Answers of another system that mean harm: scored, reported and compared as text."""
     tally = Tally("hostile predictions")
     tasks = DEMO / "mt-rag-benchmark" / "mtrag-human" / "generation_tasks" / "reference.jsonl"
     rows = [json.loads(line) for line in tasks.read_text("utf-8").splitlines()]

@@ -1,8 +1,8 @@
 """A served assistant under load: eight clients at once, 500 turns in one conversation, clients that leave, and an
 agent whose endpoint fails in 5% of its requests.
 
-The server is `turnmark serve` in its own process over Clef's handbook, with the questions of its suite
-(`shared/data/conversations`). The measurements are printed below the table.
+The server is `turnmark serve` in a process of its own, over Clef's handbook; the questions are those of its suite
+(`shared/data/conversations`). What is measured stands below the table.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tests.servers import Raw, Reset, Say, Scripted, ScriptedServer, Status
 INDEX = "clef"
 CLIENTS = 8
 FAIR, FLAT = 2.0, 1.05
-"""Maximum ratios: the slowest client's mean wait to the fastest's, and the memory at the end to that in the middle."""
+"""Slowest client's mean wait over the fastest's; memory at the end over that in the middle."""
 SLOWER = 2.0
-"""Maximum ratio of the median time of the last turns of a long conversation to that of the first."""
+"""Median time of the last turns of a long conversation over that of the first ones."""
 SETTLED, WATCHED, IDLE = 1.0, 3.0, 0.3
 """Seconds that a turn may take to end after its client has left, seconds in which its processor time is measured then,
 and the most of it."""
@@ -56,10 +56,11 @@ def conversations() -> list[list[str]]:
 
 
 def built(effort: Effort, retriever: str = "conversational") -> Path:
-    """Return a home with the index, built once per retriever.
+    """A home with the index, built once for a retriever.
 
     Args:
-        retriever: `bm25` for drills with hundreds of turns that do not test the search.
+        retriever: `bm25` for drills that take hundreds of turns and try an endpoint or the length of a conversation,
+            not the search.
     """
     home = effort.scratch / f"load-{retriever}"
     if not home.exists():
@@ -71,7 +72,7 @@ def built(effort: Effort, retriever: str = "conversational") -> Path:
 
 
 def megabytes(pid: int) -> float:
-    """Return the resident memory of a process."""
+    """Resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text("utf-8")
     found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
     assert found, f"process {pid} has ended"
@@ -79,14 +80,14 @@ def megabytes(pid: int) -> float:
 
 
 def processor_seconds(pid: int) -> float:
-    """Return the CPU time of a process and its threads."""
+    """Processor time of a process and its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Asked:
-    """A turn as its client sees it.
+    """A turn as its client saw it.
 
     Attributes:
         reply: what `ask --json` prints; None: the turn failed.
@@ -101,7 +102,7 @@ class Asked:
 
     @property
     def tokens(self) -> tuple[int, int, int]:
-        """Number of model calls, prompt tokens and reply tokens."""
+        """Calls of the model, tokens of its prompts and of its replies."""
         usage = (self.reply or {}).get("usage", {}).values()
         calls, prompts, replies = (
             sum(role[name] for role in usage) for name in ("calls", "prompt_tokens", "completion_tokens")
@@ -110,7 +111,7 @@ class Asked:
 
 
 def ask(url: str, client: int, messages: Messages) -> Asked:
-    """Take one turn, streamed as on the page or, for every second client, in one piece."""
+    """Take one turn, as the page does or, for every second client, in one piece."""
     began = time.monotonic()
     with httpx.Client(timeout=None) as http:
         take = _as_the_page if client % 2 == 0 else _in_one_piece
@@ -145,10 +146,10 @@ def _as_the_page(http: httpx.Client, url: str, messages: Messages) -> tuple[dict
 
 
 def together(server: Server, turns: int, tag: Callable[[int, int], str]) -> tuple[list[Asked], dict[int, float]]:
-    """Let eight clients hold their conversations at once until they have taken `turns` turns in total.
+    """Let eight clients hold their conversations at once, until they have had `turns` turns in all.
 
     Args:
-        tag: tag of a client and its turn, appended to the message.
+        tag: of a client and its turn, appended to the message.
 
     Returns:
         The turns, and the server's memory after an eighth, a half and all of them.
@@ -188,7 +189,7 @@ def together(server: Server, turns: int, tag: Callable[[int, int], str]) -> tupl
 
 
 def figures(done: Sequence[Asked], memory: dict[int, float], seconds: float) -> list[str]:
-    """Return lines of figures about concurrent turns."""
+    """Lines about turns that were taken together."""
     waits = by_client(done)
     sorted_seconds = sorted(asked.seconds for asked in done)
     centiles = quantiles(sorted_seconds, n=100, method="inclusive")
@@ -205,7 +206,7 @@ def figures(done: Sequence[Asked], memory: dict[int, float], seconds: float) -> 
 
 
 def by_client(done: Sequence[Asked]) -> dict[int, list[float]]:
-    """Return the seconds of each client's turns."""
+    """Seconds of each client's turns."""
     waits: dict[int, list[float]] = defaultdict(list)
     for asked in done:
         waits[asked.client].append(asked.seconds)
@@ -213,7 +214,7 @@ def by_client(done: Sequence[Asked]) -> dict[int, list[float]]:
 
 
 def fairness(done: Sequence[Asked]) -> float:
-    """Return the mean wait of the slowest client divided by that of the fastest."""
+    """The slowest client's mean wait over the fastest's."""
     means = [fmean(seconds) for seconds in by_client(done).values()]
     return max(means) / min(means)
 
@@ -231,7 +232,7 @@ def _check_together(tally: Tally, done: Sequence[Asked], memory: dict[int, float
 
 
 def model(effort: Effort) -> Iterator[Tally]:
-    """Run eight clients of a small model in the server's process."""
+    """Eight clients of a small model in the server's process."""
     tally = Tally("load: eight clients, a model in process")
     if not READER.exists():
         tally.figures.append(f"not run: no model at {READER}; `make reader` fetches it, or set TURNMARK_READER")
@@ -255,16 +256,16 @@ _TAG = re.compile(r"\(c(\d+)-(\d+)\)")
 RETRIED = ("500", "429", "reset", "broken off before a word")
 TOLD_THE_MODEL = ("broken arguments", "unknown tool", "endless calls")
 FATAL = ("broken off", "not a completion")
-"""Faults of an answer that are not retried, because its beginning was shown or a retry would not help."""
+"""Faults of an answer that cannot be retried, since its beginning was shown, or that no retry would mend."""
 
 
 @dataclass
 class FailingEndpoint:
-    """An endpoint that calls tools like a model, and fails in some of its requests.
+    """Calls tools like a model, and fails in some of its requests.
 
     Attributes:
-        faults: each fault of a turn, by its tag, and whether the request was for the answer.
-        endless: tags of turns whose model calls tools as long as it is offered any.
+        faults: by the tag of a turn: each fault, and whether the answer was being asked for.
+        endless: tags of turns whose model calls tools for as long as it is offered any.
     """
 
     dice: random.Random
@@ -313,7 +314,7 @@ _FAULTS: dict[str, Scripted] = {
 
 
 def agent(effort: Effort) -> Iterator[Tally]:
-    """Run eight clients of an agent whose endpoint fails."""
+    """Eight clients of an agent whose endpoint fails."""
     tally = Tally("load: eight clients, an agent, 5% faults")
     endpoint = FailingEndpoint(random.Random(effort.seed))
     with (
@@ -342,7 +343,7 @@ def agent(effort: Effort) -> Iterator[Tally]:
 
 
 def _check_faults(asked: Asked, faults: Sequence[tuple[str, bool]]) -> None:
-    """Assert that a turn answers, or fails with a reason if its answer cannot be obtained."""
+    """A turn fails if its answer cannot be had, and says why; otherwise it answers."""
     fatal = [kind for kind, answering in faults if answering and kind in FATAL]
     if fatal:
         words = {"broken off": "broke off", "not a completion": "not a chat completion"}[fatal[0]]
@@ -363,7 +364,7 @@ def _check_faults(asked: Asked, faults: Sequence[tuple[str, bool]]) -> None:
 
 
 def long(effort: Effort) -> Iterator[Tally]:
-    """Hold one long conversation: served without and with a model, and in `chat`."""
+    """So many turns in one conversation: served without a model and with one, and in `chat`."""
     questions = list(islice(cycle(question for talk in conversations() for question in talk), effort.long_turns))
     yield _served_long(effort, questions, "extractive", [])
     sentence = "The handbook says who decides, how long it takes and what to hand in before it is granted. [1] "
@@ -406,7 +407,7 @@ def _served_long(effort: Effort, questions: Sequence[str], generator: str, sizes
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """Return the median times of the first and of the last turns, each as many as the suite has questions."""
+    """The medians of the first and the last turns of a long conversation, as many as the suite has questions."""
     several = min(len(values) // 4, sum(map(len, conversations())))
     return median(values[:several]), median(values[-several:])
 
@@ -483,7 +484,7 @@ def _chat_long(effort: Effort, questions: Sequence[str]) -> Tally:
 
 
 def _kept(home: Path) -> int:
-    """Return the turns in the only session file."""
+    """The turns in the only session file."""
     return sum(path.read_bytes().count(b'"event": "turn"') for path in (home / "sessions").glob("*.jsonl"))
 
 
@@ -491,7 +492,7 @@ def _kept(home: Path) -> int:
 
 
 def leaving(effort: Effort) -> Iterator[Tally]:
-    """Let clients leave in the middle of a stream, and while they wait for their turn."""
+    """Clients that leave in the middle of a stream, and while they wait for their turn."""
     yield _leaving_scripted(effort)
     if READER.exists():
         yield _leaving_model(effort)
@@ -499,7 +500,7 @@ def leaving(effort: Effort) -> Iterator[Tally]:
 
 @contextmanager
 def streaming(server: Server, question: str) -> Iterator[socket.socket]:
-    """Open a client that has asked and can leave."""
+    """A client that has asked, and can leave."""
     host, port = server.url.removeprefix("http://").split(":")
     body = {"model": INDEX, "messages": [{"role": "user", "content": question}], "stream": True}
     content = json.dumps(body).encode()
@@ -510,7 +511,7 @@ def streaming(server: Server, question: str) -> Iterator[socket.socket]:
 
 
 def read_until(connection: socket.socket, mark: bytes) -> bytes:
-    """Read the stream of a client until it contains `mark`."""
+    """Read what is sent to a client until it contains `mark`."""
     received = b""
     while mark not in received:
         piece = connection.recv(65_536)
@@ -523,7 +524,7 @@ TEXT = b'"delta": {"content": "'
 
 
 def _leaving_scripted(effort: Effort) -> Tally:
-    """With one place, the first client leaves in the middle and the second while it waits; the third is served."""
+    """One place: the first client leaves in the middle, the second while it waits; the third is served."""
     tally = Tally("load: clients that leave, scripted")
     waits: list[float] = []
     talk = iter(range(10**6))
@@ -568,7 +569,7 @@ def _leaving_scripted(effort: Effort) -> Tally:
 
 
 def _leaving_model(effort: Effort) -> Tally:
-    """Do the same with a model in process: its CPU use falls, and nothing of the abandoned turn is saved."""
+    """The same with a model in process: its processor time falls, and nothing of the broken turn is kept."""
     tally = Tally("load: clients that leave, a model in process")
     question = "How long is new parent leave, and who may take it?"
     busy: list[float] = []

@@ -1,4 +1,4 @@
-"""The counts of a drill, and the table of all drills."""
+"""What a drill counts, and the table of all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Effort:
-    """The effort: kills over all commands, and seconds of fuzzing per parser (no parsers: all)."""
+    """How much is tried: kills over all commands, seconds of fuzzing for each parser (of these; none: all)."""
 
     kills: int
     seconds: float
@@ -23,16 +23,16 @@ class Effort:
 
     @property
     def long_turns(self) -> int:
-        """Turns of a long conversation: 500 if `turns` is 200."""
+        """Turns of a long conversation: 500 for 200."""
         return self.turns * 5 // 2
 
     @property
     def agent_turns(self) -> int:
-        """Turns with a scripted agent, which are fast: 1,000 if `turns` is 200."""
+        """Turns with a scripted agent, which are fast: 1,000 for 200."""
         return self.turns * 5
 
     def folder(self, name: str) -> Path:
-        """Make an empty folder for a drill."""
+        """A folder of a drill's own, empty."""
         path = self.scratch / name
         path.mkdir(parents=True)
         return path
@@ -40,7 +40,8 @@ class Effort:
 
 @dataclass
 class Tally:
-    """One row of the table. `lost` describes each try that was not survived; `figures` are lines with measurements."""
+    """One line of the table. `lost` says of each try that was not survived what happened; `figures` are lines with what
+    was measured."""
 
     name: str
     tried: int = 0
@@ -49,12 +50,12 @@ class Tally:
 
     @property
     def survived(self) -> int:
-        """Number of tries after which everything was intact."""
+        """Tries after which everything was as it should be."""
         return self.tried - len(self.lost)
 
     @contextmanager
     def attempt(self, case: str) -> Iterator[None]:
-        """Count one try, which is lost if it raises; the next try continues."""
+        """One try: whatever is raised inside, it is lost, and the next one goes on."""
         self.tried += 1
         try:
             yield
@@ -68,7 +69,7 @@ Drill = Callable[[Effort], Iterator[Tally]]
 
 
 def table(tallies: list[Tally]) -> str:
-    """Return the table in Markdown, followed by the measurements and the losses."""
+    """The table, in Markdown, and below it what was measured and what was lost."""
     width = max(len(tally.name) for tally in tallies)
     lines = [f"| {'drill':{width}} | tried | survived | lost |", f"|{'-' * (width + 2)}|------:|---------:|-----:|"]
     for tally in tallies:

@@ -49,3 +49,9 @@ def test_the_best_are_those_that_sorting_gives(scores, k, positive, data):
 @given(st.lists(st.sampled_from("abc"), max_size=5))
 def test_what_a_query_searches(variants):
     assert Query(text="a", variants=variants).texts() == tuple(dict.fromkeys(["a", *variants]))
+
+
+def test_the_only_hit_of_a_list_counts():
+    dense = RankedList("dense", RankedRows.from_pairs([(0, 0.62), (1, 0.60), (2, 0.20)]))
+    bm25 = RankedList("bm25", RankedRows.from_pairs([(1, 7.0)]))
+    assert [row for row, _ in fuse([dense, bm25], 3).rows] == [1, 0, 2]
