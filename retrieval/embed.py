@@ -23,6 +23,7 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import file_sha256
 from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
+from turnmark.corpora.models import MULTILINGUAL, named_or_other
 from turnmark.retrieval.models import Backend, load_model, settings_digest, state_digest, weights_digest
 
 TextRole = Literal["query", "passage"]
@@ -37,6 +38,10 @@ EMBEDDERS = Registry(
     {
         "minilm": Entry(
             "turnmark.retrieval.embed:open_minilm", "all-MiniLM-L6-v2, bundled: 384 dimensions, 256 tokens"
+        ),
+        "multilingual-e5-small": Entry(
+            "turnmark.retrieval.embed:open_multilingual",
+            "for documents in other languages than English: 384 dimensions, fetched by turnmark model get",
         ),
         "sentence-transformers": Entry(
             "turnmark.retrieval.embed:open_sentence_transformer", "any sentence-transformers model, by name or folder"
@@ -251,6 +256,12 @@ def open_minilm(spec: Spec) -> Embedder:
 
     check_options(spec, {}, "embedder")
     return Embedder(get_model_path(), str(spec), weights_sha256=MINILM_SHA256, sizes=(384, 256))
+
+
+def open_multilingual(spec: Spec) -> Embedder:
+    """Open `multilingual-e5-small`, which must be fetched."""
+    check_options(spec, {}, "embedder")
+    return Embedder(named_or_other(MULTILINGUAL.name), str(spec))
 
 
 def open_sentence_transformer(spec: Spec) -> Embedder:

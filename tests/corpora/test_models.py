@@ -107,4 +107,6 @@ def test_list_shows_fetched_models(turnmark: Turnmark):
     assert (reader["licence"], reader["there"]) == ("Apache-2.0", False)
     assert len(reader["sha256"]["qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"]) == 64
     assert "turnmark model get splade-tiny" in turnmark("model", "list").out
-    assert "there are: qwen2.5-coder-1.5b, splade-tiny" in turnmark.refused("model", "get", "nope")
+    assert "there are: qwen2.5-coder-1.5b, splade-tiny, multilingual-e5-small" in turnmark.refused(
+        "model", "get", "nope"
+    )
