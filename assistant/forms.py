@@ -21,7 +21,7 @@ ENTRY_POINT_GROUP = "turnmark.steps"
 PYTHON_PREFIX = "python:"
 _STEPS = "turnmark.assistant.steps"
 
-Reader = Literal["none", "small", "large"]
+ReaderProfile = Literal["none", "small", "large"]
 """Reader profile: no language model, a small one (`local:`, `?size=small`), or a large one (every other endpoint)."""
 
 
@@ -35,7 +35,7 @@ class Form(Entry):
         tools: whether it replaces the default for a large model that calls tools.
     """
 
-    default: tuple[Reader, ...] = ()
+    default: tuple[ReaderProfile, ...] = ()
     model: bool = False
     tools: bool = False
 
@@ -135,7 +135,7 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
 """Step -> name of a form -> form, in the order of a turn."""
 
 
-def reader_of(generator: Generator | None) -> Reader:
+def reader_of(generator: Generator | None) -> ReaderProfile:
     """Return the reader profile of a generator; None stands for no language model."""
     return "none" if generator is None else traits_of(generator).size
 
@@ -156,7 +156,7 @@ def calls_tools(generator: Generator | None) -> bool:
     return isinstance(generator, ToolGenerator)
 
 
-def forms_for(reader: Reader, choices: Sequence[str] = (), tools: bool = False) -> dict[str, str]:
+def forms_for(reader: ReaderProfile, choices: Sequence[str] = (), tools: bool = False) -> dict[str, str]:
     """Return the name of the form of each step.
 
     Args:

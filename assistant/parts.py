@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.forms import Reader, forms_for, reader_of
+from turnmark.assistant.forms import ReaderProfile, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import ASSISTANT_PROMPTS, check_prompts
 from turnmark.assistant.tracing import NOT_TRACED, Tracing, tracing_by_environment
@@ -55,7 +55,7 @@ def open_parts(
         index = errors.collect(Index.open, config.index)
         if index is not None:  # "a, b," is written in more than one way
             config = config.model_copy(update={"index": index.name})
-    reader: Reader = reader_of(generator)
+    reader: ReaderProfile = reader_of(generator)
     if generator is None:
         generator, reader = _open_generator(config.generator, errors)
     errors.collect(forms_for, reader, config.steps)
@@ -90,7 +90,7 @@ def embed_with(index: Index) -> Embed | None:
     return embed
 
 
-def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None, Reader]:
+def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None, ReaderProfile]:
     """Open the language model of a spec; returns it with its reader profile.
 
     A model that cannot be opened counts as large, so that a form that needs one is not reported as a second mistake.

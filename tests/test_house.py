@@ -145,12 +145,6 @@ def test_no_test_file_imports_another() -> None:
 
 SHARED_NAMES: frozenset[str] = frozenset()
 """The exceptions, at most five."""
-NAMES_BEING_CHANGED = frozenset(
-    """
-    Budget InstructionType Kind Pair Part Reader Seed
-    """.split()
-)
-"""Names that are still used twice. Remove a name here once each of its classes has a name of its own."""
 
 
 def class_names(path: Path) -> Iterator[str]:
@@ -178,4 +172,4 @@ def test_class_names_are_unique() -> None:
             places[name].append(module)
     repeated = {name: found for name, found in places.items() if len(found) > 1}
     assert len(SHARED_NAMES) <= 5
-    assert {name: found for name, found in repeated.items() if name not in SHARED_NAMES | NAMES_BEING_CHANGED} == {}
+    assert {name: found for name, found in repeated.items() if name not in SHARED_NAMES} == {}

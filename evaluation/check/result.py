@@ -10,7 +10,7 @@ from pydantic import Field
 
 from turnmark.core.record import Record
 
-Kind = Literal["known", "hidden", "sentence"]
+QuestionKind = Literal["known", "hidden", "sentence"]
 WORST = 5
 """Number of questions that the screen shows."""
 Z = 1.959964
@@ -40,7 +40,7 @@ class Asked(Record):
     """One question and what came of it."""
 
     id: str
-    kind: Kind = Field(
+    kind: QuestionKind = Field(
         description="known: the index answers it; hidden: what answers it was hidden; sentence: left out of its passage"
     )
     question: str
@@ -97,6 +97,6 @@ def worst_of(asked: Iterable[Asked]) -> tuple[Asked, ...]:
     return tuple(sorted(wrong, key=badness)[:WORST])
 
 
-def count(asked: Sequence[Asked], kind: Kind) -> list[Asked]:
+def count(asked: Sequence[Asked], kind: QuestionKind) -> list[Asked]:
     """The questions of a kind that have a result."""
     return [one for one in asked if one.kind == kind and one.failed is None]

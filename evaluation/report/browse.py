@@ -170,7 +170,7 @@ def clip_text(text: str) -> Text:
 #
 # Everywhere a text is its index in `texts`. A field that would be empty is left out.
 
-Kind = Literal["answer", "said", "passage", "reason"]
+TextKind = Literal["answer", "said", "passage", "reason"]
 
 SAMPLES = 1_000
 """Maximum samples of a run that a page shows."""
@@ -178,7 +178,7 @@ STATUS = {"done": 0, "failed": 1, "skipped": 2}
 
 # Character limits for each kind of text, from generous to tight; the first level that fits is used. Answers and
 # references shrink most slowly, since a sample is read for them.
-_LEVELS: tuple[Mapping[Kind, int], ...] = tuple(
+_LEVELS: tuple[Mapping[TextKind, int], ...] = tuple(
     {
         "answer": max(160, round(TEXT * 0.957**step)),
         "said": max(100, round(TEXT * 0.93**step)),
@@ -197,9 +197,9 @@ class _Texts:
     def __init__(self) -> None:
         self._indices: dict[tuple[str, int], int] = {}
         self._texts: list[tuple[str, int]] = []
-        self._kinds: list[set[Kind]] = []
+        self._kinds: list[set[TextKind]] = []
 
-    def add(self, text: str | Text | None, kind: Kind = "said") -> int:
+    def add(self, text: str | Text | None, kind: TextKind = "said") -> int:
         """Return the index of a text; -1 for None."""
         if text is None:
             return -1
@@ -212,7 +212,7 @@ class _Texts:
         self._kinds[index].add(kind)
         return index
 
-    def at(self, level: Mapping[Kind, int]) -> Iterator[str | list[str | int]]:
+    def at(self, level: Mapping[TextKind, int]) -> Iterator[str | list[str | int]]:
         """Yield each text, cut to the limit of a level."""
         for (text, left_out), kinds in zip(self._texts, self._kinds, strict=True):
             limit = max(level[kind] for kind in kinds)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.forms import Reader, forms_for
+from turnmark.assistant.forms import ReaderProfile, forms_for
 from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.assistant.parts import AssistantParts
 from turnmark.assistant.tracing import tracing_by_environment
@@ -541,7 +541,7 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     prompts = errors.collect(own_prompts, request.assistant.prompts) or {}
     generator = errors.collect(open_generator, request.assistant.generator)
     retriever, embedder = errors.collect(_retriever_specs, request.retriever, request.embedder) or ("", "")
-    reader: Reader = "large" if request.asks_model else "none"
+    reader: ReaderProfile = "large" if request.asks_model else "none"
     errors.collect(forms_for, reader, request.assistant.steps)
     if request.budget is not None:
         only_judged = bool(request.judge) and not request.asks_model

@@ -90,7 +90,7 @@ def _texts_named(case: Case, name: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ReplyComparison:
     """The verdicts on two replies in both orders, which expose a judge with a position bias.
 
     Attributes:
@@ -146,7 +146,9 @@ class Pair:
         return self.orders[0].usage + self.orders[1].usage
 
 
-def compare_replies(generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None) -> Pair:
+def compare_replies(
+    generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None
+) -> ReplyComparison:
     """Ask a judge twice which reply is better, ours first and theirs first. Failures of the judge do not raise."""
 
     def in_order(first: str, second: str, sign: int) -> Outcome:
@@ -162,7 +164,7 @@ def compare_replies(generator: Generator, question: str, ours: str, theirs: str,
         value = float(sign * MARGINS[verdict.label])
         return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text, usage=usage)
 
-    return Pair((in_order(ours, theirs, 1), in_order(theirs, ours, -1)))
+    return ReplyComparison((in_order(ours, theirs, 1), in_order(theirs, ours, -1)))
 
 
 # --- the full reply --------------------------------------------------------------------------------------------------

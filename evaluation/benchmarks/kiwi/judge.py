@@ -47,7 +47,7 @@ from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric, Value
 
-Part = Literal["train", "validation", "test"]
+SplitPart = Literal["train", "validation", "test"]
 
 HELD_OUT, OF = 186, 1260
 """Test turns in the paper, which has as many validation turns, and all of its turns."""
@@ -55,7 +55,7 @@ NEAREST = 10
 """Number of examples in the paper's few-shot prompt."""
 
 
-def split(sessions: Sequence[Session], seed: int) -> dict[str, Part]:
+def split(sessions: Sequence[Session], seed: int) -> dict[str, SplitPart]:
     """Split the turns at random; return turn id -> part.
 
     Test and validation get 186/1260 of the turns each, at least one; the rest is for training. The paper does not name
@@ -70,7 +70,7 @@ def split(sessions: Sequence[Session], seed: int) -> dict[str, Part]:
     held_out = max(1, round(len(ids) * HELD_OUT / OF))
     shuffled = list(ids)
     random.Random(seed).shuffle(shuffled)
-    part_of: dict[str, Part] = dict.fromkeys(ids, "train")
+    part_of: dict[str, SplitPart] = dict.fromkeys(ids, "train")
     part_of.update(dict.fromkeys(shuffled[held_out : 2 * held_out], "validation"))
     part_of.update(dict.fromkeys(shuffled[:held_out], "test"))
     return part_of
@@ -187,7 +187,7 @@ class KiwiJudge(KiwiTask):
         self.parts_of = errors.collect(split, self._sessions, self.seed) or {}
         errors.raise_all()
         counts = Counter(self.parts_of.values())
-        shares = ", ".join(f"{counts[part]} {part}" for part in get_args(Part))
+        shares = ", ".join(f"{counts[part]} {part}" for part in get_args(SplitPart))
         note = f"split by seed {self.seed}, turns at random, as in the paper: {shares}; judged are the test turns"
         return (PROMPT,), [note]
 
@@ -228,7 +228,7 @@ class KiwiJudge(KiwiTask):
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def _turns(self, part: Part) -> list[tuple[Session, KiwiTurn]]:
+    def _turns(self, part: SplitPart) -> list[tuple[Session, KiwiTurn]]:
         """The turns of one part of the split, each with its session."""
         turns: list[tuple[Session, KiwiTurn]] = []
         for session in self._sessions:

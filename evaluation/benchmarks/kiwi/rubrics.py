@@ -32,7 +32,7 @@ from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 
 # --- types of instructions -------------------------------------------------------------------------------------------
 
-Kind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
+RevisionKind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
 
 _LEAVE_ALONE = re.compile(
     r"[,;.]?\s*(?:but |and )?(?:please )?(?:(?:leave|keep|copy) (?:the |every|all )?"
@@ -91,7 +91,7 @@ INFORMATION = frozenset(FINE_TYPES[:3])
 """The fine types that ask for information that is not in the answer."""
 
 
-class InstructionType(Record):
+class InstructionLabel(Record):
     """The type of an instruction in KIWI (section 2.2 and Table 3); `fine` is one of `FINE_TYPES`."""
 
     coarse: Coarse
@@ -113,7 +113,7 @@ def _quotations(request: str) -> list[str]:
     return [" ".join("".join(quotation).split()) for quotation in _QUOTATION.findall(request)]
 
 
-def classify(instruction: str) -> Kind:
+def classify(instruction: str) -> RevisionKind:
     """The kind of revision that an English instruction asks for, by its words; `other` if no rule matches."""
     request = _request(instruction)
     quotations = _quotations(request)
@@ -132,7 +132,7 @@ def classify(instruction: str) -> Kind:
     return "add" if _ADD.match(request) else "other"
 
 
-def type_of(instruction: str) -> InstructionType:
+def type_of(instruction: str) -> InstructionLabel:
     """The type of an English instruction, by its words; its fine type is "Others" if no rule matches."""
     kind = classify(instruction)
     instruction = _squeeze(instruction)
@@ -141,10 +141,10 @@ def type_of(instruction: str) -> InstructionType:
             fine = "Clarification"
         else:
             fine = "Expand coverage" if _COVERS.search(instruction) else "More information"
-        return InstructionType(coarse="information-seeking", fine=fine)
+        return InstructionLabel(coarse="information-seeking", fine=fine)
     is_question = kind == "other" and instruction.rstrip().endswith("?")
     coarse: Coarse = "information-seeking" if is_question else "stylistic"
-    return InstructionType(coarse=coarse, fine=_FINE.get(kind, "Others"))
+    return InstructionLabel(coarse=coarse, fine=_FINE.get(kind, "Others"))
 
 
 # --- operations of a revision ----------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def _topics(request: str) -> list[str]:
     return [" ".join(part.split()) for part in parts if stems(part)]
 
 
-def _is_requested(kind: Kind, request: str, before: str, change: Operation) -> bool:
+def _is_requested(kind: RevisionKind, request: str, before: str, change: Operation) -> bool:
     """Whether a change may be what the instruction asks for; always, if no rule knows the instruction."""
     if kind == "edit":
         texts = list(filter(None, map(_plain, (change.before, change.after))))
