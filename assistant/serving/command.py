@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ import typer
 from turnmark.assistant.commands import WatchFolder
 from turnmark.assistant.config import AssistantConfig, ConfigOverIndex
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
-from turnmark.core.errors import ErrorCollector, MissingExtra
+from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line
 
@@ -39,8 +38,6 @@ class ServeRequest(Request):
 
 def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.serving.app import make_app
     from turnmark.assistant.serving.http_server import listen, run_server

@@ -423,13 +423,6 @@ def test_reports_all_wrong_flags_at_once(turnmark, home):
     assert "set a token with --token FILE or TURNMARK_TOKEN" in ran.err
 
 
-def test_names_the_extra_if_the_sdk_is_missing(turnmark, home, monkeypatch):
-    monkeypatch.setattr("turnmark.assistant.mcp.command.find_spec", lambda _: None)
-    ran = turnmark("mcp", "--index", "demo")
-    assert ran.code == 2
-    assert "pip install 'turnmark[mcp]'" in ran.err
-
-
 # --- what the tools read and count -----------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """Pages a second of reading PDFs and of building an index over them, beside LlamaIndex.
 
-    pip install 'turnmark[bench,openvino]'
+    pip install 'turnmark[bench]'
     python -m tests.benchmarks.pdf_build FOLDER     # FOLDER as for tests.benchmarks.pdf
 
 The PDFs are the eleven manuals of `tests.benchmarks.pdf`, 1,533 pages. Reading: our reader and LlamaIndex's `PDFReader`

@@ -1,6 +1,6 @@
 """Turnmark beside what one would use instead, measured side by side in one run: the README's table.
 
-    pip install 'turnmark[bench,openvino]'
+    pip install 'turnmark[bench]'
     TURNMARK_DATA=… python -m tests.benchmarks.peers [PASSAGES] [--only build,bm25,rouge,engine]
 
 The passages are the first of ClapNQ's pool (2,000), the embedding model is the bundled MiniLM on both sides, and
@@ -286,7 +286,7 @@ def main(words: Sequence[str]) -> None:
         folder = Path(name)
         from turnmark.core.home import home
 
-        os.environ.setdefault("TURNMARK_CACHE", str(home() / "cache"))  # converting the model is in no figure
+        os.environ.setdefault("TURNMARK_CACHE", str(home() / "cache"))  # finding the 8-bit ranges is in no figure
         os.environ["TURNMARK_HOME"] = str(folder / "home")
         parts = {
             "build": lambda: build_and_query(corpus, texts_of(corpus, count), folder),

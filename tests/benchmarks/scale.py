@@ -1,6 +1,6 @@
 """Large indexes beside LlamaIndex with Chroma: seconds and memory of writing, of searching, and milliseconds a query.
 
-    pip install 'turnmark[bench,openvino]'
+    pip install 'turnmark[bench]'
     TURNMARK_DATA=… python -m tests.benchmarks.scale [PASSAGES]
 
 The passages are copies of MTRAG's two pools with every seventh word exchanged. Embedding is left out on both sides, so

@@ -40,7 +40,6 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=0)
     options = words.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TURNMARK_BACKEND", "torch")
     os.environ.setdefault("TURNMARK_PRECISION", "fp32")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from tests.drills.forking import warm

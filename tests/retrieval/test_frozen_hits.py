@@ -1,7 +1,7 @@
 """Hits of five retrievers over 120 queries, frozen: whoever rewrites retrieval changes none of them unawares.
 
 The demo benchmark's 395 passages, which no chunking touches, and the turns of the demo conversations. After a change
-that is meant to rank otherwise: `TURNMARK_BACKEND=torch TURNMARK_PRECISION=fp32 python -m
+that is meant to rank otherwise: `TURNMARK_PRECISION=fp32 python -m
 tests.retrieval.test_frozen_hits` writes the file anew; the commit says why.
 """
 
