@@ -70,11 +70,11 @@ def report_command(
         return
     from rich.console import Console
 
-    from turnmark.evaluation.report.overview import ON_SCREEN, describe
+    from turnmark.evaluation.report.overview import MAX_METRICS_ON_SCREEN, describe
     from turnmark.evaluation.report.rendering import show_report
 
     console = Console()
-    for number, document in enumerate(describe(stored, ON_SCREEN)):
+    for number, document in enumerate(describe(stored, MAX_METRICS_ON_SCREEN)):
         if number:
             console.print()
         show_report(document, console)

@@ -115,7 +115,7 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     )
     if not (result.properties or result.correlations or result.verdicts):
         raise RequestError(
-            "nothing here can agree with anything: name a file with ratings of people or another judge's scores next "
+            "there is nothing to compare: name a file with ratings of people or another judge's scores next "
             "to the run, or a run whose tasks are labelled and whose answers are judged"
         )
     return result
@@ -190,7 +190,7 @@ def _mean(answers: Sequence[ComparedAnswer], kind: Literal["reference", "scores"
 def _few_raters(rows: Rows) -> Iterator[str]:
     most = max((len(ratings) for answer in rows.answers for ratings in answer.ratings.values()), default=3)
     if most < 3:
-        yield f"agreement of raters needs three ratings of an answer; here it has at most {most}"
+        yield f"agreement of raters needs three ratings per answer; here answers have at most {most}"
 
 
 def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
@@ -217,7 +217,7 @@ def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
 
 
 def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool:
-    """Whether three ratings agree: all three equal, or two equal and the third one point off.
+    """Return whether three ratings agree: all three equal, or two equal and the third one point off.
 
     Source: MTRAG appendix E, "absolute" and "high agreement".
     """

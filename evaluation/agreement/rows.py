@@ -28,11 +28,11 @@ from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
 
 FANC_MEAN = "FANC"
 """Harmonic mean of an answer's four ratings, each the median of the raters."""
-_BASELINES = ("[lead]", "[-lead]", "[always-unknown]")
-_PARTS = ("unknown.", "clarify.", "hidden.")  # ratios of counts, which do not score a single sample
-LARGEST = 1e100
+_BASELINE_SUFFIXES = ("[lead]", "[-lead]", "[always-unknown]")
+_RATIO_PREFIXES = ("unknown.", "clarify.", "hidden.")  # ratios of counts, which do not score a single sample
+MAX_ABSOLUTE_SCORE = 1e100
 """Maximum absolute value of a score; larger numbers and NaN are rejected."""
-LEFT_OUT = "_idk"
+CONDITIONED_SUFFIX = "_idk"
 """Suffix of the conditioned scores of an official file, which are 0 where the paper's rule gives 1."""
 
 
@@ -118,7 +118,7 @@ def gather(paths: Sequence[Path]) -> Rows:
     errors.raise_all()
     rows.metrics = list(dict.fromkeys(name for answer in rows.answers for name in answer.scores))
     if not rows.answers:
-        raise RequestError("there is no answer in what was named, or none that can be read")
+        raise RequestError("the named files and runs contain no readable answer")
     return rows
 
 
@@ -233,7 +233,7 @@ def _read_row(row: JsonRow, system: str) -> tuple[ComparedAnswer, list[str]]:
     reference: dict[str, float] = {}
     without_number: list[str] = []
     for name, raw_value in metrics.items():
-        if name.endswith(LEFT_OUT):
+        if name.endswith(CONDITIONED_SUFFIX):
             continue
         value = _number(raw_value)
         if value is None:
@@ -251,11 +251,11 @@ def _read_row(row: JsonRow, system: str) -> tuple[ComparedAnswer, list[str]]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number, or the first one of a list; None for anything else and beyond `LARGEST`."""
+    """Return a number, or the first one of a list; None for anything else and beyond `MAX_ABSOLUTE_SCORE`."""
     if isinstance(value, list) and value:
         value = value[0]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) <= LARGEST else None
+    return float(value) if is_number and abs(value) <= MAX_ABSOLUTE_SCORE else None
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -263,7 +263,11 @@ def _number(value: Any) -> float | None:
 
 def sample_metrics(summary: Summary) -> list[str]:
     """Return the metrics of a run that score a single answer: no baselines, no ratios of counts."""
-    return [name for name in summary.metrics if not name.endswith(_BASELINES) and not name.startswith(_PARTS)]
+    return [
+        name
+        for name in summary.metrics
+        if not name.endswith(_BASELINE_SUFFIXES) and not name.startswith(_RATIO_PREFIXES)
+    ]
 
 
 def _scored_samples(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
@@ -290,10 +294,10 @@ def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
                 matches.setdefault(answer.system, []).append((answer, values))
     if not matches:
         raise RequestError(
-            f"RUN {str(run.path)!r}: none of its answers is one that the file rates ({tasks} tasks in common); ratings "
-            "are of answers, so the run has to be of the same ones (turnmark score)"
+            f"RUN {str(run.path)!r}: the file rates none of its answers ({tasks} shared tasks); a rating belongs to "
+            "an answer, so name a run of the rated answers (turnmark score)"
         )
-    # A run is of one system, but two systems sometimes give the same answer: the one with the most matches.
+    # Two systems sometimes give the same answer, so the system with the most matches is that of the run.
     system = max(matches, key=lambda match: len(matches[match]))
     matched = matches[system]
     existing = {metric for answer, _ in matched for metric in answer.scores}
@@ -302,7 +306,7 @@ def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
             score_name = f"{metric} ({name})" if metric in existing else metric
             answer.scores[score_name] = value
     rows.sources.append(name)
-    rows.notes.append(f"{name}: its answers are those of {system} to {len(matched)} of {tasks} tasks in common")
+    rows.notes.append(f"{name}: its answers match those of {system} on {len(matched)} of {tasks} shared tasks")
 
 
 def _add_run_answers(run: StoredRun, name: str, rows: Rows) -> None:

@@ -13,11 +13,11 @@ from turnmark.evaluation.report.overview import ReportSection
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
 from turnmark.evaluation.tasks.benchmark import name_clusters
 
-_SHORT = {
+_SHORT_NAMES = {
     "win-rate": "WR", "faithfulness": "F", "appropriateness": "A", "naturalness": "N", "completeness": "C",
 }  # fmt: skip
-_FIRST = ("rl_f", "rb_llm", "rb_agg")
-_ROOM = 56
+_FIRST_METRICS = ("rl_f", "rb_llm", "rb_agg")
+_METRICS_WIDTH = 56
 """Maximum width of the columns of metrics, in characters, next to a name and a count on a terminal of 80."""
 _LABELS = "accuracy, kappa (Cohen's) and the means of TPR and FPR are over all labels; the lines below are of one label"
 
@@ -59,9 +59,9 @@ def describe_agreement(agreement: Agreement) -> ReportSection:
 
 def _means(agreement: Agreement, printed: bool) -> Table:
     """Return a table like Table 6: a group for each subset, a row for each system."""
-    metrics = _fitting(agreement.metrics, _ROOM + 4 - 6 * len(agreement.properties))
+    metrics = _fitting(agreement.metrics, _METRICS_WIDTH + 4 - 6 * len(agreement.properties))
     names = (*agreement.properties, *metrics)
-    heads = ("n", *(_SHORT.get(name, name) for name in names))
+    heads = ("n", *(_SHORT_NAMES.get(name, name) for name in names))
     rows: list[ReportRow] = []
     for subset in dict.fromkeys(item.subset for item in agreement.means):
         rows.append(ReportRow((subset, *[""] * len(heads)), "group"))
@@ -77,12 +77,12 @@ def _means(agreement: Agreement, printed: bool) -> Table:
         for system, values in printed_figures()["table_6"].items():
             cells = [_printed(values.get(name)) for name in names]
             rows.append(ReportRow((agreement.systems.get(system, system), tasks, *cells), "below"))
-        lines.append(_say_equal_columns(agreement))
+        lines.append(_describe_equal_columns(agreement))
     columns = (Column("system"), *(Column(head, True) for head in heads))
     return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
 
 
-def _say_equal_columns(agreement: Agreement) -> str:
+def _describe_equal_columns(agreement: Agreement) -> str:
     """Return a line that names the columns of Table 6 that this file reproduces over its answerable tasks.
 
     A column is reproduced if the figures of all systems agree to the printed digit.
@@ -93,13 +93,13 @@ def _say_equal_columns(agreement: Agreement) -> str:
     equal: list[str] = []
     for name in columns:
         if all(_rounds_to(ours.get(system, {}).get(name), values[name]) for system, values in table.items()):
-            equal.append(_SHORT.get(name, name))
+            equal.append(_SHORT_NAMES.get(name, name))
     listed = ", ".join(equal) or "none"
-    return f"Of the {len(columns)} printed columns these come out over the answerable tasks here: {listed}."
+    return f"Of the {len(columns)} printed columns, these are reproduced over the answerable tasks here: {listed}."
 
 
 def _rounds_to(item: Estimate | None, printed: float) -> bool:
-    """Whether a figure, in the digits of the paper, is the printed one."""
+    """Return whether a figure, in the digits of the paper, is the printed one."""
     if item is None:
         return False
     digits = 2 if printed < 1 else 1
@@ -124,7 +124,7 @@ def _annotators(agreement: Agreement, printed: bool) -> Table:
                 interval_cells.append("")
             rows.append(ReportRow(("95% interval", *interval_cells), "below"))
     legend = (
-        "three, two: so many ratings are equal; agree: three, or two and the third one point off "
+        "three, two: share with that many equal ratings; agree: three, or two and the third one point off "
         f"({printed_figures()['agreement_source']}); alpha: Krippendorff's, interval",
     )
     columns = (Column("property"), *(Column(head, True) for head in heads))
@@ -187,16 +187,15 @@ def _verdicts(agreement: Agreement) -> Table:
     legend = [_LABELS] if rows else []
     if any(item.against == "answerability" for item in agreement.verdicts):
         legend.append(
-            "against answerability, a reply that should have been another is an error here, though its judge may be "
-            "right"
+            "against answerability, a reply of the wrong kind is an error here, even if the judge labels it correctly"
         )
     columns = (Column("judge"), *(Column(head, True) for head in heads))
     return Table("Verdicts against labels", columns, tuple(rows), tuple(legend), tight=True)
 
 
 def _fitting(metrics: Sequence[str], room: int) -> list[str]:
-    """Return the metrics whose columns fit the width, those in `_FIRST` first; at least one metric."""
-    names = dict.fromkeys((*(name for name in _FIRST if name in metrics), *metrics))
+    """Return the metrics whose columns fit the width, those in `_FIRST_METRICS` first; at least one metric."""
+    names = dict.fromkeys((*(name for name in _FIRST_METRICS if name in metrics), *metrics))
     chosen_names: list[str] = []
     for name in names:
         room -= max(4, len(name)) + 2

@@ -76,7 +76,7 @@ def number_conversations(answers: Sequence[ComparedAnswer]) -> Ints:
 def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
     """Yield the agreement of IDK judges with answerability and with the file's IDK verdicts, and of preferences.
 
-    Over all systems together, and over each system.
+    The figures are over all systems together, and over each system.
     """
     by_system: dict[str, list[ComparedAnswer]] = {}
     for answer in rows.answers:
@@ -144,7 +144,7 @@ def _label(answer: ComparedAnswer, judge: str) -> str | None:
 
 
 def _against_answerability(answers: Sequence[ComparedAnswer], judge: str, system: str) -> Iterator[Verdicts]:
-    """Compare a judge with answerability: a reply should say "I don't know" if the task is UNANSWERABLE, only then."""
+    """Compare a judge with answerability: a reply should say "I don't know" only if the task is UNANSWERABLE."""
     pairs: list[_Pair] = []
     for answer in answers:
         unknown = unknown_label(answer.answerability)

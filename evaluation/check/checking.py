@@ -1,6 +1,6 @@
-"""Carry out a check: make the questions, let the assistant answer them, and say what came of it.
+"""Run a check: write the questions, let the assistant answer them, and report the result.
 
-Questions are made by `turnmark.evaluation.synth`, answered and judged as a run of MTRAG's tasks, over the index itself.
+`turnmark.evaluation.synth` writes the questions. A run of MTRAG's tasks answers and judges them, over the index itself.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.mtrag import own_index
 from turnmark.evaluation.benchmarks.mtrag.synthesis import FAITHFUL, Questions
-from turnmark.evaluation.check.request import FIRST, CheckManifest, CheckRequest, check_manifest, place
-from turnmark.evaluation.check.result import Asked, CheckResult, count, share, worst_of
+from turnmark.evaluation.check.request import MAX_FOUND_RANK, CheckManifest, CheckRequest, check_manifest, place
+from turnmark.evaluation.check.result import Asked, CheckResult, finished_of, share, worst_of
 from turnmark.evaluation.check.sentences import LeftOut, draw_sentences
 from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
 from turnmark.evaluation.runs.execution import run_plan
@@ -40,11 +40,11 @@ from turnmark.retrieval.stored import StoredIndex, open_index
 from turnmark.retrieval.types import Query, Retriever
 
 UNKNOWN_SHARE = 8 / 30
-"""Share of the questions that are asked with what answers them hidden."""
-SUPPORT = "rl_f"
+"""Share of the questions that are asked again with their sections hidden."""
+SUPPORT_METRIC = "rl_f"
 """The judged metric: faithfulness (MTRAG section 6.3.2)."""
-_SUPPORT = re.compile(rf"{SUPPORT}(\[[^\]]*\])?")
-"""Its names with a judge's; `rl_f[…].idk[…]` is another metric."""
+_SUPPORT_NAME = re.compile(rf"{SUPPORT_METRIC}(\[[^\]]*\])?")
+"""The metric's name, with or without that of a judge; `rl_f[…].idk[…]` is another metric."""
 QUESTIONS, SENTENCES = "questions", "sentences"
 
 
@@ -87,7 +87,7 @@ def plan_check(request: CheckRequest, errors: ErrorCollector) -> CheckPlan:
 
 
 def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
-    """Make what is missing.
+    """Do the work whose results are not in the folder yet.
 
     Returns:
         The result, and whether failures stopped the work.
@@ -100,11 +100,11 @@ def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
 
 
 def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: str | None) -> EvalRequest:
-    """The request of the run over the questions, without its data."""
+    """Return the request of the run over the questions, without its data."""
     embedder = index.manifest.embedder if index is not None else None
     judge = request.judge
     if judge != "embedded" and "metrics=" not in judge and not judge.startswith("ragas:"):
-        judge += ("&" if "?" in judge else "?") + f"metrics={SUPPORT}"
+        judge += ("&" if "?" in judge else "?") + f"metrics={SUPPORT_METRIC}"
     changed = {"retriever": retriever} if retriever else {}
     return make_request(
         {
@@ -127,7 +127,7 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
 def _run(
     checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], StoredIndex], spent: Usage
 ) -> _FinishedRun:
-    """Answer or search what is missing in a folder of the check, over an index instead of a passage file."""
+    """Run the unfinished samples in a folder of the check, over an index instead of a passage file."""
     made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
 
@@ -144,7 +144,7 @@ def _run(
 
 @dataclass(frozen=True)
 class _FinishedRun:
-    """A finished run."""
+    """A finished run over the questions or the sentences."""
 
     plan: Plan
     summary: Summary
@@ -152,14 +152,14 @@ class _FinishedRun:
     gave_up: bool
 
     def samples(self) -> dict[str, Sample]:
-        """Id -> its latest sample."""
+        """Return task id -> latest sample."""
         return {sample.id: sample for sample in read_records(self.folder / "predictions.jsonl", Sample)}
 
     def support(self) -> dict[str, float]:
-        """Id -> mean of the judges' faithfulness."""
+        """Return task id -> mean of the judges' faithfulness."""
         values: dict[str, list[float]] = {}
         for score in read_records(self.folder / "scores.jsonl", Score):
-            if _SUPPORT.fullmatch(score.metric) and score.value is not None:
+            if _SUPPORT_NAME.fullmatch(score.metric) and score.value is not None:
                 values.setdefault(score.id, []).append(score.value)
         return {name: sum(judged) / len(judged) for name, judged in values.items()}
 
@@ -167,8 +167,8 @@ class _FinishedRun:
 def _result(
     checked: CheckPlan, ran: _FinishedRun, asked: Sequence[Asked], notes: Sequence[str], written: SynthReport | None
 ) -> CheckResult:
-    known = [*count(asked, "known"), *count(asked, "sentence")]
-    hidden = count(asked, "hidden")
+    known = [*finished_of(asked, "known"), *finished_of(asked, "sentence")]
+    hidden = finished_of(asked, "hidden")
     answered = [one for one in known if one.decision in ("answer", "partial")]
     judged = [one for one in answered if one.support is not None]
     with_model = checked.request.asks_model
@@ -212,16 +212,19 @@ def _other_runs(out: Path, run: Path) -> Iterator[str]:
 
 
 def _is_found(one: Asked) -> bool:
-    return one.rank is not None and one.rank <= FIRST
+    return one.rank is not None and one.rank <= MAX_FOUND_RANK
 
 
 def _is_elsewhere(one: Asked) -> bool:
-    """Whether a question is answered although its section was hidden, and other sections support the answer."""
+    """Return whether a question is answered although its section was hidden, and other sections support the answer."""
     return one.decision in ("answer", "partial") and not one.hedged and (one.support or 0.0) >= FAITHFUL
 
 
 def rank_of(contexts: Sequence[ContextRef], relevant: Iterable[str]) -> int | None:
-    """The rank of the best passage that is, or holds, a relevant one. A model is shown sections in another order."""
+    """Return the rank, by score, of the first passage that is or contains a relevant one.
+
+    The order of the list does not matter: a model is shown sections in another order.
+    """
     names = frozenset(relevant)
     spans = [span for name in names if (span := span_of(name)) is not None]
     for rank, ref in enumerate(sorted(contexts, key=lambda ref: -ref.score), 1):
@@ -289,7 +292,7 @@ def _searched(index: StoredIndex, left: LeftOut, sample: Sample) -> Asked:
     )
     if one.failed is not None or _is_found(one):
         return one
-    where = f"its passage came as number {rank}" if rank else f"its passage was not among the first {len(ids)}"
+    where = f"its passage had rank {rank}" if rank else f"its passage was not among the first {len(ids)}"
     return one.model_copy(update={"why": (where,)})
 
 
@@ -314,7 +317,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
         raise TurnmarkError(f"no question passed the filters ({stages or 'no call succeeded'}); see {folder}")
     if gave_up:
         raise TurnmarkError(
-            f"{request.assistant.generator} failed too often to write questions; the same command goes on"
+            f"{request.assistant.generator} failed too often to write questions; the same command continues"
         )
     tasks = own_index.read_questions(folder)
     hidden = tasks[: max(1, round(len(tasks) * UNKNOWN_SHARE / (1 - UNKNOWN_SHARE)))]
@@ -334,7 +337,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
 
 
 def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | None, bool]:
-    """Make the missing questions. None: another model has written them before, and they are used as they are."""
+    """Write the missing questions. Return None if another model wrote them before; they are then used unchanged."""
     request, folder = checked.request, checked.out / QUESTIONS
     synth = SynthRequest(
         index=request.index,
@@ -359,10 +362,10 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
 def _answered(
     index: StoredIndex, task: own_index.Question, sample: Sample, support: Mapping[str, float], suffix: str
 ) -> Asked:
-    """What came of a question.
+    """Return a question with its result.
 
     Args:
-        suffix: `HIDDEN` if what answers it was hidden, else "".
+        suffix: `HIDDEN` if its section was hidden, else "".
     """
     source = _passage(index, task.contexts[0].document_id)
     one = Asked(
@@ -387,20 +390,20 @@ def _answered(
 def _faults_known(one: Asked) -> Iterator[str]:
     if one.rank is None:
         yield "its section was not found"
-    elif one.rank > FIRST:
-        yield f"its section came as number {one.rank}"
+    elif one.rank > MAX_FOUND_RANK:
+        yield f"its section had rank {one.rank}"
     if one.decision == "unknown":
-        yield "said to be unknown"
+        yield "the reply says it is unknown"
     elif one.decision == "clarify":
         yield "asked back"
     elif one.support is not None and one.support < FAITHFUL:
-        yield f"hardly supported by what was found ({one.support:.2f})"
+        yield f"hardly supported by the passages found ({one.support:.2f})"
 
 
 def _faults_hidden(one: Asked) -> Iterator[str]:
     if one.decision == "unknown" or one.hedged:
         return
-    others = ", from others that support the answer" if _is_elsewhere(one) else ""
+    others = ", from other sections that support the answer" if _is_elsewhere(one) else ""
     yield f"answered although its section was hidden{others}"
     if one.support is not None and one.support < FAITHFUL:
-        yield f"hardly supported by what was found ({one.support:.2f})"
+        yield f"hardly supported by the passages found ({one.support:.2f})"

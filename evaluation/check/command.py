@@ -13,8 +13,8 @@ from turnmark.evaluation.check.request import CheckRequest
 def run(request: CheckRequest, errors: ErrorCollector) -> None:
     """Check how well the assistant does on your documents.
 
-    A model writes questions from sections of the index and the assistant answers them as it ships. Without a model,
-    sentences are left out of their passages, and retrieval must find these.
+    A model writes questions from sections of the index and the assistant answers them. Without a model,
+    sentences are removed from their passages, and retrieval must find these passages.
     """
     from turnmark.evaluation.check.checking import plan_check, run_check
 
@@ -22,7 +22,7 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
     try:
         result, gave_up = run_check(checked)
     except KeyboardInterrupt:
-        notify(f"what was made is in {checked.out}; the same command goes on from there")
+        notify(f"the results so far are in {checked.out}; the same command continues")
         raise
     if request.as_json:
         print_json(result.model_dump(mode="json"))

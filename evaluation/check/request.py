@@ -28,8 +28,8 @@ from turnmark.evaluation.tasks.request import command_line
 if TYPE_CHECKING:
     from turnmark.retrieval.stored import StoredIndex
 
-FIRST = 3
-"""Number of passages among which the right section counts as found; MTRAG's best readers saw three."""
+MAX_FOUND_RANK = 3
+"""Largest rank at which the right section counts as found; MTRAG's best readers saw three passages."""
 
 
 class CheckRequest(Request):
@@ -62,7 +62,7 @@ class CheckRequest(Request):
 
 
 class CheckManifest(FolderManifest):
-    """`manifest.json` of a check: what its questions depend on. Who answers them is in the runs."""
+    """`manifest.json` of a check: what its questions depend on. The runs record who answers them."""
 
     noun = "check"
     parent = "checks"
@@ -86,7 +86,7 @@ class CheckManifest(FolderManifest):
 
 
 def check_manifest(request: CheckRequest, index: StoredIndex, started: str) -> CheckManifest:
-    """The manifest of a request."""
+    """Return the manifest of a request."""
     content = index.manifest.fingerprint().encode("utf-8", "surrogatepass")
     return CheckManifest(
         index=index.manifest.name,
@@ -99,5 +99,5 @@ def check_manifest(request: CheckRequest, index: StoredIndex, started: str) -> C
 
 
 def place(passage: Passage) -> str:
-    """Where a passage stands, for people: the headings above it, or else its document."""
+    """Describe the place of a passage: the headings above it or, without headings, its document."""
     return passage.heading or passage.document

@@ -1,4 +1,4 @@
-"""What a check found: shares with intervals, and each question with what went wrong with it."""
+"""The result of a check: shares with intervals, and the questions with their faults."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import Field
 from turnmark.core.record import Record
 
 QuestionKind = Literal["known", "hidden", "sentence"]
-WORST = 5
-"""Number of questions that the screen shows."""
-Z = 1.959964
+WORST_SHOWN = 5
+"""Number of questions on the screen, those with the most faults."""
+Z_95 = 1.959964
 """Quantile of the normal distribution for 95%."""
 
 
 class Share(Record):
-    """How many of the questions that count."""
+    """A number of questions, out of all that count, with the interval of the share."""
 
     count: int
     n: int
@@ -26,35 +26,35 @@ class Share(Record):
 
 
 def share(count: int, n: int) -> Share:
-    """A share with its 95% interval by Wilson's score, which holds for few questions (Wilson 1927)."""
+    """Return a share with its 95% interval by Wilson's score, which holds for few questions (Wilson 1927)."""
     if not n:
         return Share(count=0, n=0, ci95=None)
     rate = count / n
-    spread = Z * math.sqrt(rate * (1 - rate) / n + Z * Z / (4 * n * n))
-    middle, scale = rate + Z * Z / (2 * n), 1 + Z * Z / n
+    spread = Z_95 * math.sqrt(rate * (1 - rate) / n + Z_95 * Z_95 / (4 * n * n))
+    middle, scale = rate + Z_95 * Z_95 / (2 * n), 1 + Z_95 * Z_95 / n
     low, high = (middle - spread) / scale, (middle + spread) / scale
     return Share(count=count, n=n, ci95=(round(max(0.0, low), 4), round(min(1.0, high), 4)))
 
 
 class Asked(Record):
-    """One question and what came of it."""
+    """One question and its result."""
 
     id: str
     kind: QuestionKind = Field(
-        description="known: the index answers it; hidden: what answers it was hidden; sentence: left out of its passage"
+        description="known: the index answers it; hidden: its section was hidden; sentence: removed from its passage"
     )
     question: str
     passage: str = Field(description="id of the passage that it was written from")
     place: str = Field(description="headings above that passage, or its document")
     text: str = Field(description="text of the passage")
-    rank: int | None = Field(default=None, description="rank of its section among what was found; None: not found")
-    first: str = Field(default="", description="place of what was found first instead")
+    rank: int | None = Field(default=None, description="rank of its section among the passages found; None: not found")
+    first: str = Field(default="", description="place of the passage found first instead")
     decision: str | None = None
     hedged: bool = False
     answer: str = ""
     support: float | None = Field(default=None, description="0..1 by the judge; None: not judged")
-    failed: str | None = Field(default=None, description="why it has no answer; it counts nowhere")
-    why: tuple[str, ...] = Field(default=(), description="what went wrong, in words")
+    failed: str | None = Field(default=None, description="why it has no answer; it is not counted")
+    why: tuple[str, ...] = Field(default=(), description="its faults, in words")
 
 
 class CheckResult(Record):
@@ -72,9 +72,9 @@ class CheckResult(Record):
     found: Share = Field(description="right section among the first three, of known questions or sentences")
     answered: Share | None = Field(default=None, description="of known questions")
     supported: Share | None = Field(default=None, description="of the answers to known questions")
-    recognised: Share | None = Field(default=None, description="said to be unknown, of hidden questions")
+    recognised: Share | None = Field(default=None, description="replies that say so, of hidden questions")
     hedged: int = Field(default=0, description="hidden questions with a hedged answer, which is not recognised")
-    asked_back: int = Field(default=0, description="hidden questions that were not answered but asked back")
+    asked_back: int = Field(default=0, description="hidden questions that the assistant answered with a question")
     elsewhere: int = Field(
         default=0, description="hidden questions with an answer that other sections support, so that it may be right"
     )
@@ -87,16 +87,16 @@ class CheckResult(Record):
 
 
 def worst_of(asked: Iterable[Asked]) -> tuple[Asked, ...]:
-    """The questions with most that went wrong, the least supported first."""
+    """Return the questions with the most faults, the least supported first."""
     wrong = [one for one in asked if one.why]
 
     def badness(one: Asked) -> tuple[int, float, int]:
         support = 1.0 if one.support is None else one.support
         return -len(one.why), support, -(one.rank or 1_000)
 
-    return tuple(sorted(wrong, key=badness)[:WORST])
+    return tuple(sorted(wrong, key=badness)[:WORST_SHOWN])
 
 
-def count(asked: Sequence[Asked], kind: QuestionKind) -> list[Asked]:
-    """The questions of a kind that have a result."""
+def finished_of(asked: Sequence[Asked], kind: QuestionKind) -> list[Asked]:
+    """Return the questions of a kind that have a result."""
     return [one for one in asked if one.kind == kind and one.failed is None]

@@ -1,4 +1,4 @@
-"""The screen of `turnmark check`: shares with intervals, the worst questions and why, cost, and how to go on."""
+"""The screen of `turnmark check`: shares with intervals, the worst questions, the cost, and next commands."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.budget import usage_words
 from turnmark.evaluation.check.result import Asked, CheckResult, Share
 
-EXCERPT, ANSWER = 240, 240
-"""Characters shown of a passage and of an answer."""
+PASSAGE_CHARACTERS, ANSWER_CHARACTERS = 240, 240
+"""Maximum characters shown of a passage and of an answer."""
 
 
 def show_check(result: CheckResult, console: Console) -> None:
@@ -32,7 +32,7 @@ def show_check(result: CheckResult, console: Console) -> None:
         console.print(rich_line(line))
     if result.worst:
         console.print()
-        console.print(rich_line("What went wrong most:", "bold"))
+        console.print(rich_line("Worst questions:", "bold"))
     for number, one in enumerate(result.worst, 1):
         _show_asked(number, one, console)
     console.print()
@@ -49,7 +49,7 @@ def _table(result: CheckResult) -> Table:
     rows = [
         (f"right {noun} among the first three", result.found),
         ("known questions answered", result.answered),
-        ("answers that what was found supports", result.supported),
+        ("answers supported by passages found", result.supported),
         ("unknown questions recognised", result.recognised),
     ]
     for name, figure in rows:
@@ -66,15 +66,15 @@ def _figures(figure: Share) -> tuple[str, str, str]:
 
 
 def _in_words(result: CheckResult) -> Iterator[str]:
-    """Say how the figures came about."""
+    """Explain the figures in sentences."""
     if result.recognised is None:
         yield (
             f"{result.found.n} sentences, each hidden from its passage: its passage was among the first three for "
             f"{result.found.count}."
         )
         yield (
-            "This is harder than a question that a passage answers: it tells retrievers apart, and does not say how "
-            "often a question is answered. --generator SPEC asks and answers questions."
+            "This is harder than finding the passage that answers a question. It compares retrievers, but does not "
+            "measure how often questions are answered. With --generator SPEC, questions are written and answered."
         )
     else:
         hidden, recognised = result.recognised.n, result.recognised.count
@@ -84,10 +84,10 @@ def _in_words(result: CheckResult) -> Iterator[str]:
         yield (
             f"{result.found.n} questions, each written from one section. Asked again with that section hidden, so that "
             f"the answer is not known: {hidden}, of which {recognised} recognised, {result.hedged} hedged, "
-            f"{asked_back}{others} answered all the same{elsewhere}."
+            f"{asked_back}{others} answered anyway{elsewhere}."
         )
     if result.failed:
-        yield f"{result.failed} failed and count nowhere; the same command tries them again."
+        yield f"{result.failed} failed and are not counted; the same command tries them again."
 
 
 def _show_asked(number: int, one: Asked, console: Console) -> None:
@@ -96,12 +96,12 @@ def _show_asked(number: int, one: Asked, console: Console) -> None:
     console.print(Text(f"{number}. {quoted}", style="bold"))
     console.print(_indented(f"{'; '.join(one.why)}"))
     label = "hidden" if one.kind == "hidden" else "from"
-    passage = ellipsize(" ".join(one.text.split()), EXCERPT)
+    passage = ellipsize(" ".join(one.text.split()), PASSAGE_CHARACTERS)
     console.print(_indented(f"{label}: {one.place}: {passage}", "dim"))
     if one.first:
         console.print(_indented(f"found first: {one.first}", "dim"))
     if one.answer:
-        console.print(_indented(f"answer: {ellipsize(' '.join(one.answer.split()), ANSWER)}", "dim"))
+        console.print(_indented(f"answer: {ellipsize(' '.join(one.answer.split()), ANSWER_CHARACTERS)}", "dim"))
 
 
 def _indented(text: str, style: str = "") -> Padding:
@@ -117,4 +117,4 @@ def _ending(result: CheckResult) -> Iterator[str]:
     if result.other_runs:
         yield f"compare: turnmark compare {' '.join((*result.other_runs, result.run))}"
     elif result.recognised is not None:
-        yield "another --generator, --retriever or --step with the same --out answers the same questions, to compare"
+        yield "to compare, answer the same questions with the same --out and another --generator, --retriever or --step"

@@ -1,4 +1,4 @@
-"""Queries without a model: sentences of passages, each left out of its passage in a copy of the index."""
+"""Queries without a model: sentences, each removed from its passage in a copy of the index."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from turnmark.corpora.text import count_words, sentences
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.stored import StoredIndex
 
-SHORTEST, LONGEST = 8, 40
-"""Words of a sentence that is searched for."""
-LEFT = 30
-"""Smallest number of words that a passage has left without its sentence."""
-POOL = 20
-"""Candidates that are drawn for each wanted sentence; most of those left out occur more than once."""
-_NO_SENTENCE = ("|", "#", "```", "    ", "!", "<")
+MIN_WORDS, MAX_WORDS = 8, 40
+"""Minimum and maximum number of words of a sentence to search for."""
+MIN_REMAINING_WORDS = 30
+"""Minimum number of words that remain in a passage without its sentence."""
+CANDIDATES_PER_SENTENCE = 20
+"""Number of candidates drawn per wanted sentence; candidates that occur more than once are dropped."""
+_NON_SENTENCE_STARTS = ("|", "#", "```", "    ", "!", "<")
 """Beginnings of table rows, headings, code, pictures and tags."""
-_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s+")
+_LIST_MARKER = re.compile(r"(?:[-*+]|\d+[.)])\s+")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LeftOut:
 
 
 def draw_sentences(index: StoredIndex, n: int, seed: int) -> list[LeftOut]:
-    """Draw up to n sentences that occur once in the index, one a passage, of one document after the other."""
+    """Draw up to n sentences that occur once in the index: one per passage, taking the documents in turn."""
     candidates: list[tuple[int, LeftOut]] = []
     rank_in_document: Counter[str] = Counter()
     chance = random.Random(seed)
@@ -45,7 +45,7 @@ def draw_sentences(index: StoredIndex, n: int, seed: int) -> list[LeftOut]:
             candidates.append((rank_in_document[passage.document], chance.choice(possible)))
             rank_in_document[passage.document] += 1
     candidates.sort(key=lambda pair: pair[0])
-    pool = [candidate for _, candidate in candidates[: POOL * n]]
+    pool = [candidate for _, candidate in candidates[: CANDIDATES_PER_SENTENCE * n]]
     occurrences = _count_occurrences([candidate.sentence for candidate in pool], passages)
     return [candidate for candidate in pool if occurrences[candidate.sentence] == 1][:n]
 
@@ -56,18 +56,18 @@ def _candidates(passage: Passage) -> Iterator[LeftOut]:
         return
     for start, end in sentences(passage.text):
         written = passage.text[start:end]
-        marker = _ITEM.match(written)
+        marker = _LIST_MARKER.match(written)
         sentence = " ".join(written[marker.end() if marker else 0 :].split())
-        is_sentence = sentence.endswith((".", "!", "?")) and not written.startswith(_NO_SENTENCE)
-        if not is_sentence or not SHORTEST <= count_words(sentence) <= LONGEST:
+        is_sentence = sentence.endswith((".", "!", "?")) and not written.startswith(_NON_SENTENCE_STARTS)
+        if not is_sentence or not MIN_WORDS <= count_words(sentence) <= MAX_WORDS:
             continue
         rest = passage.text[:start] + passage.text[end:]
-        if count_words(rest) >= LEFT:
+        if count_words(rest) >= MIN_REMAINING_WORDS:
             yield LeftOut(passage, sentence, rest)
 
 
 def _count_occurrences(wanted: Sequence[str], passages: Sequence[Passage]) -> Counter[str]:
-    """Sentence -> how often it occurs."""
+    """Return sentence -> number of occurrences."""
     counts: Counter[str] = Counter()
     for passage in passages:
         text = " ".join(passage.text.split())

@@ -1,1 +1,1 @@
-"""`turnmark compare`: finished runs over the same samples, set against each other."""
+"""`turnmark compare`: the comparison of finished runs over the same samples."""

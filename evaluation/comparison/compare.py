@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 SEED = 0
 """Random seed of all draws: two runs give the same figures in any order and next to any other runs."""
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """Significance level."""
-_BASELINES = ("[lead]", "[always-unknown]")
-_RATIOS = frozenset(("precision", "recall", "f1"))
-MOST_CHANGED = 5
+_BASELINE_SUFFIXES = ("[lead]", "[always-unknown]")
+_RATIO_NAMES = frozenset(("precision", "recall", "f1"))
+MAX_CHANGED_SAMPLES = 5
 """Maximum samples shown in each direction, for each run."""
 
 
@@ -204,8 +204,8 @@ def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequenc
     changed: list[ChangedSample] = []
     for run in runs[1:]:
         change = (values[run.letter] - values[first.letter]).dropna().round(9)
-        gained = change[change > 0].sort_values(ascending=False, kind="stable")[:MOST_CHANGED]
-        lost = change[change < 0].sort_values(kind="stable")[:MOST_CHANGED]
+        gained = change[change > 0].sort_values(ascending=False, kind="stable")[:MAX_CHANGED_SAMPLES]
+        lost = change[change < 0].sort_values(kind="stable")[:MAX_CHANGED_SAMPLES]
         names = [*gained.index, *lost.index]
         before = _read_samples(first, names)
         after = _read_samples(run, names)
@@ -267,8 +267,8 @@ def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> It
             yield f"repeats of a task: {times}; a sample counts once, by its mean"
         if run.manifest.version != first.manifest.version:
             yield (
-                f"{first.letter} and {run.letter} were made by other versions of Turnmark ({first.manifest.version}, "
-                f"{run.manifest.version}); score both again to be sure of the metrics"
+                f"{first.letter} and {run.letter} were made by different versions of Turnmark "
+                f"({first.manifest.version}, {run.manifest.version}); score both again to be sure of the metrics"
             )
     for run in runs:
         for name in lead[:1]:
@@ -285,9 +285,9 @@ def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
         letters = [run.letter for run in runs if name in run.by]
         if not letters:
             figures = ", ".join(f"{run.letter} {tables.mean_text(run.summary.metrics.get(name))}" for run in runs)
-            yield f"{name} is a figure of a full run, not of its samples, and has no pairs: {figures}"
+            yield f"{name} is a figure of a full run, not of its samples, and is not tested: {figures}"
         elif len(letters) < len(runs):
-            yield f"{name} is measured in {', '.join(letters)} alone"
+            yield f"{name} is measured only in {', '.join(letters)}"
 
 
 class Figures:
@@ -309,14 +309,14 @@ class Figures:
         self._metrics: dict[str, _Paired] = {}
         for name in runs[0].metrics():
             in_all_runs = all(name in run.by and name in run.summary.metrics for run in runs)
-            if in_all_runs and not name.endswith(_BASELINES):
+            if in_all_runs and not name.endswith(_BASELINE_SUFFIXES):
                 self._metrics[name] = self._pair(name)
         self.headline: Bools = np.array([sample_facts.headline for sample_facts in self._facts], dtype=bool)
 
     def _pair(self, metric: str) -> _Paired:
         import numpy as np
 
-        is_ratio = metric.partition("[")[0].rpartition(".")[2] in _RATIOS
+        is_ratio = metric.partition("[")[0].rpartition(".")[2] in _RATIO_NAMES
         counted_as = "counted" if is_ratio else "scored"
         divided_by = "counted" if is_ratio else "weight"
         counts, known, sums, weights = [], [], [], []

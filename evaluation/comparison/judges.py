@@ -20,9 +20,9 @@ from turnmark.evaluation.report.stored import samples
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
 from turnmark.evaluation.storage.journal import read_records
 
-_REPLY = ["system", "id", "repeat"]
-_RANKS = (
-    "Spearman's rank correlation: over the means of the systems, and over single replies, of what both judged. 1: the "
+_REPLY_COLUMNS = ["system", "id", "repeat"]
+_RANKS_LEGEND = (
+    "Spearman's rank correlation over the systems' means and over single replies, for replies that both judged. 1: the "
     "same order. Two systems can only have the same order or the other one."
 )
 
@@ -48,8 +48,8 @@ def compare_judges(runs: Sequence[ComparedRun], ids: Collection[str]) -> tuple[J
     for run in runs:
         if (run.path / JUDGMENTS_FILE).is_file():
             rows += _read_verdicts(run)
-    table = pd.DataFrame(rows, columns=["metric", "judge", *_REPLY, "value"])
-    table = table[table["id"].isin(ids)].drop_duplicates(["metric", "judge", *_REPLY], keep="last")
+    table = pd.DataFrame(rows, columns=["metric", "judge", *_REPLY_COLUMNS, "value"])
+    table = table[table["id"].isin(ids)].drop_duplicates(["metric", "judge", *_REPLY_COLUMNS], keep="last")
     pairs: list[JudgePair] = []
     for metric, verdicts in table.groupby("metric", sort=False):
         for judges in combinations(sorted(verdicts["judge"].unique()), 2):
@@ -75,7 +75,7 @@ def _read_verdicts(run: ComparedRun) -> Iterator[tuple[object, ...]]:
 
 
 def _compare_pair(verdicts: Any, metric: str, judges: tuple[str, str]) -> JudgePair:
-    replies = verdicts.pivot(index=_REPLY, columns="judge", values="value")[list(judges)].dropna()
+    replies = verdicts.pivot(index=_REPLY_COLUMNS, columns="judge", values="value")[list(judges)].dropna()
     systems = replies.groupby("system").mean()
     return JudgePair(
         metric=metric,
@@ -109,7 +109,7 @@ def judge_tables(pairs: Sequence[JudgePair]) -> Iterator[Table]:
         by_systems = (str(pair.systems), _rank(pair.rank_systems))
         by_replies = (str(pair.replies), _rank(pair.rank_replies))
         rows.append(ReportRow((pair.metric, " and ".join(pair.judges), *by_systems, *by_replies)))
-    yield Table("How alike two judges rank them", columns, tuple(rows), (_RANKS,))
+    yield Table("How similarly two judges rank", columns, tuple(rows), (_RANKS_LEGEND,))
 
 
 def _rank(value: float | None) -> str:

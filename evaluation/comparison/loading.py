@@ -17,10 +17,12 @@ from turnmark.evaluation.report.stored import distinct_names, read_one, samples,
 from turnmark.evaluation.report.tables import data_name
 from turnmark.evaluation.scores.summary import FACTS, Facts, read_facts
 
-_SUBSET = ("limit", "sample", "only", "counterfactual")
-_ASPECTS = frozenset(("benchmark", "task", "data", "setting", "domains", "corpora", "repeat", "seed", *_SUBSET))
+_SUBSET_FIELDS = ("limit", "sample", "only", "counterfactual")
+_ASPECT_FIELDS = frozenset(
+    ("benchmark", "task", "data", "setting", "domains", "corpora", "repeat", "seed", *_SUBSET_FIELDS)
+)
 """Fields of a manifest that do not belong to the system."""
-_SHORT = 12  # characters shown of a checksum
+_CHECKSUM_CHARACTERS = 12  # characters shown of a checksum
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +70,16 @@ class Reason(Record):
 
 
 def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
-    """Load the runs of these folders, labelled A, B, C and so on.
+    """Load the runs of these folders, with the letters A, B, C and so on.
 
     Raises:
         RequestError: a folder is no finished run, or the runs cannot be compared.
     """
     errors = ErrorCollector()
     if len(paths) < 2:
-        errors.add("RUN: one run alone has nothing to be compared with; name two or more")
+        errors.add("RUN: a single run cannot be compared; name two or more")
     if len({os.path.realpath(path) for path in paths}) < len(paths):
-        errors.add("RUN: a run is named twice; it is not compared with itself")
+        errors.add("RUN: a run is named twice; name different runs")
     runs: list[ComparedRun] = []
     for index, (path, name) in enumerate(zip(paths, distinct_names(paths), strict=True)):
         letter = chr(ord("A") + index)
@@ -187,19 +189,19 @@ def find_reasons(runs: Sequence[ComparedRun]) -> Iterator[Reason]:
                 differing[aspect] = f"{text or 'none'} in {first.letter}, {run_text or 'none'} in {run.letter}"
         only_in_one = len(first.domains.keys() ^ run.domains.keys())
         if only_in_one and not {"domains", "subset"} & differing.keys():
-            differing["subset"] = f"{only_in_one} samples are in one of {first.letter} and {run.letter} alone"
+            differing["subset"] = f"{only_in_one} samples are in only one of {first.letter} and {run.letter}"
         for aspect, difference in differing.items():
             yield Reason(aspect=aspect, run=run.letter, why=f"{aspect}: {difference}")
 
 
 def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
-    """Return aspect -> description, of all aspects that have to be the same in a run and another one."""
+    """Return aspect -> description, of all aspects that must be the same in a run and another one."""
     manifest = run.manifest
     data = ""
     if manifest.data.fingerprint != other.manifest.data.fingerprint:
-        data = f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_SHORT]})"
+        data = f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_CHECKSUM_CHARACTERS]})"
     subset: list[str] = []
-    for field_name in _SUBSET:
+    for field_name in _SUBSET_FIELDS:
         value = getattr(manifest, field_name)
         if value:
             subset.append(f"{field_name} {_show(value)}")
@@ -208,7 +210,7 @@ def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
     documents: list[str] = []
     for name in sorted(manifest.corpora.keys() & other.manifest.corpora.keys()):
         corpus = manifest.corpora[name]
-        documents.append(f"{name} {corpus.passages:,} passages ({corpus.sha256[:_SHORT]})")
+        documents.append(f"{name} {corpus.passages:,} passages ({corpus.sha256[:_CHECKSUM_CHARACTERS]})")
     judges = {name: _show(value) for name, value in _flatten(run).items() if _is_of_judge(name)}
     for metric, panel in run.summary.judging.items():
         if metric in other.summary.judging:
@@ -254,7 +256,7 @@ def _flatten(run: ComparedRun) -> dict[str, object]:
     """Return the fields of a manifest that belong to the system, nested ones as `specs.query`, `prompts.answer`."""
     fields: dict[str, object] = {}
     for name, value in run.manifest.identity.items():
-        if name in _ASPECTS:
+        if name in _ASPECT_FIELDS:
             continue
         if isinstance(value, dict):
             fields |= {f"{name}.{key}": inner for key, inner in value.items()}
@@ -275,4 +277,4 @@ def _show(value: object) -> str:
     if isinstance(value, tuple | list):
         return f"{len(value)} ids" if value else "-"
     text = "-" if value is None or value == "" else str(value)
-    return text[:_SHORT] if len(text) == 64 else text
+    return text[:_CHECKSUM_CHARACTERS] if len(text) == 64 else text

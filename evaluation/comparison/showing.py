@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.evaluation.comparison.compare import LEVEL, Change, MetricComparison, RunComparison
+from turnmark.evaluation.comparison.compare import SIGNIFICANCE_LEVEL, Change, MetricComparison, RunComparison
 from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.report import tables
@@ -21,10 +21,10 @@ from turnmark.evaluation.tasks.benchmark import name_clusters
 if TYPE_CHECKING:
     from rich.console import Console
 
-METRICS = 3
+MAX_BREAKDOWN_METRICS = 3
 """Maximum metrics of the breakdowns in a file."""
-_LONGEST = 60  # maximum characters of a spec in the table of the runs
-_EXPLAINED = (
+_MAX_SPEC_CHARACTERS = 60  # maximum characters of a spec in the table of the runs
+_LEGEND = (
     "p: two-sided permutation test, swapping the two runs {one} by {one}; Holm: corrected over the {tests} tests of "
     "the headline. Intervals: 95%, from resampled {what}. * marks a corrected p below .05."
 )
@@ -41,14 +41,14 @@ def comparison_markdown(comparison: RunComparison) -> str:
     """Return the content of a Markdown file; ends with a newline."""
     from turnmark.evaluation.report import rendering
 
-    return rendering.markdown([describe(comparison, METRICS)])
+    return rendering.markdown([describe(comparison, MAX_BREAKDOWN_METRICS)])
 
 
 def comparison_page(comparison: RunComparison) -> str:
     """Return a self-contained page without scripts, with the answers of the samples that changed most."""
     from turnmark.evaluation.report.page import rendered
 
-    document = describe(comparison, METRICS, apart=True)
+    document = describe(comparison, MAX_BREAKDOWN_METRICS, apart=True)
     changed = []
     for sample in comparison.changed:
         before, after = (sample.shown.text(value) for value in sample.values)
@@ -133,12 +133,12 @@ def _runs(comparison: RunComparison) -> Table:
         if prompts:
             cells.append(_name_prompts([comparison.differs[name][index] for name in prompts]))
         rows.append(ReportRow((side.letter, side.name, *cells, str(side.n), str(side.failed))))
-    lines = () if names or prompts else ("The manifests name nothing in which these systems differ.",)
+    lines = () if names or prompts else ("The manifests show no difference between these systems.",)
     return Table("Runs", tuple(columns), tuple(rows), lines)
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return text if len(text) <= _MAX_SPEC_CHARACTERS else text[:_MAX_SPEC_CHARACTERS] + "…"
 
 
 def _with_figures(comparison: RunComparison) -> list[str]:
@@ -174,7 +174,7 @@ def _differences(comparison: RunComparison, index: int) -> Table:
             lines.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())
     one, many = (name_clusters(comparison.benchmark, count) for count in (1, 2))
-    lines.append(_EXPLAINED.format(one=one, what=many, tests=tests))
+    lines.append(_LEGEND.format(one=one, what=many, tests=tests))
     title = f"{side.letter} against {first.letter}"
     return Table(title, tuple(columns), tuple(rows), tuple(lines), tight=True, narrow=True)
 
@@ -184,7 +184,7 @@ def _mark(shown: MetricStyle, change: Change, p: float | None) -> Mark | None:
     if not shown.fraction:
         return None
     kind: MarkKind = "unsure"
-    if p is not None and p < LEVEL:
+    if p is not None and p < SIGNIFICANCE_LEVEL:
         kind = "better" if change.difference > 0 else "worse"
     return Mark(change.difference, change.ci95, kind)
 
@@ -207,7 +207,7 @@ def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> 
             figures = list(_break_down(metrics, names, side.letter))
             cells = tables.with_counts(figures, _counts(metrics, names), apart)
             rows.append(ReportRow((value, *cells), "below", mark))
-    legend = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
+    legend = ("Differences of means. Their p-values, in --json, are not corrected for their number.",) if rows else ()
     title = f"{side.letter} - {first.letter}, by what is asked"
     return Table(title, tuple(columns), tuple(rows), legend, groups="dimension")
 
@@ -283,5 +283,5 @@ def _probability(value: float | None, star: bool = False) -> str:
         return "-"
     text = "<.001" if value < 0.001 else f"{value:.3f}"
     if star:
-        text += "*" if value < LEVEL else " "
+        text += "*" if value < SIGNIFICANCE_LEVEL else " "
     return text

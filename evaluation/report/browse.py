@@ -1,8 +1,8 @@
 """Write `browse.jsonl` (conversation, passages and reference of each sample) and the JSON of a report page.
 
 `predictions.jsonl` names a task and its passages by their ids. A page shows the conversation, the texts and the
-reference, and must not depend on the data still being where they were. So these texts are written while a run is
-scored, when each item is loaded anyway, and are cut to a readable length. Nothing is scored from this file.
+reference, even after the data have been moved. These texts are therefore written while a run is scored, when each item
+is loaded anyway. They are cut to a readable length, and nothing is scored from them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from turnmark.evaluation.tasks.task import Task
 from turnmark.evaluation.tasks.turns import heading_of
 from turnmark.retrieval.task_passages import cut_passages
 
-FILE = "browse.jsonl"
-TEXT = 4_000
+BROWSE_FILE = "browse.jsonl"
+MAX_TEXT_CHARACTERS = 4_000
 """Maximum characters of a text in the file."""
-PASSAGES = 20
+MAX_PASSAGES = 20
 """Maximum passages of a sample in the file."""
 
 
@@ -80,9 +80,9 @@ class Browsed(Record):
 def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iterator[Item]:
     """Yield the items, and write the `Browsed` line of each of their samples.
 
-    The file appears when the last item was yielded.
+    The file appears after the last item has been yielded.
     """
-    with open_atomic(run.path / FILE) as file:
+    with open_atomic(run.path / BROWSE_FILE) as file:
         for item in items:
             for repeat in range(run.manifest.repeat):
                 sample = run.samples.get((item.id, repeat))
@@ -106,7 +106,7 @@ def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
         history=tuple(history),
         question=clip_text(item.question or sample.query or ""),
         reference=clip_text(item.reference),
-        passages=tuple(passages[:PASSAGES]),
+        passages=tuple(passages[:MAX_PASSAGES]),
     )
 
 
@@ -147,8 +147,8 @@ def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
 
 
 def clip_text(text: str) -> Text:
-    """Cut a text to `TEXT` characters."""
-    return Text(text=text[:TEXT], left_out=max(0, len(text) - TEXT))
+    """Cut a text to `MAX_TEXT_CHARACTERS` characters."""
+    return Text(text=text[:MAX_TEXT_CHARACTERS], left_out=max(0, len(text) - MAX_TEXT_CHARACTERS))
 
 
 # --- the page's JSON -------------------------------------------------------------------------------------------------
@@ -159,36 +159,36 @@ def clip_text(text: str) -> Text:
 #
 #     texts     [text | [text, characters left out]]
 #     passages  [[id, title, text | -1]]
-#     runs      [{name, metrics: [[name, digits, by]], first: index of the most telling metric, dimensions: [[name,
+#     runs      [{name, metrics: [[name, digits, by]], first: index of the first headline metric, dimensions: [[name,
 #               [value]]], phases: [name], more, samples: [sample]}]
-#     sample    i id, r repeat, s status (0 done, 1 failed, 2 skipped), y why, l values of each dimension, h what was
-#               said before ([0 user | 1 assistant, text]), q question, w searched for, p answer, f reference, b the
-#               answer before (a revision), c passages ([passage, rank | 0, score, 1 relevant | 0 not | -1 unknown]),
-#               d steps ([text, [citation]]), e sub-answers ([question, answer]), o operations, v scores (number, null:
-#               does not apply, false: failed), g reasons of scores ({metric: text}), t seconds of each phase, u usage
-#               ({role: [calls, prompt tokens, completion tokens]}), a attempts, n notes, x more wordings ({mode: text})
+#     sample    i id, r repeat, s status (0 done, 1 failed, 2 skipped), y reason, l values of each dimension, h earlier
+#               turns ([0 user | 1 assistant, text]), q question, w query, p answer, f reference, b previous answer (of
+#               a revision), c passages ([passage, rank | 0, score, 1 relevant | 0 not | -1 unknown]), d steps ([text,
+#               [citation]]), e sub-answers ([question, answer]), o operations, v scores (number, null: not applicable,
+#               false: failed), g reasons of scores ({metric: text}), t seconds of each phase, u usage ({role: [calls,
+#               prompt tokens, completion tokens]}), a attempts, n notes, x other queries ({mode: text})
 #
-# Everywhere a text is its index in `texts`. A field that would be empty is left out.
+# Each text is given by its index in `texts`. Empty fields are left out.
 
 TextKind = Literal["answer", "said", "passage", "reason"]
 
-SAMPLES = 1_000
+MAX_SAMPLES = 1_000
 """Maximum samples of a run that a page shows."""
-STATUS = {"done": 0, "failed": 1, "skipped": 2}
+STATUS_NUMBERS = {"done": 0, "failed": 1, "skipped": 2}
 
 # Character limits for each kind of text, from generous to tight; the first level that fits is used. Answers and
 # references shrink most slowly, since a sample is read for them.
 _LEVELS: tuple[Mapping[TextKind, int], ...] = tuple(
     {
-        "answer": max(160, round(TEXT * 0.957**step)),
-        "said": max(100, round(TEXT * 0.93**step)),
-        "passage": max(80, round(TEXT * 0.93**step)),
+        "answer": max(160, round(MAX_TEXT_CHARACTERS * 0.957**step)),
+        "said": max(100, round(MAX_TEXT_CHARACTERS * 0.93**step)),
+        "passage": max(80, round(MAX_TEXT_CHARACTERS * 0.93**step)),
         "reason": max(60, round(800 * 0.94**step)),
     }
     for step in range(74)
 )
-# Escaped, so that no text can close the `<script>` element or end a line of JavaScript.
-_SAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+# Escaped so that no text can close the `<script>` element or end a line of JavaScript.
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 class _Texts:
@@ -272,14 +272,14 @@ def samples_json(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) 
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_SAFE)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 
 def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     shown: dict[Key, Sample] = {}
     more = 0
     for sample in samples(run.path):
-        if len(shown) < SAMPLES:
+        if len(shown) < MAX_SAMPLES:
             shown[sample.key] = sample
         else:
             more += 1
@@ -288,7 +288,7 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     metric_names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
     measured = scores(run.path, shown.keys(), metric_names)
     browsed: dict[Key, Browsed] = {}
-    for entry in read_records(run.path / FILE, Browsed):
+    for entry in read_records(run.path / BROWSE_FILE, Browsed):
         if entry.key in shown:
             browsed[entry.key] = entry
     dimensions: dict[str, _NameIndex] = {}
@@ -339,7 +339,7 @@ def _sample(
     fields: dict[str, Any] = {
         "i": printable(sample.id),
         "r": sample.repeat or None,
-        "s": STATUS[sample.status] or None,
+        "s": STATUS_NUMBERS[sample.status] or None,
         "y": _add_if_any(add, reason),
         "l": _labels(sample, browsed, dimensions),
         "h": [[int(turn.role != "user"), add(turn.text)] for turn in history],

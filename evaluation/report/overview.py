@@ -15,10 +15,10 @@ from turnmark.evaluation.report.paper import paper_tables, tables_together
 from turnmark.evaluation.report.stored import Stored, StoredRun, distinct_names, why_not_done
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
 
-MOST = 3
-"""Maximum metrics of a run in a table of several runs, and of its breakdowns in a file."""
-ON_SCREEN = 2
-"""Maximum metrics of breakdowns on a terminal of 80 columns."""
+MAX_METRICS = 3
+"""Maximum metrics per run in a table of several runs, and in the breakdowns of a file."""
+MAX_METRICS_ON_SCREEN = 2
+"""Maximum metrics in breakdowns on a terminal of 80 columns."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ReportSection:
     name: str = ""
 
 
-def describe(stored: Sequence[Stored], metrics: int = MOST, apart: bool = False) -> list[ReportSection]:
+def describe(stored: Sequence[Stored], metrics: int = MAX_METRICS, apart: bool = False) -> list[ReportSection]:
     """Return the overview of several runs, if any, then a section for each run; the arguments as in `describe_run`."""
     sections: list[ReportSection] = []
     together = overview(stored)
@@ -58,7 +58,7 @@ def describe(stored: Sequence[Stored], metrics: int = MOST, apart: bool = False)
 
 
 def describe_run(
-    summary: Summary, run: Path, metrics: int = MOST, full: bool = True, apart: bool = False
+    summary: Summary, run: Path, metrics: int = MAX_METRICS, full: bool = True, apart: bool = False
 ) -> ReportSection:
     """Describe one run.
 
@@ -105,7 +105,7 @@ def folded(shown: Iterable[Table]) -> Iterator[Table]:
 
 
 def overview(stored: Sequence[Stored]) -> ReportSection | None:
-    """Describe the runs of these folders together; None for a single run of which nothing was left out.
+    """Describe the runs of these folders together; None for a single, complete run.
 
     Runs of the same benchmark and task share the tables of its paper.
     """
@@ -136,7 +136,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
     rows: list[ReportRow] = []
     for name, summary in runs:
         rows.append(ReportRow((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group", full=name))
-        for metric in tables.chosen(summary.metrics, MOST):
+        for metric in tables.chosen(summary.metrics, MAX_METRICS):
             measured = summary.metrics[metric]
             figures = (tables.mean_text(measured), tables.interval_text(measured))
             rows.append(ReportRow((metric, *figures, str(measured.n), str(measured.failed)), "below"))

@@ -1,5 +1,5 @@
-// The samples of a report, browsed. All that is shown was written into the page as JSON (evaluation/report/browse.py
-// says what its short names mean); every text of it becomes a text node and never markup. Nothing is fetched.
+// The browser for the samples of a report. Everything it shows is in the page as JSON (evaluation/report/browse.py
+// explains its short names). Every text becomes a text node, never markup. Nothing is fetched.
 (() => {
   "use strict";
 
@@ -12,7 +12,7 @@
 
   // --- elements -----------------------------------------------------------------------------------------------------
 
-  // A new element. `about` holds a class, attributes, and functions for events.
+  // Makes an element. `about` contains a class, attributes, and event handlers.
   function make(tag, about, ...inside) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(about || {})) {
@@ -43,7 +43,7 @@
   const body = (at) => (at === undefined || at < 0 ? "" : Array.isArray(data.texts[at]) ? data.texts[at][0] : data.texts[at]);
   const leftOut = (at) => (at >= 0 && Array.isArray(data.texts[at]) ? data.texts[at][1] : 0);
 
-  // A text with the words that were searched for marked and, where `cite` is given, its citation marks as buttons.
+  // Shows a text with the searched words marked and, if `cite` is given, its citation marks as buttons.
   function written(at, cite, tag) {
     const made = make(tag || "div", { class: "said", dir: "auto" });
     made.append(...marked(body(at), cite));
@@ -75,7 +75,7 @@
   };
   const score = (one) => { const value = (one.v || [])[state.metric]; return typeof value === "number" ? value : null; };
 
-  // All texts of a sample, in lower case; put together when something is first searched for.
+  // Returns all texts of a sample in lower case; they are joined at the first search.
   function haystack(one) {
     if (!haystacks.has(one)) {
       const places = [one.q, one.w, one.p, one.f, one.y, one.b, ...(one.h || []).map((said) => said[1]), ...Object.values(one.g || {})];
@@ -112,7 +112,7 @@
     state.shown = run().samples.filter(fits);
     if (by) {
       const keys = new Map(state.shown.map((one) => [one, by(one)]));
-      // Those without a value last; sort() is stable, so that ties keep the order of the data.
+      // Samples without a value come last; sort() is stable, so ties keep the order of the data.
       state.shown.sort((a, b) => {
         const [x, y] = [keys.get(a), keys.get(b)];
         return x === null || y === null ? Number(x === null) - Number(y === null) : x - y;
@@ -197,7 +197,7 @@
     if (here.samples.some(spent)) sorts.push(["tokens", "most tokens first"]);
     made.push(field("order", choice(sorts, state.sort, (value) => { state.sort = value; update(true); })));
     made.push(make("button", { type: "button", id: "clear", click: clear }, "Clear"));
-    // On a narrow screen they would be all that is seen.
+    // On a narrow screen, open filters would hide everything else.
     if (more.length) made.push(make("details", { class: "filters", open: !NARROW.matches }, make("summary", {}, "Filters"), make("div", { class: "controls" }, ...more)));
     $("controls").replaceChildren(...made);
   }
@@ -244,13 +244,13 @@
 
   // --- a sample -----------------------------------------------------------------------------------------------------
 
-  // Show the sample at a place of the list; nothing at -1. `still`: the page stays where it is.
+  // Shows the sample at a position of the list; nothing at -1. `still`: the page does not scroll.
   function show(at, still) {
     state.at = at;
     const one = state.shown[at];
     for (const old of $("list").querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
     if (!one) {
-      $("sample").replaceChildren(make("p", { class: "nothing" }, state.shown.length ? "Choose a sample." : "No sample fits."));
+      $("sample").replaceChildren(make("p", { class: "nothing" }, state.shown.length ? "Choose a sample." : "No sample matches."));
       return;
     }
     const button = $("list").children[at].firstChild;
@@ -321,10 +321,10 @@
     if (pair.childElementCount) yield make("section", { class: "answers" }, pair);
     if (one.e) yield heading("Parts");
     for (const [asked, said] of one.e || []) {
-      yield make("div", { class: "turn" }, make("span", {}, "part"), make("div", {}, make("b", {}, written(asked)), body(said) ? written(said) : make("span", { class: "dim" }, "no answer to it")));
+      yield make("div", { class: "turn" }, make("span", {}, "part"), make("div", {}, make("b", {}, written(asked)), body(said) ? written(said) : make("span", { class: "dim" }, "not answered")));
     }
     const before = (one.h || []).map((said) => said[1]);
-    if (one.b !== undefined && !before.includes(one.b)) yield make("details", {}, make("summary", {}, "the answer before"), written(one.b));
+    if (one.b !== undefined && !before.includes(one.b)) yield make("details", {}, make("summary", {}, "the previous answer"), written(one.b));
     if (one.o) yield make("details", {}, make("summary", {}, `${one.o.length} operations`), ...one.o.map((at) => written(at)));
   }
 
@@ -359,10 +359,10 @@
     }
   }
 
-  // What judges say names them with the address of their server, which is in the manifest for who needs it.
+  // Judges' reasons contain the addresses of their servers; the manifest records these, so the page omits them.
   const placeless = (text) => text.replace(/@https?:\/\/[^\s,|;?]*[^\s,|;?:]/g, "");
 
-  // The reasons of several judges stand in a line each.
+  // The reasons of several judges are on separate lines.
   function* reasons(why) {
     if (why === undefined) return;
     for (const part of placeless(body(why)).split(" | ")) yield make("div", { dir: "auto" }, ...marked(part));
@@ -407,7 +407,7 @@
     for (const at of one.n || []) yield written(at, null, "p");
   }
 
-  // --- moving about -------------------------------------------------------------------------------------------------
+  // --- navigation ---------------------------------------------------------------------------------------------------
 
   const address = (one) => `#sample=${encodeURIComponent(JSON.stringify([run().name, one.i, one.r || 0]))}`;
 
@@ -416,11 +416,11 @@
     const already = document.body.classList.contains("open");
     document.body.classList.add("open");
     show(at);
-    // Opening a sample is a step that the browser's way back undoes; going on to the next is none.
+    // The browser's Back button undoes opening a sample, but not moving to the next one.
     try {
       if (already || !NARROW.matches) history.replaceState(null, "", address(state.shown[at]));
       else history.pushState(null, "", address(state.shown[at]));
-    } catch { /* a page that may not write its address works without */ }
+    } catch { /* a page without permission to change its address still works */ }
   }
 
   function step(by) {

@@ -1,7 +1,7 @@
 """Write `report.html` and the page of a comparison: self-contained, loading nothing from the network.
 
 Every text passes one filter on its way into the page: control characters are removed, and the rest is escaped, so that
-it never becomes markup. Samples are kept in memory only as far as the page shows them.
+it never becomes markup. Only the samples that the page shows are kept in memory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 MARKER = '<meta name="generator" content="turnmark report">'
 """Among the first lines of every page; identifies a page as ours before it is overwritten."""
 
-BYTES = 1_950_000
+MAX_PAGE_BYTES = 1_950_000
 """Maximum size of a page; the texts of its samples are cut until they fit."""
-_OPENING = '<script type="application/json" id="data">'
+_DATA_TAG = '<script type="application/json" id="data">'
 _BREAKDOWN_METRICS = 4
 _HERE = Path(__file__).parent
 
@@ -46,15 +46,15 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
         "report",
         describe(stored, _BREAKDOWN_METRICS, apart=True),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
-        opening=_markup(_OPENING),
+        opening=_markup(_DATA_TAG),
         samples=any((run.path / "predictions.jsonl").is_file() for _, run in runs),
     )
     # No text of the data can contain the opening tag, since "<" is escaped there.
-    head, tail = page.split(_OPENING)
-    limit = BYTES - len(page.encode("utf-8"))
+    head, tail = page.split(_DATA_TAG)
+    limit = MAX_PAGE_BYTES - len(page.encode("utf-8"))
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_atomic(path) as file:
-        file.writelines((head, _OPENING, samples_json(runs, limit=limit), tail))
+        file.writelines((head, _DATA_TAG, samples_json(runs, limit=limit), tail))
     return path
 
 
@@ -128,8 +128,8 @@ def _printable_value(value: Any) -> Any:
 
 # --- the scale of the dots of a table --------------------------------------------------------------------------------
 
-_EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is complete
-_STEPS = 4  # between the numbers of a scale
+_EDGE_PERCENT = 2.0  # percent of the width left free on each side, so that a dot at the end is complete
+_SCALE_STEPS = 4  # between the numbers of a scale
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class PlotScale:
     ticks: tuple[float, ...]
 
     def at(self, value: float) -> str:
-        """Return the position of a value, in per cent of the width."""
+        """Return the position of a value, in percent of the width."""
         share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
-        return f"{_EDGE + share * (100 - 2 * _EDGE):.2f}%"
+        return f"{_EDGE_PERCENT + share * (100 - 2 * _EDGE_PERCENT):.2f}%"
 
 
 def round_scale(values: Iterable[float]) -> PlotScale:
@@ -152,7 +152,7 @@ def round_scale(values: Iterable[float]) -> PlotScale:
     low, high = min(finite), max(finite)
     if high - low < 1e-9:
         low, high = low - 0.05, high + 0.05
-    smallest = (high - low) / _STEPS
+    smallest = (high - low) / _SCALE_STEPS
     power = 10.0 ** math.floor(math.log10(smallest))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= smallest * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -3,7 +3,7 @@
 `paper_tables.json` defines the rows and columns of each printed table. This module fills them with the figures of our
 runs and with published ones, in the paper's order and digits. A published row without any comparable figure is dimmed
 and marked; if only some of its figures are not comparable, these are marked. A line beneath the table names the
-differences. Runs on demo data are compared with nothing.
+differences. Runs on demo data are not compared.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from turnmark.evaluation.report.paper_tables import VARIANTS, PaperTable, Shape,
 from turnmark.evaluation.report.tables import Column, ReportRow, RowKind, Table, untagged
 from turnmark.evaluation.scores.published import RERUN, Fact, facts, samples_of
 
-N = "n"
-MARK = "†"
+COUNT_COLUMN = "n"
+NOT_COMPARABLE_MARK = "†"
 """Suffix of a published row's name, or of one of its figures, that is not comparable."""
 
 Runs = Sequence[tuple[str, Summary]]
@@ -128,7 +128,7 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
         rows.append(ReportRow(tuple(cells), _row_kind(line), counts=tuple(counts_beneath)))
         if len(counts) > 1 and not _counted_together(line, following):
             label_column = 1 if table.heads[1] else 0
-            counts_beneath[label_column] = N
+            counts_beneath[label_column] = COUNT_COLUMN
             rows.append(ReportRow(tuple(counts_beneath), "plain" if label_column else "below", counting=True))
         before = line
     title = f"As {table.sources[0]}: {table.title}"
@@ -170,7 +170,7 @@ def _row_kind(line: _Line) -> RowKind:
 def _further_columns(columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> Iterator[Slot]:
     """Yield columns for the variants of metrics that a run measured and nobody published.
 
-    So no figure of ours appears under a column of the paper that measured something else.
+    This keeps our figures out of columns of the paper that measured something else.
     """
     for variant, column in product(VARIANTS, columns):
         further = column.of(variant)
@@ -179,9 +179,9 @@ def _further_columns(columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs)
             yield further
 
 
-_WHO = ("generator", "predictions", "protocol", "steps", "judge")
-_RETRIEVAL = ("retriever", "passages", "query")
-"""Roles whose specs are the same in all runs of one system; `_RETRIEVAL` only in runs that searched."""
+_ANSWER_ROLES = ("generator", "predictions", "protocol", "steps", "judge")
+_RETRIEVAL_ROLES = ("retriever", "passages", "query")
+"""Roles whose specs are the same in all runs of one system; `_RETRIEVAL_ROLES` only in runs that searched."""
 
 
 def _our_systems(table: PaperTable, runs: Runs, cells: Sequence[Slot]) -> Iterator[_System]:
@@ -213,18 +213,18 @@ def _group_of(
 
 
 def _same_system(first: Summary, second: Summary) -> bool:
-    """Whether two runs are one system in two settings: generator, retrieval and judge are the same."""
+    """Return whether two runs are one system in two settings: generator, retrieval and judge are the same."""
     if first.setting == second.setting:
         return False
-    if any(first.specs.get(role) != second.specs.get(role) for role in _WHO):
+    if any(first.specs.get(role) != second.specs.get(role) for role in _ANSWER_ROLES):
         return False
     if "reference" in (first.setting, second.setting):
         return True
-    return all(first.specs.get(role) == second.specs.get(role) for role in _RETRIEVAL)
+    return all(first.specs.get(role) == second.specs.get(role) for role in _RETRIEVAL_ROLES)
 
 
 def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
-    """Whether the figures that two runs have in a table are over the same samples, by their ids."""
+    """Return whether the figures that two runs have in a table are over the same samples, by their ids."""
     first_hashes = _sample_hashes(first, cells)
     return None not in first_hashes and first_hashes == _sample_hashes(second, cells)
 
@@ -326,7 +326,7 @@ def _published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _Figure 
 
 
 def _is_over(fact: Fact, cell: Slot, domains: set[str]) -> bool:
-    """Whether a fact is over the samples of a cell, in its setting and query mode."""
+    """Return whether a fact is over the samples of a cell, in its setting and query mode."""
     domain = cell.part.get("domain")
     same_domains = len(fact.domains) != 1 or set(fact.domains) == domains
     if domain:
@@ -352,7 +352,7 @@ def _differs(
 ) -> dict[int, tuple[str, ...]]:
     """Return column index -> aspects in which its published figure differs from those of the runs.
 
-    Only the cells that a run has a figure in; if there is no such cell, all of them.
+    Only the cells in which a run has a figure count or, without such a cell, all of them.
     """
     every: dict[int, dict[str, None]] = {}
     shared: dict[int, dict[str, None]] = {}
@@ -379,7 +379,9 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[s
             differing.update(dict.fromkeys(aspects))
     if differing:
         whom = "this run" if len(runs) == 1 else "these runs"
-        remarks.append(f"{MARK} not comparable with {whom} ({', '.join(differing)}); summary.json has the reasons")
+        remarks.append(
+            f"{NOT_COMPARABLE_MARK} not comparable with {whom} ({', '.join(differing)}); summary.json has the reasons"
+        )
     if any(fact.source == RERUN for line in lines for fact in line.system.facts):
         remarks.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
     if remarks:
@@ -400,13 +402,13 @@ def _heads(table: PaperTable, columns: Sequence[Slot], count_at_end: bool) -> It
     for column in columns:
         yield Column(column.label, True, over=column.over)
     if count_at_end:
-        yield Column(N, True)
+        yield Column(COUNT_COLUMN, True)
 
 
 def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Line | None) -> Iterator[str]:
     """Yield the name of the system and the label of the row; the first of them is blank if it repeats."""
     name = table.published if line.system.facts and table.published else line.system.name
-    mark = MARK if line.dimmed else ""
+    mark = NOT_COMPARABLE_MARK if line.dimmed else ""
     if not table.heads[1]:
         yield name + mark
     elif table.by_row:
@@ -425,7 +427,7 @@ def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
     """Yield the figures of a row; one that is not comparable is marked, unless the row is."""
     for index in filled:
         figure = line.figures[index]
-        mark = MARK if line.differs.get(index) and not line.dimmed else ""
+        mark = NOT_COMPARABLE_MARK if line.differs.get(index) and not line.dimmed else ""
         yield figure.text + mark if figure else "-"
 
 
@@ -442,7 +444,7 @@ def _counts(line: _Line) -> list[str]:
 
 
 def _counted_together(line: _Line, following: _Line | None) -> bool:
-    """Whether the next line is a published one over the same samples, so that one row of counts does for both."""
+    """Return whether the next line is a published one over the same samples; one row of counts then serves both."""
     if following is None or line.system.ours or following.system.ours or line.slot.over != following.slot.over:
         return False
     return list(map(_count, line.figures)) == list(map(_count, following.figures))

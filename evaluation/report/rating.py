@@ -27,13 +27,13 @@ from turnmark.corpora.rows import json_lines
 from turnmark.corpora.task_ids import canonical_id
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, Text
+from turnmark.evaluation.report.browse import BROWSE_FILE, Browsed, SeenPassage, Text
 from turnmark.evaluation.report.stored import StoredRun, distinct_names, samples
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.tasks.rating_form import RatingForm
 from turnmark.evaluation.tasks.registry import find_task
 
-_FORM = "turnmark rating key"
+_KEY_FORMAT = "turnmark rating key"
 WIN, TIE, LOSS = 100.0, 50.0, 0.0
 """Points for the comparison of two answers, as in MTRAG's file."""
 _RATINGS: Mapping[str, float] = {"good": 2.0, "neutral": 1.0, "bad": 0.0}
@@ -128,7 +128,7 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     for run_name, of_run in answers.items():
         predictions[run_name] = {name: of_run[name].prediction or "" for name in shared}
     key = {
-        "form": _FORM,
+        "form": _KEY_FORMAT,
         "page": digest,
         "systems": systems_of,
         "points": dict.fromkeys(form.scales, 1.0),
@@ -161,14 +161,14 @@ def _first_answers(run: StoredRun) -> dict[str, Sample]:
 def _read_browsed(run: StoredRun, task_ids: Collection[str]) -> dict[str, Browsed]:
     """Return task id -> conversation, question and passages."""
     browsed: dict[str, Browsed] = {}
-    for entry in read_records(run.path / FILE, Browsed):
+    for entry in read_records(run.path / BROWSE_FILE, Browsed):
         if not entry.repeat:
             browsed[entry.id] = entry
     missing = sum(task_id not in browsed for task_id in task_ids)
     if missing:
         raise RequestError(
             f"--rate: {str(run.path)!r} does not say what was asked and shown in {missing} of {len(task_ids)} tasks "
-            f"({FILE}); evaluate or score it again"
+            f"({BROWSE_FILE}); evaluate or score it again"
         )
     return browsed
 
@@ -180,7 +180,7 @@ def _answer(sample: Sample, browsed: Browsed, setting: str | None, revision: boo
         passages = [texts.add(_passage(passage)) for passage in context]
         more = len(sample.contexts) - len(passages)
         if more > 0:
-            passages.append(texts.add(f"{more} more passages, which {FILE} does not keep"))
+            passages.append(texts.add(f"{more} more passages, which {BROWSE_FILE} does not keep"))
     previous = sample.previous
     if previous is None and revision and browsed.history:
         previous = _full_text(browsed.history[-1].text)
@@ -232,18 +232,18 @@ class Rated(NamedTuple):
 
 
 def is_key(path: Path) -> bool:
-    """Whether a file is the key of a rating page."""
+    """Return whether a file is the key of a rating page."""
     if path.suffix != ".json":
         return False
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(content, dict) and content.get("form") == _FORM
+    return isinstance(content, dict) and content.get("form") == _KEY_FORMAT
 
 
 def is_ratings(path: Path) -> bool:
-    """Whether a file holds the ratings of one person."""
+    """Return whether a file contains the ratings of one person."""
     if path.suffix != ".jsonl":
         return False
     first_row = next((row for _, row in json_lines(path, path.name)), None)

@@ -24,11 +24,11 @@ from rich.text import Text
 from turnmark.core.home import write_atomic
 from turnmark.core.untrusted import escape_cell, escape_latex, one_line, rich_line
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.overview import ON_SCREEN, ReportSection, describe_run
+from turnmark.evaluation.report.overview import MAX_METRICS_ON_SCREEN, ReportSection, describe_run
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
 
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
-_NAMES = (16, 10)
+_NAME_WIDTHS = (16, 10)
 """Width limits of a column of names, in characters; longer words are folded. The second limit is tried if the figures
 do not fit next to the first."""
 
@@ -43,7 +43,7 @@ def show_run(summary: Summary, run: Path, console: Console, full: bool = True) -
         run: folder of the run; its predictions, if present, tell why samples failed.
         full: include the breakdowns and every table of the paper; False: only the first table of the paper.
     """
-    show_report(describe_run(summary, run, ON_SCREEN, full), console)
+    show_report(describe_run(summary, run, MAX_METRICS_ON_SCREEN, full), console)
 
 
 def show_report(document: ReportSection, console: Console) -> None:
@@ -118,7 +118,7 @@ def _split(table: Table, width: int) -> list[Table]:
     figure_columns = [index for index, column in enumerate(table.columns) if column.number]
     widths = {index: _figure_width(table, index) + gap for index in figure_columns}
     rooms: list[int] = []
-    for limit in _NAMES:
+    for limit in _NAME_WIDTHS:
         names_width = sum(_name_width(table, index, limit) + gap for index in name_columns)
         rooms.append(width - names_width + gap)
     if any(sum(widths.values()) <= room for room in rooms):
@@ -360,6 +360,6 @@ def as_latex(table: Table, run: str = "") -> str:
 def _latex_row(cells: Iterable[str], form: str = "%s") -> str:
     row = " & ".join(form % escape_latex(cell) if cell else "" for cell in cells)
     if row.startswith(("[", "*")):
-        # The rule or row before would take the sign for the beginning of its argument.
+        # Without the braces, the previous row or rule would read this sign as the start of its argument.
         row = "{}" + row
     return row + r" \\"

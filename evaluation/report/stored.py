@@ -17,9 +17,9 @@ from turnmark.evaluation.records import Sample, Score, Summary
 from turnmark.evaluation.storage.journal import read_records
 
 Key = tuple[str, int]
-_MOST_REASONS = 8
-_REASON = 80  # maximum characters of a reason in the list of failures
-_MOST_FIELDS = 5
+_MAX_REASONS = 8
+_MAX_REASON_CHARACTERS = 80  # maximum characters of a reason in the list of failures
+_MAX_FIELDS = 5
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,7 @@ def read_run(path: Path) -> Stored:
         content = json.loads((path / "summary.json").read_bytes())
     except FileNotFoundError:
         if (path / "manifest.json").is_file():
-            raise RequestError(
-                f"{run_label} has not ended: no summary.json; its command, given again, goes on"
-            ) from None
+            raise RequestError(f"{run_label} has not ended (no summary.json); the same command continues it") from None
         raise RequestError(f"{run_label} is no run: it has no summary.json") from None
     except (OSError, ValueError, RecursionError) as error:
         raise RequestError(f"{run_label}: summary.json is not JSON ({error}); score or evaluate again") from error
@@ -97,12 +95,12 @@ def read_one(path: Path) -> StoredRun:
     """Read the only run of a folder.
 
     Raises:
-        RequestError: the folder holds several runs, no finished run, or no predictions.
+        RequestError: the folder contains several runs, no finished run, or no predictions.
     """
     stored = read_run(path)
     if stored.several:
         inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
-        raise RequestError(f"RUN {str(path)!r} holds the runs of `eval all`; name one of them: {inside}")
+        raise RequestError(f"RUN {str(path)!r} contains the runs of `eval all`; name one of them: {inside}")
     if not (path / "predictions.jsonl").is_file():
         raise RequestError(f"RUN {str(path)!r} has no predictions.jsonl; score or evaluate again")
     return stored.runs[0]
@@ -128,11 +126,11 @@ def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
 
 def _summary(content: Any, where: str) -> Summary:
     try:
-        # Through JSON, in which strict validation takes a list for a tuple.
+        # As JSON, since strict validation accepts a list for a tuple only there.
         return Summary.model_validate_json(json.dumps(content))
     except ValidationError as error:
         messages: list[str] = []
-        for mistake in error.errors()[:_MOST_FIELDS]:
+        for mistake in error.errors()[:_MAX_FIELDS]:
             field_path = ".".join(map(str, mistake["loc"])) or "all"
             messages.append(f"{where}, field {field_path}: {mistake['msg']}")
         raise RequestError(messages) from error
@@ -171,12 +169,12 @@ def why_not_done(run: Path) -> Iterator[str]:
         readable += 1
         if sample.status == "done":
             continue
-        reason = (sample.reason or "no reason is given")[:_REASON]
+        reason = (sample.reason or "no reason is given")[:_MAX_REASON_CHARACTERS]
         if sample.status == "failed" and sample.kind:
             reason = sample.kind
         counts[sample.status][reason] += 1
     for status, reasons in counts.items():
-        most_common = reasons.most_common(_MOST_REASONS)
+        most_common = reasons.most_common(_MAX_REASONS)
         listed = [f"{reason} ({count})" for reason, count in most_common]
         others = reasons.total() - sum(count for _, count in most_common)
         if others:

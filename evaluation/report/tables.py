@@ -1,6 +1,6 @@
 """Make the plain tables of a report, which terminal, Markdown and HTML page render.
 
-Cells hold the texts of the data unescaped; the renderer escapes them.
+Cells contain the texts of the data unescaped; the renderer escapes them.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
 
 
 def differ(counts: Iterable[Sequence[int]]) -> bool:
-    """Whether the figures of some row are over different numbers of samples; 0: the row lacks the figure."""
+    """Return whether the figures of some row are over different numbers of samples; 0: the row lacks the figure."""
     return any(len(set(row) - {0}) > 1 for row in counts)
 
 

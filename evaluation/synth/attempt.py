@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=BaseModel)
 
 PROMPTS = PromptFolder(benchmark_files("prompts/synthesis"), "a synthesis")
-ABOUT_THE_REPLY = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
+PROMPT_FAILURES = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
 """Kinds of failure that depend on the prompt, so that the same call would fail again."""
 EMBEDDER = "minilm"
 WRITER, JUDGE = "generator", "judge"
-RAW = 20_000
-"""Characters kept of a rejected text; of a longer text the end."""
+MAX_RAW_CHARACTERS = 20_000
+"""Maximum characters kept of a rejected text; a longer text is cut at its beginning."""
 
 
 class Rejected(Exception):
@@ -50,7 +50,7 @@ class Rejected(Exception):
 
     def __init__(self, stage: str, reason: str, raw: str = "") -> None:
         super().__init__(f"{stage}: {reason}")
-        self.stage, self.reason, self.raw = stage, reason, raw[-RAW:]
+        self.stage, self.reason, self.raw = stage, reason, raw[-MAX_RAW_CHARACTERS:]
 
 
 def check(good: bool, stage: str, reason: str, raw: str = "") -> None:
@@ -76,7 +76,7 @@ class Seed:
 
 @dataclass(frozen=True)
 class Tools:
-    """What all attempts of a synthesis share: the corpus, the random seed, the embedder, the folder of prompts."""
+    """The corpus, random seed, embedder and prompt folder that all attempts of a synthesis share."""
 
     source: IndexSource
     seed: int
@@ -115,7 +115,7 @@ class Attempt:
         """Add a reject.
 
         Args:
-            about: what else is known of it, such as the question.
+            about: further facts about it, such as the question.
         """
         reject = Reject(seed=self.seed.id, stage=rejected.stage, reason=rejected.reason, raw=rejected.raw, about=about)
         self.rejects.append(reject)
@@ -141,7 +141,7 @@ class Attempt:
             texts: placeholder -> untrusted text (of a document or a model), shown between marks.
             passages: shown if the prompt has a placeholder for them; cut if they do not fit.
             history: shown if the prompt has a placeholder for it; cut if it does not fit.
-            plain: placeholder -> text of ours.
+            plain: placeholder -> our own text.
             judge: ask the judge, if there is one.
 
         Raises:
@@ -162,14 +162,14 @@ class Attempt:
         self.usage[role] = self.usage.get(role, Usage()) + usage
         if not isinstance(reply, Failure):
             return reply
-        if reply.kind not in ABOUT_THE_REPLY:
+        if reply.kind not in PROMPT_FAILURES:
             raise GeneratorError(reply.kind, reply.reason)  # type: ignore[arg-type]
         raise Rejected(stage, f"no usable reply: {reply.kind.replace('_', ' ')}", reply.raw or reply.reason)
 
 
 @dataclass(frozen=True)
 class ReviewedItem:
-    """What people see of an item.
+    """The view of an item that people review.
 
     Attributes:
         said: the turns before the question, as pairs of role and text.
@@ -188,7 +188,7 @@ class Synthesis(Protocol):
     Attributes:
         name: name on the command line.
         prompts: names of its prompts.
-        each: largest number of items that an attempt makes.
+        each: maximum number of items per attempt.
         tokens: estimated prompt and completion tokens of an attempt, for `--budget` until attempts have ended.
         options: the arguments of the class.
         benchmark: the benchmark that reads the files.
@@ -204,7 +204,7 @@ class Synthesis(Protocol):
     options: Mapping[str, Any]
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """The seeds of the attempts, in order; the same for the same corpus and random seed."""
+        """Return the seeds of the attempts, in order; the same for the same corpus and random seed."""
         ...
 
     def make(self, attempt: Attempt) -> None:
@@ -217,7 +217,7 @@ class Synthesis(Protocol):
         ...
 
     def review(self, item: SynthItem) -> ReviewedItem:
-        """Return what people see of an item to keep or reject it."""
+        """Return the view of an item on which people decide to keep or reject it."""
         ...
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:

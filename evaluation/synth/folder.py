@@ -1,13 +1,12 @@
 """The corpus of a synthesis (the documents of an index) and its output folder.
 
     OUT/manifest.json     the request; a folder with another manifest is refused
-    OUT/attempts.jsonl    one line an attempt, in the form of a run's `predictions.jsonl`: usage, failure
-    OUT/items.jsonl       one line an item that passed every filter
-    OUT/rejects.jsonl     one line an item that did not: the filter, the reason, the model's text
+    OUT/attempts.jsonl    one line per attempt, in the form of a run's `predictions.jsonl`: usage, failure
+    OUT/items.jsonl       one line per item that passed every filter
+    OUT/rejects.jsonl     one line per item that did not: the filter, the reason, the model's text
 
-An attempt's own line is written last: items and rejects of an attempt without such a line, left by a killed process,
-are dropped when the folder is opened. A complete line that cannot be read stays in its file, and the report mentions
-it.
+An attempt's own line is written last. When the folder is opened, items and rejects of attempts without such a line are
+dropped: a killed process left them. A complete line that cannot be read stays in its file, and the report mentions it.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ T = TypeVar("T", bound=Record)
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
 REVIEW = "review"
 """The stage of items that people rejected."""
-ALIKE = 0.95
+DUPLICATE_COSINE = 0.95
 """Two items are duplicates if the cosine of their keys is at least this."""
-LEAST_WORDS = 40
-"""Smallest number of words in a document to start from."""
+MIN_DOCUMENT_WORDS = 40
+"""Minimum number of words in a document to start from."""
 
 
 class SynthItem(Record):
@@ -69,7 +68,7 @@ class Reject(Record):
     stage: str = Field(description="name of the filter, as in the report")
     reason: str
     raw: str = Field(default="", description="the model's text, its last 20,000 characters")
-    about: dict[str, Any] = Field(default_factory=dict, description="what else is known: the question, the document")
+    about: dict[str, Any] = Field(default_factory=dict, description="further facts: the question, the document")
 
 
 class CorpusInfo(Record):
@@ -100,17 +99,17 @@ class IndexSource:
             passages=manifest.passages,
         )
 
-    def drawn(self, seed: int) -> list[str]:
-        """The ids of all documents with enough words, shuffled by the random seed."""
+    def draw_documents(self, seed: int) -> list[str]:
+        """Return the ids of all documents with enough words, shuffled by the random seed."""
         counts: dict[str, int] = {}
         for passage in self.passages():
             counts[passage.document] = counts.get(passage.document, 0) + count_words(passage.text)
-        documents = sorted(name for name, count in counts.items() if count >= LEAST_WORDS)
+        documents = sorted(name for name, count in counts.items() if count >= MIN_DOCUMENT_WORDS)
         random.Random(seed).shuffle(documents)
         return documents
 
-    def drawn_passages(self, seed: int, least_words: int, most_words: int) -> list[str]:
-        """The ids of all passages with this range of words, without repeated texts, shuffled by the random seed."""
+    def draw_passages(self, seed: int, least_words: int, most_words: int) -> list[str]:
+        """Return the ids of all distinct passages in this range of words, shuffled by the random seed."""
         by_content: dict[str, str] = {}
         for passage in self.passages():
             if least_words <= count_words(passage.text) <= most_words:
@@ -120,7 +119,7 @@ class IndexSource:
         return names
 
     def passage(self, name: str) -> Passage:
-        """The passage with this id."""
+        """Return the passage with this id."""
         store = self._index.store
         return store.by_rows([store.rows_of([name])[name]])[0]
 
@@ -130,20 +129,20 @@ class IndexSource:
             for _, _, passage in page:
                 yield passage
 
-    def of_document(self, document: str) -> list[Passage]:
-        """The passages of a document, in reading order."""
+    def passages_of(self, document: str) -> list[Passage]:
+        """Return the passages of a document, in reading order."""
         return self._index.store.of_document(document)
 
     def text(self, document: str) -> str:
-        """The text of a document, joined from its passages."""
-        return spliced(self.of_document(document))
+        """Return the text of a document, joined from its passages."""
+        return join_passages(self.passages_of(document))
 
     def search(self, text: str, history: Sequence[Message] = (), k: int = 5) -> list[Hit]:
         """Search for a message; return the best passages, best first."""
         return self._retriever.search([Query(text=text, history=tuple(history))], k)[0]
 
 
-def spliced(passages: Sequence[Passage]) -> str:
+def join_passages(passages: Sequence[Passage]) -> str:
     """Join passages of one document in reading order; overlaps occur once, and a gap becomes an empty line."""
     text, end = "", 0
     for passage in passages:
@@ -191,7 +190,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def reviewed_id(reject: Reject) -> str | None:
-    """The id of the item that people rejected; None: the reject comes from a filter."""
+    """Return the id of the item that people rejected; None: the reject comes from a filter."""
     if reject.stage != REVIEW:
         return None
     item = reject.about.get("item")
@@ -219,7 +218,7 @@ def _filter_lines(path: Path, kind: type[T], keep: Callable[[T], bool]) -> None:
 
 
 class SynthFolder(OutputFolder[SynthManifest]):
-    """An open synthesis, to which the engine appends attempts as samples. Use `open_synthesis_folder`.
+    """An open synthesis, to which the run appends attempts as samples. Use `open_synthesis_folder`.
 
     Items and rejects of unfinished attempts are dropped; these attempts are made again.
 
@@ -281,7 +280,7 @@ class SynthFolder(OutputFolder[SynthManifest]):
                 yield f"{lines} of {name} cannot be read and left out (line {numbers}): correct or delete them"
 
     def stash(self, seed: str, items: Sequence[SynthItem], rejects: Sequence[Reject]) -> None:
-        """Keep the results of an attempt until the engine appends its sample; called in the attempt's thread."""
+        """Keep the results of an attempt until its sample is appended; called in the attempt's thread."""
         with self._lock:
             self._stashed[seed] = items, rejects
 
@@ -304,7 +303,7 @@ class SynthFolder(OutputFolder[SynthManifest]):
             self._items.append(item)
             return True
         about = {"duplicate_of": twin, "key": item.key}
-        reason = "says the same as another"
+        reason = "duplicates another item"
         self._rejects.append(Reject(seed=item.seed, stage="duplicate", reason=reason, about=about))
         return False
 
@@ -332,7 +331,7 @@ class Duplicates:
         self._vectors: list[NDArray[np.float32]] = list(embed(keys)) if embed is not None and keys else []
 
     def twin_of(self, item: SynthItem) -> str | None:
-        """The id of an item that this one duplicates; None: there is none, and this item is remembered."""
+        """Return the id of the item that this one duplicates; remember the item if there is none, and return None."""
         import numpy as np
 
         if self._embed is None:
@@ -341,7 +340,7 @@ class Duplicates:
         if self._vectors:
             cosines = np.stack(self._vectors) @ vector
             best = int(cosines.argmax())
-            if cosines[best] >= ALIKE:
+            if cosines[best] >= DUPLICATE_COSINE:
                 return self._ids[best]
         self._vectors.append(vector)
         self._ids.append(item.id)

@@ -37,7 +37,7 @@ Reviews = Mapping[str, Mapping[str, str | None]]
 
 
 def is_synthesis(folder: Path) -> bool:
-    """Whether a folder was written by `synth`."""
+    """Return whether a folder was written by `synth`."""
     return (folder / ITEMS).is_file() and (folder / REJECTS).is_file()
 
 
@@ -79,7 +79,7 @@ def _task(name: str, item: ReviewedItem, texts: ListedTexts) -> RatingTask:
 
 
 def read_reviews(files: Sequence[Path]) -> Reviews:
-    """Read the files that review pages saved; of several verdicts of one reader on an item, the last counts.
+    """Read the files that review pages saved; the last of several verdicts of one reader on an item counts.
 
     Raises:
         RequestError: all mistakes.
@@ -119,7 +119,7 @@ def check_reviews(reviews: Reviews, folder: Path) -> None:
 
 
 def rejections(reviews: Reviews) -> dict[str, dict[str, str]]:
-    """Item id -> reader -> reason, for the items that at least one reader rejected."""
+    """Return item id -> reader -> reason, for the items that at least one reader rejected."""
     rejected: dict[str, dict[str, str]] = {}
     for name, reason_of_reader in reviews.items():
         reasons = {reader: reason for reader, reason in reason_of_reader.items() if reason is not None}

@@ -52,11 +52,14 @@ from turnmark.evaluation.tasks.request import allowed_failures, command_line
 if TYPE_CHECKING:
     from turnmark.evaluation.synth.request import SynthRequest
 
-DEADLINE = 600.0
-"""Seconds for one attempt, all of its calls together."""
-TRIES, SPARE = 5, 5
-"""Largest number of attempts for each requested item, and a constant number more; limits the cost of strict filters."""
-MOST = f"every seed was tried, or {TRIES} times the attempts that would do if every filter were passed, and {SPARE}"
+ATTEMPT_SECONDS = 600.0
+"""Deadline of one attempt with all of its calls."""
+ATTEMPTS_PER_ITEM, SPARE_ATTEMPTS = 5, 5
+"""Maximum number of attempts per requested item, and a constant number more; limits the cost of strict filters."""
+STOPPING_REASON = (
+    f"every seed was tried, or {ATTEMPTS_PER_ITEM} times the attempts needed if every item passed the filters, and "
+    f"{SPARE_ATTEMPTS} more"
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
     retriever, source = opened
     seeds = synthesis.seeds(source, request.seed)
     if not seeds:
-        raise RequestError(f"synth {synthesis.name}: there is nothing to start from: no document holds enough text")
+        raise RequestError(f"synth {synthesis.name}: there is nothing to start from: no document contains enough text")
     specs = {WRITER: generator.name}
     if judge is not None:
         specs[JUDGE] = judge.name
@@ -122,7 +125,7 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
 
 def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
     if not request.generator:
-        errors.add("--generator: name the model that is to write, such as openai:MODEL@URL; there is no default")
+        errors.add("--generator: name the model that writes, e.g. openai:MODEL@URL; there is no default")
         return None
     return _model("--generator", request.generator, errors)
 
@@ -133,7 +136,7 @@ def _model(flag: str, spec: str, errors: ErrorCollector) -> Generator | None:
     from turnmark.assistant.generators.cache import with_cache
 
     if spec.partition("?")[0] in ("extractive", "embedded"):
-        lacking = "write no questions" if flag == "--generator" else "cannot tell types of questions apart"
+        lacking = "cannot write questions" if flag == "--generator" else "cannot tell question types apart"
         errors.add(f"{flag} {spec}: the embedded forms {lacking}; name a language model")
         return None
     generator = errors.collect(open_generator, spec)
@@ -182,7 +185,7 @@ def synthesize(plan: SynthPlan) -> tuple[SynthReport, bool]:
         if outcome.stopped:
             notes.append(outcome.stopped)
         elif folder.kept < n:
-            reason = MOST
+            reason = STOPPING_REASON
             if folder.samples.unfinished:
                 reason = f"attempts failed: {folder.samples.unfinished}; the same command tries them again"
             notes.append(f"{folder.kept} of {n} items: {reason}")
@@ -205,11 +208,11 @@ def _work(plan: SynthPlan, folder: SynthFolder, ledger: Ledger) -> RunOutcome:
         make_ready(model)
     plan.tools.embed(["load the model"])
     folder.duplicates = Duplicates(plan.tools.embed, list(folder.items()))
-    limits = Limits(request.concurrency, DEADLINE, allowed_failures(request.max_failures, request.n))
+    limits = Limits(request.concurrency, ATTEMPT_SECONDS, allowed_failures(request.max_failures, request.n))
 
     def answer(item: Item, generator: Generator | None) -> Sample:
         assert generator is not None, "a synthesis has a model"
-        judge = Bounded.until(plan.judge, DEADLINE) if plan.judge is not None else None
+        judge = Bounded.until(plan.judge, ATTEMPT_SECONDS) if plan.judge is not None else None
         attempt = Attempt(item.task, plan.tools, generator, judge)
         try:
             plan.synthesis.make(attempt)
@@ -225,13 +228,13 @@ def _work(plan: SynthPlan, folder: SynthFolder, ledger: Ledger) -> RunOutcome:
 
 
 def _jobs(plan: SynthPlan, folder: SynthFolder) -> Iterator[SampleJob | None]:
-    """Yield seeds while the items so far, plus those that the running and failed attempts may give, are too few.
+    """Yield seeds until the items so far, plus those that the running and failed attempts may give, are enough.
 
-    So the attempts of a call are the same first seeds, whatever the concurrency. None is yielded if the running
-    attempts may suffice: the next seed is needed only if one of them is rejected.
+    A call therefore uses the same first seeds at any concurrency. None is yielded while the running attempts may be
+    enough: the next seed is needed only if one of them is rejected.
     """
     each, wanted = plan.synthesis.each, plan.request.n
-    limit = TRIES * -(-wanted // each) + SPARE
+    limit = ATTEMPTS_PER_ITEM * -(-wanted // each) + SPARE_ATTEMPTS
     started, finished_before = 0, folder.finished
     for seed in plan.seeds[:limit]:
         if folder.samples.finished((seed.id, 0)):
@@ -246,7 +249,7 @@ def _jobs(plan: SynthPlan, folder: SynthFolder) -> Iterator[SampleJob | None]:
 
 
 class _ItemProgress(NoProgress):
-    """Shows progress in items; the engine reports it in attempts."""
+    """Progress in items, for a run that reports attempts."""
 
     def __init__(self, progress: Progress, folder: SynthFolder) -> None:
         self._progress, self._folder, self._shown = progress, folder, 0
@@ -273,7 +276,9 @@ class SynthReport(Record):
     out: str
     wanted: int
     kept: int
-    rejected: int = Field(description="lines of rejects.jsonl; an attempt may have several rejects besides an item")
+    rejected: int = Field(
+        description="lines of rejects.jsonl; an attempt may have several rejects in addition to an item"
+    )
     attempts: int
     failed: int = Field(description="attempts that failed because of a call; the same command tries them again")
     filters: dict[str, dict[str, int]] = Field(description="stage -> reason -> number of rejects")
@@ -303,7 +308,7 @@ def _write_outputs(
         usage = add_usage(usage, sample.usage)
     all_notes = list(notes)
     if plan.synthesis.filters and not plan.judge:
-        all_notes.append("the model that writes filtered too; --judge names another")
+        all_notes.append("the model that writes was also the filter; --judge names another")
     all_notes += folder.unreadable()
     if files:
         all_notes.append(f"try it: turnmark eval {plan.synthesis.benchmark} --data {path}")

@@ -89,7 +89,7 @@ def test_a_run_joins_the_answers_that_it_scored(human, tmp_path):
     correlated = of(measured, "k_precision", "faithfulness")
     assert (correlated.n, correlated.systems) == (12, "without the reference")
     assert of(measured, "rl_f", "faithfulness").n == 24
-    assert "ours: its answers are those of gpt-4o to 12 of 12 tasks in common" in measured.notes
+    assert "ours: its answers match those of gpt-4o on 12 of 12 shared tasks" in measured.notes
     (verdict,) = [
         correlated for correlated in measured.verdicts if correlated.judge == "idk_rate" and correlated.system == "all"
     ]
@@ -105,7 +105,7 @@ def test_a_run_joins_the_answers_that_it_scored(human, tmp_path):
 
 def test_a_run_of_other_answers_is_refused(human, tmp_path):
     run = write_run(tmp_path / "other", {"k_precision": {"c0<::>1": 0.5, "c1<::>2": 0.5}})
-    with pytest.raises(RequestError, match=r"none of its answers is one that the file rates \(2 tasks in common\)"):
+    with pytest.raises(RequestError, match=r"the file rates none of its answers \(2 shared tasks\)"):
         agreement([human, run])
 
 
@@ -130,7 +130,7 @@ def test_the_printed_columns_that_come_out_are_named(tmp_path, turnmark):
     rows = [row for row in content["evaluations"] if row["model_id"] == "llama-3.1-405b-instruct"]
     rows[0]["annotations"]["naturalness"] = {f"r{n}": {"value": "3"} for n in range(3)}
     out = " ".join(turnmark.ok("agreement", write_evaluation(tmp_path / "h.json", content)).out.split())
-    assert "Of the 9 printed columns these come out over the answerable tasks here: N." in out
+    assert "Of the 9 printed columns, these are reproduced over the answerable tasks here: N." in out
 
 
 def test_answers_rated_in_two_files_are_refused(human, tmp_path):

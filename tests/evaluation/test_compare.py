@@ -198,10 +198,10 @@ def test_nonsense_is_refused_with_all_reasons(tmp_path, three_runs):
     with pytest.raises(RequestError) as caught:
         compare([first, first, tmp_path / "empty", tmp_path / "nowhere", together, demo, runs])
     problems = "\n".join(caught.value.problems)
-    for words in ("is named twice", "empty' is no run", "nowhere' is not there", "all' holds the runs of `eval all`",
+    for words in ("is named twice", "empty' is no run", "nowhere' is not there", "all' contains the runs of `eval all`",
                   "all/mtrag", "c' has no scores", "b': manifest.json cannot be read"):  # fmt: skip
         assert words in problems, words
-    with pytest.raises(RequestError, match="one run alone"):
+    with pytest.raises(RequestError, match="a single run cannot"):
         compare(three_runs[:1])
 
 
@@ -315,7 +315,7 @@ def test_the_judges_of_the_papers_table_4_rank_its_systems_alike(tmp_path, turnm
         (metric, ("GPT-4", "Qwen2-7B-Instruct"), 4, 16) for metric in ("judge_score", "task_completion")
     ]
     assert [pair.rank_systems for pair in pairs] == pytest.approx([1.0, 1.0])
-    assert "How alike two judges rank them" in turnmark.ok("compare", *runs.values()).out
+    assert "How similarly two judges rank" in turnmark.ok("compare", *runs.values()).out
 
 
 def test_ranks_of_judges_by_hand(tmp_path):

@@ -11,7 +11,7 @@ from tests.evaluation.requests import request_of
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag.generation import Mtrag, MtragUn
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
-from turnmark.evaluation.report.paper import MARK, paper_tables
+from turnmark.evaluation.report.paper import NOT_COMPARABLE_MARK, paper_tables
 from turnmark.evaluation.report.tables import untagged
 from turnmark.evaluation.runs.execution import run_plan
 from turnmark.evaluation.runs.plan import plan_run
@@ -55,7 +55,7 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():
     table = next(candidate for candidate in drawn(summary) if candidate.title.startswith("As MTRAG Table 5"))
     row = next(row for row in table.rows if row.cells[0].startswith("GPT-4o") and "mini" not in row.cells[0])
     assert (row.kind, row.cells[0]) == ("plain", "GPT-4o")
-    assert [cell for cell in row.cells if MARK in cell] == [f"0.69{MARK}"]
+    assert [cell for cell in row.cells if NOT_COMPARABLE_MARK in cell] == [f"0.69{NOT_COMPARABLE_MARK}"]
     assert "judge, metric" in " ".join(table.lines)
 
 

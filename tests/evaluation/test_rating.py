@@ -11,7 +11,7 @@ import pytest
 from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.mtrag_runs import ran
 from tests.evaluation.reported import write_run
-from turnmark.evaluation.report.browse import PASSAGES
+from turnmark.evaluation.report.browse import MAX_PASSAGES
 from turnmark.evaluation.report.rating import key_file
 from turnmark.evaluation.report.rendering import as_csv, as_latex
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
@@ -117,7 +117,7 @@ def test_ratings_of_another_page_are_none_of_this_one(page, turnmark):
 
 
 def test_passages_beyond_those_that_are_kept_are_counted(turnmark, benchmark_root, tmp_path):
-    contexts = [{"document_id": f"x{number}", "text": f"text {number}"} for number in range(PASSAGES + 2)]
+    contexts = [{"document_id": f"x{number}", "text": f"text {number}"} for number in range(MAX_PASSAGES + 2)]
     answers = tmp_path / "answers.jsonl"
     answers.write_text(
         json.dumps({"task_id": "c1<::>1", "predictions": [{"text": "So."}], "contexts": contexts}) + "\n"
@@ -128,7 +128,7 @@ def test_passages_beyond_those_that_are_kept_are_counted(turnmark, benchmark_roo
     data = content_of(tmp_path / "rate.html")
     shown = [data["texts"][passage] for passage in data["tasks"][0]["answers"]["A"]["passages"]]
     assert shown[0] == "text 0"
-    assert shown[PASSAGES:] == ["2 more passages, which browse.jsonl does not keep"]
+    assert shown[MAX_PASSAGES:] == ["2 more passages, which browse.jsonl does not keep"]
 
 
 def test_what_another_system_was_shown_may_not_be_known(turnmark, benchmark_root, tmp_path):

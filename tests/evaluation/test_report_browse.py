@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.evaluation.reported import write_run
 from tests.evaluation.requests import request_of
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text, samples_json
+from turnmark.evaluation.report.browse import BROWSE_FILE, Browsed, SeenPassage, clip_text, samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.runs import execution
 from turnmark.evaluation.runs.plan import plan_run
@@ -17,7 +17,7 @@ from turnmark.evaluation.storage.journal import json_line, read_records
 
 
 def lines(run):
-    return list(read_records(run / FILE, Browsed))
+    return list(read_records(run / BROWSE_FILE, Browsed))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_pa
         Browsed(id=name, question=clip_text("Q"), reference=clip_text(""), passages=(passage,))
         for name in ("c1<::>1", "c1<::>2")
     ]
-    (folder / FILE).write_text("".join(map(json_line, browsed_lines)), encoding="utf-8")
+    (folder / BROWSE_FILE).write_text("".join(map(json_line, browsed_lines)), encoding="utf-8")
     payload = json.loads(samples_json([("mine", read_run(folder).runs[0])]))
     ((name, title, index),) = payload["passages"]
     assert (name, title, payload["texts"][index]) == ("p", "Bells", "They ring.")

@@ -10,7 +10,7 @@ from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, Utterance, clip_text
+from turnmark.evaluation.report.browse import BROWSE_FILE, Browsed, SeenPassage, Utterance, clip_text
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.storage.journal import json_line
 
@@ -76,7 +76,7 @@ def judged(line, index):
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     folder = write_run(tmp_path_factory.mktemp("run") / "r", SUMMARY, tuple(map(sample, range(N))))
-    (folder / FILE).write_text("".join(json_line(seen(index)) for index in range(N)), encoding="utf-8")
+    (folder / BROWSE_FILE).write_text("".join(json_line(seen(index)) for index in range(N)), encoding="utf-8")
     scores = (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()
     lines = [judged(line, index * N // len(scores)) for index, line in enumerate(scores)]
     (folder / "scores.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -170,7 +170,7 @@ def test_filters_by_dimension_status_and_score(page):
     assert listed(page) == ["Question 20?", "Question 21?", "Question 22?"]
     fill(page, "from", "5")
     assert listed(page) == []
-    assert text(page, "#sample") == "No sample fits."
+    assert text(page, "#sample") == "No sample matches."
 
 
 def test_sorting_and_searching(page):

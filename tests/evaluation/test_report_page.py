@@ -92,8 +92,8 @@ def test_judges_and_what_they_warn_of(tmp_path):
 
 
 def test_a_page_fits_into_its_size_whatever_the_samples_hold(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "BYTES", 300_000)
-    monkeypatch.setattr(browse, "SAMPLES", 290)
+    monkeypatch.setattr(page, "MAX_PAGE_BYTES", 300_000)
+    monkeypatch.setattr(browse, "MAX_SAMPLES", 290)
     text = "Ein Satz mit Umlauten, äöü <&> und mehr. " * 90
     lines = tuple(Sample(id=str(i), status="done", query=f"question {i}", prediction=f"{i} {text}") for i in range(300))
     written = write_page(write_run(tmp_path / "r", lines=lines))
@@ -149,7 +149,7 @@ def test_a_run_without_samples_or_predictions(tmp_path):
 
 
 def test_memory_stays_flat(tmp_path, monkeypatch):
-    monkeypatch.setattr(browse, "SAMPLES", 50)
+    monkeypatch.setattr(browse, "MAX_SAMPLES", 50)
 
     def peak(folder, n):
         template = Sample(id="x", status="done", query="q " * 200, prediction="words " * 500)

@@ -193,7 +193,7 @@ def test_all_mistakes_are_said_at_once(turnmark, stored_run, tmp_path):
     assert (ran.code, ran.out) == (2, "")
     for pair in (
         "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
-        "begun' has not ended: no summary.json", "odd': summary.json, field benchmark: ", "field task: Field required",
+        "begun' has not ended (no summary.json)", "odd': summary.json, field benchmark: ", "field task: Field required",
         "run/summary.json' is a file; name the folder", "predictions.jsonl' is there already and is no report",
         "note.md' is there already and is no report", "is a file; name a folder",
     ):  # fmt: skip
@@ -242,8 +242,8 @@ def test_a_table_that_is_too_wide_is_drawn_in_parts_and_no_figure_is_cut():
     heads = [tables.Column(f"m{index}", True, over=f"over {index // 3}") for index in range(15)]
     figures = [f"0.{index:02}{index:02}" for index in range(15)]
     rows = (
-        tables.Row(("a run", *figures), "ours"),
-        tables.Row(("a run of a very long name, published", *figures[:3], *["-"] * 12), "dim"),
+        tables.ReportRow(("a run", *figures), "ours"),
+        tables.ReportRow(("a run of a very long name, published", *figures[:3], *["-"] * 12), "dim"),
     )
     table = tables.Table("Wide", (tables.Column("system"), *heads), rows, ("legend",), tight=True, narrow=True)
     console = Console(file=io.StringIO(), width=80)

@@ -85,7 +85,7 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
 
 
 def prompts_of(setting: str | None) -> tuple[str, ...]:
-    """Names of the prompts that a setting asks a model with."""
+    """Return the names of the prompts that a setting asks a model with."""
     if setting in PROMPTS:
         return (PROMPTS[setting],)
     if setting == DIALOGUE:
@@ -169,13 +169,13 @@ def in_orders(item: Item) -> Iterator[Item]:
 
 
 def order_of(item_id: str) -> tuple[int, ...]:
-    """The order that an item id ends in, as in `ORDERS`; empty if the id has no order."""
+    """Return the order that an item id ends in, as in `ORDERS`; empty if the id has no order."""
     match = _ORDER.search(item_id)
     return ORDERS[int(match[1]) - 1] if match else ()
 
 
 def cell_names(name: str) -> tuple[str, ...]:
-    """Metric names for the cells of Table 3: `NAME.q2@1` is sub-question 2 asked at position 1."""
+    """Return the metric names for the cells of Table 3: `NAME.q2@1` is sub-question 2 asked at position 1."""
     return tuple(f"{name}.q{part}@{position}" for part in (1, 2, 3) for position in (1, 2, 3))
 
 
@@ -207,7 +207,7 @@ class CompoundCase(Case):
 
 
 def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[CompoundCase], ...]:
-    """The metric `part_coverage`: the share of parts that the reply answers.
+    """Return the metric `part_coverage`: the share of parts that the reply answers.
 
     Args:
         by_order: also give it by sub-question and position, for questions asked in several orders.

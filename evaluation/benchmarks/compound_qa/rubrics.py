@@ -66,7 +66,7 @@ def compound_rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
 def judged_texts(
     parts: Sequence[str], replies: Sequence[str], references: Sequence[str], order: Sequence[int]
 ) -> tuple[tuple[str, str], ...]:
-    """The texts of `Case.more`: the parts and, if each has a reference, replies, references and order.
+    """Return the texts of `Case.more`: the parts and, if each has a reference, replies, references and order.
 
     Args:
         replies: the reply to each part, if each was asked in a separate turn; else empty.
@@ -82,7 +82,7 @@ def judged_texts(
 
 
 def _texts_named(case: Case, name: str) -> list[str]:
-    """The numbered texts of a case, such as `part 1`, `part 2`."""
+    """Return the numbered texts of a case, such as `part 1`, `part 2`."""
     return [text for key, text in case.more if key.rpartition(" ")[0] == name]
 
 
@@ -272,7 +272,7 @@ class ErrorsReply(BaseModel):
 
 
 def _problem(reply: ErrorsReply, count: int) -> str | None:
-    """What is wrong with a reply about `count` sub-questions, in words for the judge; None: nothing."""
+    """Return what is wrong with a reply about `count` sub-questions, in words for the judge; None: nothing."""
     unknown = sorted({number for number in (*reply.omitted, *reply.merged) if not 1 <= number <= count})
     if unknown:
         return f"there are questions 1 to {count}, and none with the numbers {unknown}"

@@ -52,13 +52,13 @@ class TypeRules(WritingRules):
 
 @cache
 def load_type_rules() -> dict[str, TypeRules]:
-    """Type -> its rules."""
+    """Return type -> its rules."""
     rules = json.loads(Path(__file__).with_name("question_types.json").read_text("utf-8"))
     return {name: TypeRules.model_validate(fields) for name, fields in rules.items()}
 
 
 def missing_keywords(question: str, kind: QuestionType) -> int | None:
-    """The number (from 1) of the first list of keywords without a word in the question; None: the filter passes (C.1).
+    """Return the number, from 1, of the first keyword list without a word in the question; None: it passes (C.1).
 
     Two lists need two different words, so that one "what" does not count as cause and effect.
     """
@@ -73,7 +73,7 @@ def missing_keywords(question: str, kind: QuestionType) -> int | None:
 
 
 def _offsets(text: str, keywords: tuple[str, ...]) -> list[int]:
-    """The offsets of keywords in a text; inflected forms count ("advantages", "differs")."""
+    """Return the offsets of keywords in a text; inflected forms count ("advantages", "differs")."""
     offsets: list[int] = []
     for word in keywords:
         offsets += [match.start() for match in re.finditer(rf"\b{re.escape(word)}(?:s|es|ed|ent)?\b", text)]
@@ -138,7 +138,7 @@ class CompoundQuestions:
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """Each seed is a passage and a type. The types alternate, so that every number of items is about balanced."""
         seeds: list[Seed] = []
-        for passage in source.drawn_passages(seed, LEAST_CONTEXT, MOST_CONTEXT):
+        for passage in source.draw_passages(seed, LEAST_CONTEXT, MOST_CONTEXT):
             for name in self.types:
                 seeds.append(Seed(f"{len(seeds):06d}", (passage, name), name))
         return seeds

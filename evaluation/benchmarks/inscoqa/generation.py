@@ -105,7 +105,7 @@ def write_pool(tasks: Iterable[InscoqaTask | Problem], path: Path) -> int:
 
 
 def _content_hash(document: InstructionalDocument) -> str:
-    """SHA-256 of title and text."""
+    """Return the SHA-256 of title and text."""
     return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
 
 
@@ -260,6 +260,6 @@ class InsCoQA(Task):
         return {passage.id: passage.text for passage in pool(inscoqa.stream_tasks(self.source.root, self.split))}
 
     def _found_texts(self, sample: Sample) -> tuple[str, ...]:
-        """The texts of the retrieved passages: from the sample if it has them, else from the pool."""
+        """Return the texts of the retrieved passages: from the sample if it has them, else from the pool."""
         texts = (context.text or self._pool.get(context.document_id, "") for context in sample.contexts)
         return tuple(filter(None, texts))

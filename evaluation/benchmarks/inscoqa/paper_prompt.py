@@ -71,7 +71,7 @@ def read_reply(text: str) -> InsCoQAReply:
 
 
 def has_two_parts(text: str) -> bool:
-    """Whether a text is an unparsed reply with the heading `Procedural instructions:` (appendix D)."""
+    """Return whether a text is an unparsed reply with the heading `Procedural instructions:` (appendix D)."""
     return bool(_STEPS_ANYWHERE.search(without_thinking(text)))
 
 
@@ -98,7 +98,7 @@ def _read_strictly(reply: str) -> InsCoQAReply | None:
 
 
 def _one_a_line(lines: list[str]) -> tuple[str, ...]:
-    """The steps of a flat list numbered 1, 2, 3 …; empty if the lines are not one."""
+    """Return the steps of a flat list numbered 1, 2, 3 …; empty if the lines are not one."""
     indented = [line[0].isspace() for line in lines]
     if any(indented) and not all(indented):
         return ()
@@ -112,7 +112,7 @@ def _one_a_line(lines: list[str]) -> tuple[str, ...]:
 
 
 def _in_one_line(line: str) -> tuple[str, ...]:
-    """The steps of a line such as `1. xx 2. xx`; empty if the line does not begin with 1."""
+    """Return the steps of a line such as `1. xx 2. xx`; empty if the line does not begin with 1."""
     steps: list[str] = []
     mark = re.match(r"1[.)]\s+", line)
     while mark is not None:
@@ -126,7 +126,7 @@ def _in_one_line(line: str) -> tuple[str, ...]:
 
 
 def _read_list(text: str) -> tuple[str, ...]:
-    """The steps of a list, with any text around or inside it; of a table, each row is a step."""
+    """Return the steps of a list, with any text around or inside it; of a table, each row is a step."""
     lines = text.splitlines()
     rows = _read_table([line for line in lines if line.strip()])
     if rows:
@@ -154,7 +154,7 @@ def _read_list(text: str) -> tuple[str, ...]:
 
 
 def _end_of_list(lines: Sequence[str], matches: Sequence[re.Match[str] | None], heads: Sequence[re.Match[str]]) -> int:
-    """Number of the line behind the last step.
+    """Return the number of the line behind the last step.
 
     Items and indented lines belong to the list. So do paragraphs below its last step: as many as the others have at
     most, or one if steps are headings; what follows them is no step.
@@ -177,7 +177,7 @@ def _end_of_list(lines: Sequence[str], matches: Sequence[re.Match[str] | None], 
 
 
 def _paragraphs(lines: Sequence[str], matches: Sequence[re.Match[str] | None], begin: int, stop: int) -> list[range]:
-    """The paragraphs of plain lines below a step, up to the next step or heading."""
+    """Return the paragraphs of plain lines below a step, up to the next step or heading."""
     paragraphs: list[range] = []
     for number in range(begin + 1, stop):
         line = lines[number]
@@ -199,7 +199,7 @@ def _drop_half_mark(text: str) -> str:
 
 
 def _read_table(lines: list[str]) -> tuple[str, ...]:
-    """The rows of a Markdown table below its rule, without a leading cell that numbers them; empty without a table."""
+    """Return the rows of a Markdown table below its rule, without a leading cell of numbers; empty without a table."""
     rule = next((number for number, line in enumerate(lines) if _RULE_ROW.fullmatch(line)), None)
     if rule is None:
         return ()
@@ -216,7 +216,7 @@ def _read_table(lines: list[str]) -> tuple[str, ...]:
 
 
 def _list_or_lines(text: str) -> tuple[str, ...]:
-    """The steps of a text after its heading: the items of its list or, without a list, its lines."""
+    """Return the steps of a text after its heading: the items of its list or, without a list, its lines."""
     return _read_list(text) or tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
@@ -233,7 +233,7 @@ def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _start_of_last_list(lines: list[str]) -> int | None:
-    """Index of the line that begins the last numbered list; else the last lettered list; else the first table."""
+    """Return the index of the first line of the last numbered list, else of the last lettered list, else of a table."""
     numbered: list[int] = []
     lettered: list[int] = []
     for index, line in enumerate(lines):
@@ -248,7 +248,7 @@ def _start_of_last_list(lines: list[str]) -> int | None:
 
 
 def _is_first(item: re.Match[str]) -> bool:
-    """Whether a list item is number 1 or letter a."""
+    """Return whether a list item is number 1 or letter a."""
     digits = "".join(filter(str.isdecimal, item["number"] or ""))
     if digits:
         return int(digits) == 1

@@ -60,7 +60,7 @@ _NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)
 
 
 def judged_steps(case: Case) -> tuple[list[str], list[str]]:
-    """The steps of the reply and of the reference. A reply without steps is judged by its lines or sentences."""
+    """Return the steps of the reply and of the reference. A reply without steps is judged by its lines or sentences."""
     steps = [text for name, text in case.more if name == STEP]
     expected = [text for name, text in case.more if name == REFERENCE_STEP]
     if not steps:
@@ -117,7 +117,7 @@ class StepsReply(BaseModel):
 
 
 def _problem(reply: StepsReply, expected: int, steps: int) -> str | None:
-    """What is wrong with a list, in words for the judge; None: nothing.
+    """Return what is wrong with a list, in words for the judge; None: nothing.
 
     Args:
         expected: number of reference steps.
@@ -176,7 +176,7 @@ def _judge_steps(generator: Generator, case: Case, prompts: Path | None) -> Outc
 
 
 def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[str]) -> Outcome:
-    """The outcome |covered| / K; its parts say which step covers each reference step.
+    """Return the outcome |covered| / K; its parts say which step covers each reference step.
 
     Args:
         covered: number of a reference step -> number of the reply's step that covers it, both from 1.
@@ -199,7 +199,7 @@ def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[st
 
 
 def without_procedure(case: Case) -> str | None:
-    """Why completion does not apply (the data have no procedure); None: it applies."""
+    """Return why completion does not apply (the data have no procedure); None: it applies."""
     _, expected = judged_steps(case)
     return None if expected else "the data has no reference procedure"
 
@@ -225,7 +225,7 @@ ask for detail."""
 
 
 def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
-    """The rubrics of the embedded judge: judge score and task completion. They are deterministic.
+    """Return the rubrics of the embedded judge: judge score and task completion. They are deterministic.
 
     Args:
         embed: function from texts to unit vectors; may be called from any thread.
@@ -263,7 +263,7 @@ def _score(case: Case, embedded: SentenceVectors) -> Outcome:
 
 
 def _overlap(sentences: Sequence[str], other_sentences: Sequence[str], embedded: SentenceVectors) -> float:
-    """How much of the content of some sentences is in other sentences, in 0..1.
+    """Return how much of the content of some sentences is in other sentences, in 0..1.
 
     The value of a sentence is the mean of its best cosine with another sentence and of the share of its stemmed content
     words that occur in any of them. Sentences are weighted by their numbers of words.

@@ -137,7 +137,7 @@ class Instructions:
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """Each seed is a document."""
-        return [Seed(f"{number:06d}", name) for number, name in enumerate(source.drawn(seed))]
+        return [Seed(f"{number:06d}", name) for number, name in enumerate(source.draw_documents(seed))]
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
@@ -231,13 +231,13 @@ class Instructions:
         }
 
     def _documents(self, query: str, attempt: Attempt) -> list[dict[str, str]]:
-        """The documents for a query: the one that it was proposed from, and those of the best passages."""
+        """Return the documents for a query: the one that it was proposed from, and those of the best passages."""
         first: str = attempt.seed.start
         hits = attempt.tools.source.search(query, k=PASSAGES_SEARCHED)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
         names = list(dict.fromkeys([first, *titles]))[: self.options["documents"]]
         check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
-        first_passages = attempt.tools.source.of_document(first)
+        first_passages = attempt.tools.source.passages_of(first)
         titles.setdefault(first, first_passages[0].title if first_passages else "")
         return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
 
@@ -284,5 +284,5 @@ class Instructions:
 
 
 def _recall(text: str, reference: str) -> float:
-    """Share of the reference's words in a text."""
+    """Return the share of the reference's words in a text."""
     return token_recall(text, reference) or 0.0

@@ -127,7 +127,7 @@ def labels_by_rules(turn: KiwiTurn) -> TurnLabels:
 
 
 def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
-    """Whether an instruction seeks information: as its user ticked it, or else by its fine type."""
+    """Return whether an instruction seeks information: as its user ticked it, or else by its fine type."""
     if turn.coarse:
         return turn.coarse == "information-seeking"
     return labels.instruction in INFORMATION
@@ -166,7 +166,7 @@ _COMMENTS: Mapping[Error, re.Pattern[str]] = {
 
 
 def error_by_rules(turn: KiwiTurn) -> Error:
-    """The error of a revision that is not good: by words of the comment, or else by comparing the texts."""
+    """Return the error of a revision that is not good: by words of the comment, or else by comparing the texts."""
     for kind, pattern in _COMMENTS.items():
         if turn.comment and pattern.search(turn.comment):
             return kind
@@ -174,7 +174,7 @@ def error_by_rules(turn: KiwiTurn) -> Error:
 
 
 def retrieved_by_rules(turn: KiwiTurn) -> Retrieved | None:
-    """How many of the sentences that the user inserted the passages cover; None without passages or insertions."""
+    """Return how many sentences inserted by the user the passages cover; None without passages or insertions."""
     if not turn.passages or turn.edit is None:
         return None
     previous, edit = strip_citations(turn.previous), strip_citations(turn.edit)

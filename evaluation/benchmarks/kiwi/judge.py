@@ -93,7 +93,7 @@ class Examples:
             self._index = BM25(Path(folder), settings)
 
     def nearest(self, instruction: str, limit: int = NEAREST) -> list[tuple[Session, KiwiTurn]]:
-        """The most similar turns by BM25 over the instructions, best first; only turns that share a word."""
+        """Return the most similar turns by BM25 over the instructions, best first; only turns that share a word."""
         return [self._turns[row] for row, _ in self._index.top(instruction, limit)]
 
 
@@ -229,7 +229,7 @@ class KiwiJudge(KiwiTask):
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def _turns(self, part: SplitPart) -> list[tuple[Session, KiwiTurn]]:
-        """The turns of one part of the split, each with its session."""
+        """Return the turns of one part of the split, each with its session."""
         turns: list[tuple[Session, KiwiTurn]] = []
         for session in self._sessions:
             turns += [(session, turn) for turn in session.turns if self.parts_of[turn.id] == part]
@@ -296,7 +296,7 @@ def _prompt(
 
 
 def _texts(session: Session, turn: KiwiTurn) -> dict[str, str]:
-    """Placeholder -> text of a turn, with citation marks, because instructions may be about them."""
+    """Return placeholder -> text of a turn, with citation marks, because instructions may be about them."""
     return {
         "question": session.question,
         "previous": turn.previous,

@@ -212,7 +212,7 @@ class Kiwi(KiwiTask):
         return revision, best if seeks else []
 
     def _previous(self, item: Item, generator: Generator | None) -> tuple[str, Usage]:
-        """The answer that a turn starts from, and the usage of writing it."""
+        """Return the answer that a turn starts from, and the usage of writing it."""
         task: Instruction = item.task
         if not self.chain:
             return task.turn.previous, Usage()
@@ -229,7 +229,10 @@ class Kiwi(KiwiTask):
         return self._shown(first_reply.text), first_reply.usage
 
     def _shown(self, answer: str) -> str:
-        """An answer of ours as the next turn sees it. The paper's models saw citation marks; our turn adds new ones."""
+        """Return our own answer as the next turn sees it.
+
+        The paper's models saw citation marks. Our turn does not, since it adds new ones.
+        """
         return answer if self.paper else strip_citations(answer)
 
     def context(self, item: Item, sample: Sample) -> Case:
@@ -259,7 +262,7 @@ class Kiwi(KiwiTask):
         return self._session_hits(session, turn.instruction)
 
     def _session_hits(self, session: Session, *queries: str) -> list[Hit]:
-        """The passages recorded for a session, or the paragraphs of its papers most similar to question and queries."""
+        """Return the passages recorded for a session, or the paragraphs of its papers most similar to the queries."""
         if session.passages:
             return hits_of(_passages(session.passages, f"{session.index}#passage"))
         if session.papers is None:

@@ -104,7 +104,7 @@ def _squeeze(instruction: str) -> str:
 
 
 def _request(instruction: str) -> str:
-    """An instruction without its clauses on what to leave alone."""
+    """Return an instruction without its clauses on what to leave alone."""
     text = _squeeze(instruction)
     return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", _LEAVE_ALONE.sub("", text)).strip()
 
@@ -114,7 +114,7 @@ def _quotations(request: str) -> list[str]:
 
 
 def classify(instruction: str) -> RevisionKind:
-    """The kind of revision that an English instruction asks for, by its words; `other` if no rule matches."""
+    """Return the kind of revision that an English instruction asks for, by its words; `other` if no rule matches."""
     request = _request(instruction)
     quotations = _quotations(request)
     if _CHANGE.search(request) and len(quotations) >= 2:
@@ -133,7 +133,7 @@ def classify(instruction: str) -> RevisionKind:
 
 
 def type_of(instruction: str) -> InstructionLabel:
-    """The type of an English instruction, by its words; its fine type is "Others" if no rule matches."""
+    """Return the type of an English instruction, by its words; its fine type is "Others" if no rule matches."""
     kind = classify(instruction)
     instruction = _squeeze(instruction)
     if kind == "add":
@@ -165,7 +165,7 @@ class Operation(Record):
 
 
 def operations(previous: str, revised: str) -> tuple[Operation, ...]:
-    """The operations that turn the sentences of one text into those of the other, in order.
+    """Return the operations that turn the sentences of one text into those of the other, in order.
 
     Every sentence that only one text has is in exactly one operation; a sentence that both have is in none, or in a
     `move`. Differences in white space do not count.
@@ -196,7 +196,7 @@ def operations(previous: str, revised: str) -> tuple[Operation, ...]:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a text, each on one line."""
+    """Return the sentences of a text, each on one line."""
     return [" ".join(piece.text.split()) for piece in spaced_sentences(text)]
 
 
@@ -310,7 +310,7 @@ def _in_words(operation: Operation) -> str:
 
 
 def _topics(request: str) -> list[str]:
-    """The topics that an instruction says to remove; empty if it gives positions, such as the last sentence."""
+    """Return the topics that an instruction says to remove; empty if it gives positions, such as the last sentence."""
     if _COUNTED_OUT.search(request):
         return []
     parts = re.split(r",|;|\band\b|\bor\b", _TOPIC.sub(" ", _REMOVE.sub("", request)))
@@ -318,7 +318,7 @@ def _topics(request: str) -> list[str]:
 
 
 def _is_requested(kind: RevisionKind, request: str, before: str, change: Operation) -> bool:
-    """Whether a change may be what the instruction asks for; always, if no rule knows the instruction."""
+    """Return whether a change may be what the instruction asks for; always, if no rule knows the instruction."""
     if kind == "edit":
         texts = list(filter(None, map(_plain, (change.before, change.after))))
         quotations = [_plain(quotation) for quotation in _quotations(request)]
@@ -357,7 +357,7 @@ def kiwi_rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
 
 
 def _without(case: Case) -> str | None:
-    """Why the rubrics do not apply to a case; None: they do."""
+    """Return why the rubrics do not apply to a case; None: they do."""
     return None if dict(case.more)[PREVIOUS].strip() else "there is no answer before the revision"
 
 

@@ -141,19 +141,19 @@ class KiwiTask(Task):
 
 
 def is_good(rating: RevisionRating) -> bool:
-    """Whether a rating is `good`; neutral and bad count as one label."""
+    """Return whether a rating is `good`; neutral and bad count as one label."""
     return rating == "good"
 
 
 def accepted_answer(turn: KiwiTurn) -> str | None:
-    """The answer that the user accepted: as edited or, if rated good, as it came; None if there is no such answer."""
+    """Return the answer that the user accepted: as edited or, if rated good, as it came; None if there is none."""
     if turn.edit:
         return turn.edit
     return turn.answer if is_good(turn.rating) else None
 
 
 def fits_context(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
-    """Whether a prompt fits into a model's context, with room for the reply."""
+    """Return whether a prompt fits into a model's context, with room for the reply."""
     return sum(count_tokens(message.content) for message in prompt) <= prompt_room(generator)
 
 

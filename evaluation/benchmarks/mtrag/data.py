@@ -59,7 +59,7 @@ class MtragData(Record):
 
 
 def labelled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
-    """The domains with relevance labels, sorted.
+    """Return the domains with relevance labels, sorted.
 
     Raises:
         RequestError: the data have no relevance labels.
@@ -104,7 +104,7 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
 
 
 def only_domains(data: MtragData, domains: Iterable[str]) -> MtragData:
-    """The data with the relevance labels of only these domains."""
+    """Return the data with the relevance labels of only these domains."""
     names = set(domains)
     qrels = {domain: labels for domain, labels in data.qrels.items() if domain in names}
     files: dict[str, Path] = {}
@@ -143,7 +143,7 @@ def task_item(task: mtrag.MtragTask, domain: str) -> Item:
 
 
 def _standalone(task: mtrag.MtragTask) -> bool | None:
-    """Whether a turn is standalone: by our labels; by the data's label if the conversation has none of ours.
+    """Return whether a turn is standalone: by our labels; by the data's label if the conversation has none of ours.
 
     The data label 7 of the 423 tasks of two domains. Within conversations of ours they would mix two labelling rules.
     """
@@ -155,7 +155,9 @@ def _standalone(task: mtrag.MtragTask) -> bool | None:
 
 @lru_cache(maxsize=1)
 def standalone_labels() -> Mapping[str, bool]:
-    """MTRAG task id -> whether the turn can be understood without the conversation, for 200 hand-labelled later turns.
+    """Return MTRAG task id -> whether the turn is standalone, for 200 later turns labeled by hand.
+
+    A standalone turn can be understood without the conversation.
 
     The head of `standalone.tsv` says how they were sampled and labelled.
     """
@@ -171,7 +173,7 @@ def _labelled_conversations() -> frozenset[str]:
 
 
 def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
-    """Domain -> passage file.
+    """Return domain -> passage file.
 
     Raises:
         RequestError: the file of a domain is missing.
@@ -189,7 +191,7 @@ def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
 
 
 def available_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
-    """Domain -> passage file, of the domains that have one."""
+    """Return domain -> passage file, of the domains that have one."""
     corpora = {}
     for domain in domains:
         with suppress(RequestError):
@@ -209,7 +211,7 @@ def extent_in_words(domain: str, corpus: CorpusUsed) -> str:
 
 
 def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
-    """A note for each corpus that is only a part of the published one."""
+    """Return a note for each corpus that is only a part of the published one."""
     return [
         f"{domain}: pooled or partial corpus, {extent_in_words(domain, corpus)}; figures over it are not figures over "
         "the full corpus"
@@ -223,7 +225,7 @@ def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _known_data() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, str | int]]]]:
-    """Benchmark -> `tasks` or `queries` -> domain -> their number `n`, and `sha256` (`known.json`).
+    """Return benchmark -> `tasks` or `queries` -> domain -> their number `n`, and `sha256` (`known.json`).
 
     Made from the official files, of which two domains were at hand.
     """
@@ -234,12 +236,12 @@ def _known_data() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, str | i
 
 
 def tasks_hash(tasks: Iterable[mtrag.MtragTask]) -> str:
-    """SHA-256 over ids, questions and references, in whatever order; spaces and line ends do not count."""
+    """Return the SHA-256 over ids, questions and references, in whatever order; spaces and line ends do not count."""
     return _hash((task.id, task.question, task.reference) for task in tasks)
 
 
 def labels_hash(labels: Mapping[str, Mapping[str, int]]) -> str:
-    """SHA-256 over the queries of a domain with their relevant passages, in whatever order."""
+    """Return the SHA-256 over the queries of a domain with their relevant passages, in whatever order."""
     relevant = {query: sorted(name for name, grade in grades.items() if grade > 0) for query, grades in labels.items()}
     return _hash((query, *names) for query, names in relevant.items())
 
@@ -347,7 +349,7 @@ class QuerySource:
         return self.mode not in ("last-turn", "questions")
 
     def query(self, task_id: str) -> Query:
-        """The query of a task.
+        """Return the query of a task.
 
         Raises:
             NoQuery: the file has no query for it, and none can be made from the conversation.
@@ -383,7 +385,7 @@ class QuerySource:
 
 
 def known_mode(mode: str) -> bool:
-    """Whether a query mode exists."""
+    """Return whether a query mode exists."""
     return mode in RECORDED or mode in MADE or bool(_LAST.match(mode))
 
 

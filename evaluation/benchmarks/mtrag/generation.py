@@ -233,11 +233,11 @@ class Mtrag(Task):
         return errors.collect(hash_prompts, (self.prompt,), self.request.assistant.prompts) or {}
 
     def _takes(self, task: mtrag.MtragTask) -> bool:
-        """Whether the setting has the task."""
+        """Return whether the setting has the task."""
         return self.setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
 
     def _relevant_of(self, task: mtrag.MtragTask) -> frozenset[str]:
-        """Ids of the passages that are labelled relevant or are references."""
+        """Return the ids of the passages that are labelled relevant or are references."""
         return frozenset(self._relevant.get(task.id, ())) | {context.document_id for context in task.contexts}
 
     def items(self) -> Iterator[Item | Problem]:

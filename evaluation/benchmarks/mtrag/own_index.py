@@ -26,7 +26,7 @@ def read_questions(folder: Path) -> list[Question]:
 
 
 def has_questions(folder: Path) -> bool:
-    """Whether the synthesis has written its questions into a folder."""
+    """Return whether the synthesis has written its questions into a folder."""
     return (folder / TASKS).is_file()
 
 

@@ -62,7 +62,7 @@ class Shown:
     passages: int = PASSAGES
 
     def retriever(self, turn: MtragTurn) -> Retriever | None:
-        """The retriever for a task; None: its passages are references or recorded."""
+        """Return the retriever for a task; None: its passages are references or recorded."""
         if self.setting == "reference" or self.recorded is not None:
             return None
         retriever = self.retrievers[turn.task.domain]
@@ -76,7 +76,7 @@ class Shown:
     def hits(
         self, turn: MtragTurn, retriever: Retriever | None, generator: Generator | None
     ) -> tuple[list[Hit], Query | None]:
-        """The passages of the setting, best first, and the query that found them (None: nothing was searched).
+        """Return the passages of the setting, best first, and the query that found them (None: nothing was searched).
 
         Raises:
             NoQuery: the task has no query, or no recorded list.
@@ -92,13 +92,13 @@ class Shown:
         return retriever.search([query], self.passages)[0], query
 
     def trusted(self, generator: Generator | None) -> bool:
-        """Whether a turn answers from the passages even if they are not similar to the question."""
+        """Return whether a turn answers from the passages even if they are not similar to the question."""
         # Without vectors, a model decides by itself whether recorded passages answer the question.
         model_decides = self.recorded is not None and generator is not None and self.embed is None
         return self.setting == "reference" or model_decides
 
     def listed(self, turn: MtragTurn, add_cosines: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
-        """The recorded passages of a task; in `reference+rag` with its references.
+        """Return the recorded passages of a task; in `reference+rag` with its references.
 
         Raises:
             NoQuery: no list is recorded for the task.
@@ -112,7 +112,7 @@ class Shown:
         return hits
 
     def texts_of(self, task: mtrag.MtragTask, sample: Sample) -> tuple[str, ...] | None:
-        """The texts of the passages that the system was given.
+        """Return the texts of the passages that the system was given.
 
         They come from its file, the task's references or the corpus; in `reference`, a sample without passages has the
         references. None if one text is unknown, because a metric over a part of the passages would be wrong, or if
@@ -160,7 +160,7 @@ class Shown:
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
     def _recorded_passages(self, turn: MtragTurn) -> list[tuple[ContextRef, Passage]]:
-        """The first recorded passages of a task that have a text and are not hidden."""
+        """Return the first recorded passages of a task that have a text and are not hidden."""
         assert self.recorded is not None, "called only with --passages"
         corpus = self.texts.get(turn.task.domain)
         passages: list[tuple[ContextRef, Passage]] = []
@@ -232,7 +232,7 @@ def ref_of(hit: Hit) -> ContextRef:
 def recorded_file(
     options: MtragOptions, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
 ) -> Path | None:
-    """The file of recorded passages: that of `--passages`, or the official one in the clone; None: search.
+    """Return the file of recorded passages: that of `--passages`, or the official one in the clone; None: search.
 
     The paper's protocol uses the official file if it exists and no other source of passages is named.
     """
@@ -296,7 +296,7 @@ def note_unrecorded(
     hiding: bool,
     errors: ErrorCollector,
 ) -> list[str]:
-    """Notes on tasks without a recorded list and on recorded passages without a text.
+    """Return notes on tasks without a recorded list and on recorded passages without a text.
 
     Lists of which none is for a task of the data are an error.
 
@@ -323,7 +323,7 @@ def note_unrecorded(
 
 
 def note_lacking(what: str, known: Collection[str], tasks: Mapping[str, mtrag.MtragTask]) -> list[str]:
-    """A note with the number of tasks without a record, by answerability; most of them are unanswerable."""
+    """Return a note with the number of tasks without a record, by answerability; most of them are unanswerable."""
     lacking = [task for key, task in tasks.items() if key not in known]
     if not lacking:
         return []

@@ -76,7 +76,7 @@ class PlannedTurn:
 
 
 def instructions(step: PlannedTurn) -> dict[str, str]:
-    """Placeholder of the prompt `mtrag-question` -> instruction for a planned turn."""
+    """Return placeholder of the prompt `mtrag-question` -> instruction for a planned turn."""
     return {
         "kind": TYPE_INSTRUCTIONS[step.kind],
         "turn": TURN_INSTRUCTIONS.get(step.turn, FIRST_TURN),
@@ -129,7 +129,7 @@ class ConversationPlan:
         self._unanswerable += answerability == "UNANSWERABLE"
 
     def _after(self, previous_types: Sequence[str]) -> dict[str, float]:
-        """Shares of question types after a question of these types."""
+        """Return the shares of question types after a question of these types."""
         shares: dict[str, float] = {}
         for name in previous_types:
             for following, share in self._shares.follows.get(name, {}).items():

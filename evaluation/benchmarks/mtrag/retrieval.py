@@ -199,7 +199,7 @@ class Retrieval(Task):
         return errors.collect(bench.load_data, name, source, domains or ())
 
     def _select(self, data: bench.MtragData, errors: ErrorCollector) -> dict[str, str]:
-        """Query id -> domain of the queries that the request selects."""
+        """Return query id -> domain of the queries that the request selects."""
         labels, queries = data.qrels, self._queries
         if self.options.queries and queries and queries.recorded is not None and not self.request.domains:
             recorded_ids = queries.recorded.keys()
@@ -309,7 +309,7 @@ class Retrieval(Task):
         })  # fmt: skip
 
     def _query(self, task_id: str, domain: str | None) -> Query | Sample:
-        """The query of a task, or a failed sample with the reason why it has no query."""
+        """Return the query of a task, or a failed sample with the reason why it has no query."""
         assert self._queries is not None, "lists that are there already are not searched for"
         try:
             return self._queries.query(task_id)
@@ -359,7 +359,7 @@ class Retrieval(Task):
 
 
 def _rewrite_notes(done: Sequence[Sample]) -> list[str]:
-    """How many queries were searched without a model's rewrite, and why."""
+    """Return how many queries were searched without a model's rewrite, and why."""
     without_rewrite = [sample for sample in done if sample.left_out]
     if not without_rewrite:
         return []
@@ -371,7 +371,7 @@ def _rewrite_notes(done: Sequence[Sample]) -> list[str]:
 
 
 def searched_texts(searches: Iterable[Search]) -> list[str]:
-    """The distinct texts that a turn searched for, in order."""
+    """Return the distinct texts that a turn searched for, in order."""
     texts: dict[str, None] = {}
     for search in searches:
         texts.update(dict.fromkeys((search.query, *search.variants)))
@@ -400,7 +400,7 @@ def _sample(task_id: str, domain: str | None, query: Query, contexts: tuple[Cont
 
 
 def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
-    """The ids and scores of retrieved passages, for a sample: at most `DEPTH`, best first.
+    """Return the ids and scores of retrieved passages, for a sample: at most `DEPTH`, best first.
 
     Raises:
         TurnmarkError: a passage occurs twice, or a score is not finite.

@@ -70,7 +70,7 @@ class VerdictsReply(BaseModel):
 
 
 def _problem(reply: VerdictsReply, count: int) -> str | None:
-    """What is wrong with the verdicts on `count` claims, in words for the judge; None: there is one for each."""
+    """Return what is wrong with the verdicts on `count` claims, in words for the judge; None: there is one for each."""
     if sorted(verdict.claim for verdict in reply.verdicts) == list(range(1, count + 1)):
         return None
     numbers = ", ".join(str(verdict.claim) for verdict in reply.verdicts) or "none"
@@ -94,7 +94,7 @@ def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Out
 
 
 def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims: list[str], spent: Usage) -> Outcome:
-    """The share of the claims that the passages support; failed unless each claim has exactly one verdict."""
+    """Return the share of the claims that the passages support; failed unless each claim has exactly one verdict."""
     lines = "\n".join(f"{number}. {claim}" for number, claim in enumerate(claims, 1))
     limit = max(generator.reply_tokens, TOKENS_PER_CLAIM * len(claims))
     prompt = judge_prompt(
@@ -223,7 +223,7 @@ def mtrag_rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
 
 
 def un_rubrics(setting: str | None, embedder: str) -> Sequence[Rubric]:
-    """The rubrics of MTRAG-UN; see `turnmark.evaluation.tasks.task.Task.rubrics`."""
+    """Return the rubrics of MTRAG-UN; see `turnmark.evaluation.tasks.task.Task.rubrics`."""
     return *mtrag_rubrics(setting, embedder), CLARIFICATION
 
 

@@ -31,7 +31,7 @@ from turnmark.evaluation.benchmarks.mtrag.question_types import (
 )
 from turnmark.evaluation.judging.extractive import FAITHFULNESS, IDK, NoModel, extractive_rubrics
 from turnmark.evaluation.synth.attempt import EMBEDDER, Attempt, Rejected, ReviewedItem, Seed, check
-from turnmark.evaluation.synth.folder import LEAST_WORDS, IndexSource, SynthItem, write_rows
+from turnmark.evaluation.synth.folder import MIN_DOCUMENT_WORDS, IndexSource, SynthItem, write_rows
 from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.types import section_of
 
@@ -111,13 +111,13 @@ class Conversations:
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """Each seed is a document. Documents occur several times; each conversation starts at other passages."""
-        documents = source.drawn(seed)
+        documents = source.draw_documents(seed)
         rounds = max(1, min(ROUNDS, MOST_SEEDS // max(1, len(documents))))
         return [Seed(f"{number:06d}", name) for number, name in enumerate(documents * rounds)]
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
-        document = attempt.tools.source.of_document(attempt.seed.start)
+        document = attempt.tools.source.passages_of(attempt.seed.start)
         turns = _SynthesizedConversation(attempt, self.options["turns"], document).turns_that_pass()
         if len(turns) < FEWEST:
             rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
@@ -164,7 +164,7 @@ class Questions(Conversations):
         document_of = {passage.id: passage.document for passage in source.passages()}
         rank_in_document: Counter[str] = Counter()
         ranked: list[tuple[int, str]] = []
-        for name in source.drawn_passages(seed, LEAST_WORDS, MOST_WORDS):
+        for name in source.draw_passages(seed, MIN_DOCUMENT_WORDS, MOST_WORDS):
             document = document_of[name]
             ranked.append((rank_in_document[document], name))
             rank_in_document[document] += 1
@@ -175,7 +175,7 @@ class Questions(Conversations):
         """See `Synthesis.make`."""
         source = attempt.tools.source
         passage = source.passage(attempt.seed.start)
-        document = source.of_document(passage.document)
+        document = source.passages_of(passage.document)
         turn = _SynthesizedConversation(attempt, 1, document).question_from(
             section_of(passage, document)[:PASSAGES_SHOWN]
         )
@@ -187,7 +187,7 @@ class Questions(Conversations):
 
 
 def corpus_row(passage: Passage) -> dict[str, str]:
-    """A passage as a row of a BEIR corpus."""
+    """Return a passage as a row of a BEIR corpus."""
     return {"_id": passage.id, "id": passage.id, "title": passage.title, "text": passage.text}
 
 
@@ -369,7 +369,7 @@ class _SynthesizedConversation:
         check(not too_many, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
 
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
-        """The paper's filter of wrong answers: the IDK verdict must fit the label, and the answer must be faithful."""
+        """Apply the paper's filter of wrong answers: the IDK verdict fits the label, and the answer is faithful."""
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
         idk = self._judge[IDK].ask(NoModel(), case, None).label
         fits_label = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}
@@ -385,7 +385,7 @@ class _SynthesizedConversation:
 
 
 def domain_name(index: str) -> str:
-    """The domain's name for an index: its lower-case letters and digits."""
+    """Return the domain's name for an index: its lower-case letters and digits."""
     return re.sub(r"[^a-z0-9]", "", index.lower()) or "corpus"
 
 

@@ -129,7 +129,7 @@ def test_conversations_that_say_the_same_are_kept_once(synth):
     outcome = synth("mtrag", "--n", 2, "--turns", 3, wrong=wrong)
     assert outcome.report["kept"] == 1
     assert "every seed was tried, or 5 times the attempts" in outcome.report["notes"][0]
-    assert outcome.report["filters"]["duplicate"] == {"says the same as another": 14}
+    assert outcome.report["filters"]["duplicate"] == {"duplicates another item": 14}
     assert outcome.lines("rejects.jsonl")[-1]["about"]["duplicate_of"] == outcome.lines("items.jsonl")[0]["id"]
 
 
@@ -172,7 +172,7 @@ def test_what_a_kill_leaves_is_made_once(synth):
 
 def test_a_wrong_request_says_all_its_mistakes(turnmark, with_index):
     message = turnmark.refused("synth", "mtrag", "--generator", "extractive", "--n", 0, "--concurrency", 0)
-    for part in ("--index names", "the embedded forms write no questions", "--n 0", "--concurrency 0"):
+    for part in ("--index names", "the embedded forms cannot write questions", "--n 0", "--concurrency 0"):
         assert part in message
     assert "there is no default" in turnmark("synth", "mtrag", "--index", "demo").err
     # A wrong setting of the kind's own hides no other mistake.

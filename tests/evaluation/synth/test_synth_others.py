@@ -18,7 +18,7 @@ from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.compound_qa.synthesis import TYPES, load_type_rules, missing_keywords
 from turnmark.evaluation.benchmarks.mtrag.question_types import TYPE_INSTRUCTIONS, ConversationPlan, load_shares
 from turnmark.evaluation.synth.attempt import PROMPTS
-from turnmark.evaluation.synth.folder import spliced
+from turnmark.evaluation.synth.folder import join_passages
 
 
 def test_instructions_open_as_inscoqa(synth, turnmark):
@@ -171,7 +171,7 @@ def test_reasoning_has_other_rules_and_files(synth):
     flags = ("--n", 1, "--types", "Hypothetical-Analysis", "--capability")
     outcome = synth("compound-qa", *flags, "Reasoning")
     assert outcome.report["kept"] == 1
-    assert "the model that writes filtered too; --judge names another" in outcome.report["notes"]
+    assert "the model that writes was also the filter; --judge names another" in outcome.report["notes"]
     system = " ".join(synth.server.bodies[0]["messages"][0]["content"].split())
     assert "by inference in several steps" in system
     assert list(compound_qa.load_tasks(outcome.out).data) == [outcome.lines("items.jsonl")[0]["id"]]
@@ -230,7 +230,7 @@ def test_passages_put_together_are_the_document(text, size, overlap):
         return Passage(id=str(start), document="d", title="", text=text[start:end], start=start, end=end)
 
     starts = range(0, len(text), max(1, size - overlap))
-    assert spliced([passage(start) for start in starts]) == text.strip()
+    assert join_passages([passage(start) for start in starts]) == text.strip()
 
 
 def test_prompts_fence_what_comes_from_outside():
