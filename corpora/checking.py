@@ -122,8 +122,8 @@ def check_mtrag(source: Source) -> CheckedData:
         domains = {task.domain for task in tasks}
         missing += [f"{NAMES[benchmark]}: no tasks of {name}" for name in COMPLETE[benchmark] if name not in domains]
     _check_passages(source.root, values, missing, problems)
-    for labelled in ("mtrag", "mtrag-un"):
-        _check_retrieval(source.root, labelled, values, missing, problems)
+    for labeled in ("mtrag", "mtrag-un"):
+        _check_retrieval(source.root, labeled, values, missing, problems)
     return _compare("mtrag", source, values, missing, problems)
 
 

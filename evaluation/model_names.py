@@ -29,7 +29,7 @@ def same_model(judge: str, other_spec: str) -> bool:
 
 
 def short_name(judge: str) -> str:
-    """A model's name without the server and the organisation."""
+    """A model's name without the server and the organization."""
     try:
         name = parse_spec(judge.removeprefix(f"{RAGAS}:")).argument or judge
     except RequestError:

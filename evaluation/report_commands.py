@@ -14,27 +14,27 @@ from turnmark.core.errors import ErrorCollector, RequestError
 if TYPE_CHECKING:
     from turnmark.evaluation.report.stored import Stored
 
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output")]
 
 
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs, or of `eval all`.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs, or of `eval all`")],
     html: Html = None,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write Markdown, a section a run.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Write Markdown, one section per run", show_default=False)
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write every table as a CSV file.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Write every table as a CSV file", show_default=False)
     ] = None,
     latex: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write every table as LaTeX.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Write every table as LaTeX", show_default=False)
     ] = None,
     rate: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a page on which people rate the runs' answers, unnamed, or review what `synth` made.",
+            help="Write a page for rating the runs' answers blindly, or for reviewing a set that `synth` made",
             show_default=False,
         ),
     ] = None,
@@ -131,10 +131,10 @@ def _report_json(stored: Sequence[Stored]) -> dict[str, object]:
 def compare_command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN RUN...", help="Folders of finished runs; the first is the baseline."),
+        typer.Argument(metavar="RUN RUN...", help="Folders of finished runs; the first is the baseline"),
     ],
     html: Html = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown.", show_default=False)] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
@@ -166,8 +166,8 @@ def agreement_command(
         list[Path],
         typer.Argument(
             metavar="RUN|FILE...",
-            help="Files with ratings of people (InspectorRAGet JSON) or another judge's scores (official predictions, "
-            ".jsonl), and folders of runs that scored the same answers.",
+            help="Files with human ratings (InspectorRAGet JSON) or another judge's scores (official predictions, "
+            ".jsonl), and folders of runs that scored the same answers",
         ),
     ],
     as_json: Json = False,

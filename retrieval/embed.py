@@ -64,7 +64,7 @@ def card_prompts(model: str) -> tuple[str, str]:
     """Return the prefixes of a query and of a passage from a model's card; empty for models we do not know.
 
     Args:
-        model: a hub name, or a folder of that name; a snapshot in the hub's cache is recognised by its repository.
+        model: a hub name, or a folder of that name; a snapshot in the hub's cache is recognized by its repository.
     """
     parts = Path(model).parts
     names = [part.rpartition("--")[2] for part in parts if part.startswith("models--")] or list(parts[-1:])

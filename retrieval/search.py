@@ -1,7 +1,7 @@
 """Searching an index: rankers, each over the message and its variants, fused; and the default retriever.
 
 The default searches with one vector, the sum of what the turn can mean: the message alone, the message as the last
-answer colours it (`turnmark.retrieval.views`), its rewrites, and a little of the earlier answers. Beside it BM25 over
+answer colors it (`turnmark.retrieval.views`), its rewrites, and a little of the earlier answers. Beside it BM25 over
 the message and its rewrites, fused by z-scores. Weights are few, the same for every turn, and were chosen on two
 domains together; what was tried and what each try brought is in docs/measured.md.
 """
@@ -270,9 +270,9 @@ class ConversationalRetriever(IndexRetriever):
         plain = iter(self.index.views.plain([text for earlier in answers for text in earlier]))
         vectors, text_vectors = [], []
         for query, earlier in zip(queries, answers, strict=True):
-            alone, coloured = next(spoken).vector, next(spoken).vector
+            alone, colored = next(spoken).vector, next(spoken).vector
             rewrites = [next(spoken).vector for _ in list(query.texts())[1:]]
-            vector = alone + coloured + (np.mean(rewrites, axis=0) if rewrites else alone)
+            vector = alone + colored + (np.mean(rewrites, axis=0) if rewrites else alone)
             if earlier:
                 weights = ANSWER_DECAY ** np.arange(len(earlier) - 1, -1, -1)
                 vector = vector + ANSWERS_WEIGHT * np.average([next(plain) for _ in earlier], axis=0, weights=weights)

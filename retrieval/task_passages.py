@@ -53,7 +53,7 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     Args:
         texts: what is asked, at least one text; the message first.
         embed: asked once for the texts and once for each run of passages of the same document, so that vectors do not
-            depend on what else is ranked, and `by_list` recognises a document. None: as `hits_of`.
+            depend on what else is ranked, and `by_list` recognizes a document. None: as `hits_of`.
     """
     if embed is None or not passages:
         return hits_of(passages)

@@ -3,7 +3,7 @@
 A message that leans on the turn before ("and how long does it take?") means little alone, and embedding the turns as
 one text drowns it: on the MTRAG pools the mean over all tokens of all turns finds less than the message alone. A view
 keeps both apart: the model reads context and message together, and only the message's own tokens are averaged, each of
-them coloured by what it attends to. Measured in docs/measured.md.
+them colored by what it attends to. Measured in docs/measured.md.
 """
 
 from __future__ import annotations

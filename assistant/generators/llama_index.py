@@ -43,9 +43,9 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
 class LlamaIndexGenerator(GeneratorBase):
     """A LlamaIndex LLM.
 
-    LLMs have different settings, so theirs are used: `temperature` is not passed on, and `max_tokens` only to an LLM
-    with a field of that name. Schemas are not supported. After the deadline the call continues in its thread, since an
-    LLM cannot be interrupted.
+    The LLM keeps its own settings: `temperature` is not passed on, and `max_tokens` only if the LLM has a field of that
+    name. Schemas are not supported. A call continues in its thread after the deadline, since an LLM cannot be
+    interrupted.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class LlamaIndexGenerator(GeneratorBase):
                     finish = _finish(last) or finish
                     news.put(("text", last.delta or ""))
                 news.put(("done", (last, finish)))
-            except Exception as error:  # whatever a third party's client raises; it is reported, not swallowed
+            except Exception as error:  # A third party's client may raise anything.
                 news.put(("failed", self._failure(error)))
 
         threading.Thread(target=work, name="turnmark-llama-index", daemon=True).start()

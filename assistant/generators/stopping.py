@@ -3,7 +3,7 @@
 A turn runs in one thread. Within `stoppable(stop)` calls of a language model check the `Stop` while they wait, and the
 turn checks it between events.
 
-Calls of endpoints run as tasks on one background event loop, since a task can be cancelled at any moment. A blocking
+Calls of endpoints run as tasks on one background event loop, since a task can be canceled at any moment. A blocking
 read could not be interrupted by Ctrl-C in another thread, and its time-out would restart with every keep-alive comment.
 """
 
@@ -27,7 +27,7 @@ OnPiece = Callable[[str], None]
 CallReports = queue.SimpleQueue[tuple[str, Any]]
 """Reports of a call: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
 CLOSE_SECONDS = 2.0
-"""Maximum seconds to wait for a cancelled call to close its connection."""
+"""Maximum seconds to wait for a canceled call to close its connection."""
 SLOT_POLL_SECONDS = 0.1
 """Seconds between two checks of the `Stop`, while waiting for a slot."""
 

@@ -1,7 +1,7 @@
-"""Use vLLM: `vllm:MODEL@URL` is a running server, `vllm:MODEL` a server that this process starts and ends.
+"""Use vLLM: `vllm:MODEL@URL` is a running server; `vllm:MODEL` is one that this process starts and stops.
 
 The command that starts a server is `TURNMARK_VLLM_COMMAND`, or `vllm serve`. A spec cannot set it, since a spec may
-come with a run from elsewhere. A spec may only set the engine arguments in `ENGINE`, which affect how a model runs.
+come from somebody else's run. A spec may only set the engine arguments in `ENGINE`, which affect how a model runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ENGINE = {
 START_SECONDS = 600.0
 """Default maximum seconds until a started server answers."""
 POLL_SECONDS, GRACE_SECONDS = 0.2, 15.0
-"""Seconds between two checks whether a server answers, and seconds from SIGTERM to SIGKILL."""
+"""Seconds between two checks of whether a server answers, and seconds from SIGTERM to SIGKILL."""
 LOG_LINES, LOG_CHARACTERS = 15, 2000
 # Keys of other services, which a model server does not need.
 _NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")
@@ -86,9 +86,9 @@ class VllmGenerator(OpenAIGenerator):
     """A model behind a vLLM server that this process starts at first use.
 
     Args:
-        endpoint: what the spec says; its URL counts for nothing.
-        command: what starts the server, without host and port.
-        start: seconds that it may take until it answers.
+        endpoint: the endpoint of the spec; its URL is ignored.
+        command: the command that starts the server, without host and port.
+        start: maximum seconds until the server answers.
     """
 
     def __init__(self, endpoint: Endpoint, command: tuple[str, ...], start: float) -> None:
@@ -114,7 +114,7 @@ _failures: dict[tuple[str, ...], str] = {}
 
 
 def _url_of(command: tuple[str, ...], key: str, start: float) -> str:
-    """Start a server once for all generators with this command; return its URL."""
+    """Start one server for all generators with this command, and return its URL."""
     with _lock:
         if command in _servers and _servers[command][0].poll() is None:
             return _servers[command][1]
@@ -135,7 +135,7 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
         port = probe.getsockname()[1]
     folder = home() / "cache" / "vllm"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file, log = tempfile.mkstemp(".log", dir=folder)  # of mode 0600
+    file, log = tempfile.mkstemp(".log", dir=folder)  # created with mode 0600
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | ({"VLLM_API_KEY": key} if key else {})
     with open(file, "wb") as output:
@@ -161,7 +161,7 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
 
 
 def _wait(server: subprocess.Popen[bytes], url: str, key: str, start: float) -> str:
-    """Wait until the server answers; return "", or why it does not answer."""
+    """Wait until the server answers. Return the reason why it does not, or ""."""
     ends = time.monotonic() + start
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     while time.monotonic() < ends:
@@ -183,7 +183,7 @@ def _stop_all() -> None:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """End a server and its child processes."""
+    """Stop a server and its child processes."""
     for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 5.0)):
         with suppress(ProcessLookupError):
             os.killpg(server.pid, number)

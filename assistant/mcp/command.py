@@ -74,7 +74,7 @@ def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
 
 
 def _serve_stdio(served: ServedIndexes, streams: StandardStreams) -> None:
-    """Serve one client. It is answered at once: models are loaded meanwhile."""
+    """Serve one client. It is answered immediately, while models load in the background."""
     from turnmark.assistant.mcp.server import IndexServer
 
     turns = _turns(served)
@@ -124,7 +124,7 @@ def _warm(served: ServedIndexes) -> None:
 
 
 def _try_warm(served: ServedIndexes) -> None:
-    """The same; what cannot work is told here, and to the client by each tool that needs it."""
+    """Load the models. A failure is printed here, and reported to the client by each tool that needs the model."""
     try:
         _warm(served)
     except Exception as error:
@@ -137,8 +137,9 @@ def _end(turns: dict[str, Turns]) -> None:
 
 
 def _open_served(names: list[str], config: AssistantConfig, errors: ErrorCollector) -> ServedIndexes:
-    """An assistant over each index, and one over all of them if they can be searched together; they share one language
-    model. Raises all mistakes, those of before included.
+    """Open an assistant over each index, and one over all of them if they can be searched together.
+
+    The assistants share one language model. Raise all problems, including those in `errors`.
     """
     from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.mcp.collection import ServedIndexes

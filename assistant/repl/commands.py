@@ -199,10 +199,10 @@ def _outcome_lines(exchange: Exchange) -> Iterator[str]:
     """Yield the decision, the checks, and the user's rating."""
     reply = exchange.reply
     checks = reply.checks
-    judgement = reply.trace.judgement
+    judgment = reply.trace.judgement
     yield f"decided: {reply.decision}"
-    if judgement:
-        yield f"  {judgement.decision}, confidence {judgement.confidence:.2f}, because {one_line(judgement.reason)}"
+    if judgment:
+        yield f"  {judgment.decision}, confidence {judgment.confidence:.2f}, because {one_line(judgment.reason)}"
     for number, part in enumerate(reply.trace.parts, 1):
         yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {one_line(part.reason)}"
     if checks.grounded is not None:

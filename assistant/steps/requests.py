@@ -1,6 +1,6 @@
 """Recognize English requests to revise the last reply ("as a list please", "only the first two"), by strict rules.
 
-The complete message must be such a request; anything else is taken for a question.
+The complete message must be such a request; anything else is treated as a question.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], 
             _plain_request("other"),
         ),
         (
-            # "Cut the cake in two" may be about a cake: cut needs a part of a text, or everything of a kind.
+            # "Cut the cake in two" may be about a cake: "cut" needs a part of a text, or "all" of something.
             rf"(?:{_THAT} )?(?:(?!cut){_DROP} (?:the|that|those)|{_DROP} (?:any|all(?: the)?|everything|anything|the"
             rf" (?={_PART}))) (?:{_PART})? ?(?:about|on|of|regarding|with|for)? ?[^.?!]{{2,80}}",
             _plain_request("other"),
@@ -134,14 +134,14 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], 
 
 
 _JOINTS = re.compile(r"[,;.]? (?:and|but)(?: also| then)? |[,;.] (?:also |then )?", re.IGNORECASE)
-"""Between two requests in one message."""
+"""What separates two requests in one message."""
 _PICKS = re.compile(rf"(?:keep )?(?:just|only)\b|(?:{_THAT} )?{_DROP}\b", re.IGNORECASE)
 
 
 def edit_requests(message: str) -> tuple[EditRequest, ...]:
-    """Return the changes that a message requests, in the order they are made.
+    """Return the changes that a message requests, in the order in which they are made.
 
-    They are one or two ("shorter, as a list"), and none if the message is not completely such a request.
+    There are one or two ("shorter, as a list"), or none if the message contains anything else.
     """
     text = " ".join(message.split()).replace("’", "'")
     if len(text) > 160:
@@ -201,7 +201,7 @@ def is_instruction(history: Sequence[Message], message: str) -> bool:
     is an instruction only if it names the answer or a part of its text.
 
     Args:
-        history: the messages before, oldest first. Without an answer among them, nothing can be revised.
+        history: the earlier messages, oldest first. Without an answer among them, nothing can be revised.
     """
     if not any(turn.role == "assistant" for turn in history):
         return False

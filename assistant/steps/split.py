@@ -5,10 +5,10 @@ sentence at a comma or "and" before a clause that is a question by itself ("…,
 only looks like a question ("how cells divide and how they die" after "What is known about") is recognized by its word
 order.
 
-The rules were written on 60 questions of Compound-QA (Understanding, 12 of each type), and split all of them into the
-number of parts that was counted by reading. Of 200 other questions, labelled before the rules were run on them, they
-split all correctly, where counting question marks gets 176 right; of 80 that question marks do not separate, 77 (one of
-which then led to a rule; tests/assistant/test_split.py).
+The rules were developed on 60 questions of Compound-QA (Understanding, 12 of each type) and split all of them into the
+hand-counted number of parts. They also split correctly all of 200 other questions, labeled before the rules were run on
+them; counting question marks gets 176 of these right. Of 80 questions that question marks do not separate, they split
+77 correctly, and one of the three others then led to a new rule (tests/assistant/test_split.py).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _MATCHED_CHARACTERS = (
     600  # characters around a joint that are matched, so that the time grows only with the length of the text
 )
 _WH = re.compile(r"\b(?:what|which|who|whose|whom|how|why|when|where)\b", re.IGNORECASE)
-# A clause that is no question: "what is right and what is wrong" inside a sentence, whose verb is at its end. "What
+# A clause that is not a question has its verb at the end: "what is right and what is wrong" inside a sentence. "What
 # effects do others have" is a question.
 _EMBEDDED = re.compile(
     rf"(?:what|which|who|where|how)\s+(?!{_AUX}\b)(?:(?!\b(?:do|does|did)\b)[^,?]){{1,60}}\s(?:is|are|was|were|has|have|does|can|should)[?.!\s]*",
@@ -113,11 +113,11 @@ _ORDINAL_JOINT = re.compile(
 def split_questions(text: str) -> tuple[str, ...]:
     """Return the sub-questions of a compound question in their order; the unchanged text if it is a single question.
 
-    Each part gets a capital letter and a question mark, and loses the "and" or "second" before it. A sentence that is
-    no question (background) stays with the question after it, or at the end with the one before it. "What is the
-    difference between A and B" and "How do X and Y compare" are one question.
+    Each part gets a capital letter and a question mark, and loses the "and" or "second" before it. Background
+    sentences stay with the question after them; those at the end stay with the last question. "What is the difference
+    between A and B" and "How do X and Y compare" are one question.
 
-    Never raises. There is always a part, and none is empty unless the text is.
+    Never raises. There is always at least one part, and no part is empty unless the text is.
     """
     questions: list[str] = []
     for item in _items(text):
@@ -151,7 +151,7 @@ def _items(text: str) -> list[str]:
 
 
 def _list_of(text: str) -> tuple[str, list[str]] | None:
-    """Return the text before a list with an item a line, and its items; None if there is no such list of questions."""
+    """Return the text before a list with one item per line, and its items; None without such a list of questions."""
     items = [item for item in list_items(text) if item.depth == 0]
     if len(items) < 2:
         return None
@@ -178,7 +178,7 @@ def _inline_list_of(text: str) -> tuple[str, list[str]] | None:
 
 
 def _parts_of(text: str) -> list[str]:
-    """Return the parts of a text without a list: its sentences that ask, split where one asks twice."""
+    """Return the parts of a text without a list: its questions, with compound sentences split."""
     questions: list[str] = []
     background = ""
     for sentence in _sentences(text):

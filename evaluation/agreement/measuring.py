@@ -116,7 +116,7 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     if not (result.properties or result.correlations or result.verdicts):
         raise RequestError(
             "there is nothing to compare: name a file with ratings of people or another judge's scores next "
-            "to the run, or a run whose tasks are labelled and whose answers are judged"
+            "to the run, or a run whose tasks are labeled and whose answers are judged"
         )
     return result
 

@@ -215,7 +215,7 @@ def _add_lines(path: Path, name: str, rows: Rows) -> None:
     rows.answers += answers
 
 
-def _normalise(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(strip_citations(text).split())
 
 
@@ -290,7 +290,7 @@ def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
         if answers:
             tasks += 1
         for answer in answers:
-            if sample.prediction is not None and _normalise(answer.text) == _normalise(sample.prediction):
+            if sample.prediction is not None and _normalize(answer.text) == _normalize(sample.prediction):
                 matches.setdefault(answer.system, []).append((answer, values))
     if not matches:
         raise RequestError(

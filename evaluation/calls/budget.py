@@ -201,14 +201,14 @@ def spent_on(samples: SampleJournal) -> Usage:
 
 
 def spent_on_judges(folder: Path) -> Usage:
-    """Usage of the judgements in a run's folder."""
+    """Usage of the judgments in a run's folder."""
     from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, open_judgments
 
-    return sum((judgement.usage for judgement in open_judgments(folder / JUDGMENTS_FILE).records()), Usage())
+    return sum((judgment.usage for judgment in open_judgments(folder / JUDGMENTS_FILE).records()), Usage())
 
 
 def spent_in(folder: Path) -> Usage:
-    """Usage of samples and judgements in a run's folder; zero if there is no such folder."""
+    """Usage of samples and judgments in a run's folder; zero if there is no such folder."""
     return spent_on(open_samples(folder / "predictions.jsonl")) + spent_on_judges(folder)
 
 

@@ -1,4 +1,4 @@
-"""Runs jobs (samples, judgements, attempts of a synthesis) concurrently in threads, and passes on each result.
+"""Runs jobs (samples, judgments, attempts of a synthesis) concurrently in threads, and passes on each result.
 
 Worker threads run the jobs; the caller's thread starts them and takes their results. A job that exceeds its patience is
 abandoned with its worker, a daemon thread whose later result is dropped. Another worker replaces it, so that a hanging

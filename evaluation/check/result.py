@@ -73,7 +73,7 @@ class CheckResult(Record):
     answered: Share | None = Field(default=None, description="of known questions")
     supported: Share | None = Field(default=None, description="of the answers to known questions")
     recognised: Share | None = Field(default=None, description="replies that say so, of hidden questions")
-    hedged: int = Field(default=0, description="hidden questions with a hedged answer, which is not recognised")
+    hedged: int = Field(default=0, description="hidden questions with a hedged answer, which is not recognized")
     asked_back: int = Field(default=0, description="hidden questions that the assistant answered with a question")
     elsewhere: int = Field(
         default=0, description="hidden questions with an answer that other sections support, so that it may be right"

@@ -50,7 +50,7 @@ def _table(result: CheckResult) -> Table:
         (f"right {noun} among the first three", result.found),
         ("known questions answered", result.answered),
         ("answers supported by passages found", result.supported),
-        ("unknown questions recognised", result.recognised),
+        ("unknown questions recognized", result.recognised),
     ]
     for name, figure in rows:
         if figure is not None:
@@ -83,7 +83,7 @@ def _in_words(result: CheckResult) -> Iterator[str]:
         elsewhere = f", {result.elsewhere} of these from other sections that support the answer" if others else ""
         yield (
             f"{result.found.n} questions, each written from one section. Asked again with that section hidden, so that "
-            f"the answer is not known: {hidden}, of which {recognised} recognised, {result.hedged} hedged, "
+            f"the answer is not known: {hidden}, of which {recognised} recognized, {result.hedged} hedged, "
             f"{asked_back}{others} answered anyway{elsewhere}."
         )
     if result.failed:

@@ -65,13 +65,13 @@ def _read_verdicts(run: ComparedRun) -> Iterator[tuple[object, ...]]:
         for sample in samples(run.path)
     )
     system = hashlib.sha256("\n".join(replies).encode()).hexdigest()
-    for judgement in read_records(run.path / JUDGMENTS_FILE, StoredJudgment):
-        if judgement.status != "scored":
+    for judgment in read_records(run.path / JUDGMENTS_FILE, StoredJudgment):
+        if judgment.status != "scored":
             continue
-        for measure, value in ((judgement.measure, judgement.value), *judgement.also.items()):
+        for measure, value in ((judgment.measure, judgment.value), *judgment.also.items()):
             if value is not None:
                 metric = measure.partition("[")[0]
-                yield metric, judgement.judge, system, judgement.id, judgement.repeat, value
+                yield metric, judgment.judge, system, judgment.id, judgment.repeat, value
 
 
 def _compare_pair(verdicts: Any, metric: str, judges: tuple[str, str]) -> JudgePair:

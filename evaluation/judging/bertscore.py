@@ -196,7 +196,7 @@ def rb_alg(recall: float, rouge_l: float, k_precision: float) -> float:
 
 # --- the judge -------------------------------------------------------------------------------------------------------
 
-_FORM = "without passages: 0"  # part of a judgement's key, for rubrics that depend on this rule
+_FORM = "without passages: 0"  # part of a judgment's key, for rubrics that depend on this rule
 NO_PASSAGES = "there are no passages"
 NO_WORDS = "the reference has no Latin letters or digits, which are all that ROUGE-L counts"
 

@@ -1,4 +1,4 @@
-"""Ask the judges of a run for missing judgements, concurrently and within the budget, and store them."""
+"""Ask the judges of a run for missing judgments, concurrently and within the budget, and store them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, StoredJudgment, 
 from turnmark.evaluation.calls.limits import ModelNoting
 from turnmark.evaluation.calls.thread_pool import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
 from turnmark.evaluation.judging.judge import Judge
-from turnmark.evaluation.judging.rubrics import judgement_key, prompts_digest
+from turnmark.evaluation.judging.rubrics import judgment_key, prompts_digest
 from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
@@ -33,13 +33,13 @@ from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.evaluation.tasks.task import Task
 
 BUDGET = "budget"
-"""Kind of failure of a judgement that was not requested because it would have exceeded `--budget`."""
+"""Kind of failure of a judgment that was not requested because it would have exceeded `--budget`."""
 REPAIR_PROMPT = "verdict-repair"
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One judgement to ask for; `previous` is the failed judgement under the same key, if any."""
+    """One judgment to ask for; `previous` is the failed judgment under the same key, if any."""
 
     sample: Sample
     case: Case
@@ -50,14 +50,14 @@ class _Job:
 
 
 class JudgeCalls:
-    """Calls of the judges of one run, and the file of their judgements.
+    """Calls of the judges of one run, and the file of their judgments.
 
     Args:
         rubrics: the rubrics to grade by; those that no judge grades are left out.
         tested: specs of the generators that wrote the samples, as far as known.
         concurrency: calls at once; 1 if a judge is a script of replies (`replay:`).
         prompts: folder with the user's own prompts.
-        budget: the limit for samples and judgements of the run together; None: no limit.
+        budget: the limit for samples and judgments of the run together; None: no limit.
         elsewhere: usage of other runs on the same budget.
     """
 
@@ -106,17 +106,17 @@ class JudgeCalls:
         return owners or [judge for judge in self.judges if judge.grades(rubric.name)]
 
     def key(self, case: Case, rubric: Rubric, judge: Judge) -> str:
-        """The key of a judgement in `judgements.jsonl`."""
-        return judgement_key(case, rubric, self.hashes[rubric.name], judge.name)
+        """The key of a judgment in `judgements.jsonl`."""
+        return judgment_key(case, rubric, self.hashes[rubric.name], judge.name)
 
     @property
-    def _judgements(self) -> Journal[str, StoredJudgment]:
+    def _judgments(self) -> Journal[str, StoredJudgment]:
         assert self._file is not None, "ask() comes first"
         return self._file
 
     def stored(self, key: str) -> StoredJudgment | None:
-        """The last judgement under a key; None: there is no such judgement."""
-        return self._judgements.get(key)
+        """The last judgment under a key; None: there is no such judgment."""
+        return self._judgments.get(key)
 
     def silent(self) -> frozenset[str]:
         """The rubrics that failed and gave no value to any reply of this run that has a label to be conditioned on."""
@@ -125,7 +125,7 @@ class JudgeCalls:
     def _gave_nothing(self, cases: Iterable[tuple[str, ...]]) -> bool:
         failed = False
         for keys in cases:
-            statuses = {judgement.status if (judgement := self.stored(key)) else "failed" for key in keys}
+            statuses = {judgment.status if (judgment := self.stored(key)) else "failed" for key in keys}
             if "failed" in statuses:  # of one judge: then the panel has failed
                 failed = True
             elif "scored" in statuses:
@@ -140,24 +140,24 @@ class JudgeCalls:
         return Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
 
     def budget_notes(self) -> list[str]:
-        """A note for the summary on the judgements that would have exceeded the budget."""
+        """A note for the summary on the judgments that would have exceeded the budget."""
         if not self._refused:
             return []
         n = len(self._refused)
-        return [f"judging {self._ledger.exhausted()}; {n} judgements were not asked for, and are with a larger budget"]
+        return [f"judging {self._ledger.exhausted()}; {n} judgments were not asked for, and are with a larger budget"]
 
     def ask(self, run: RunFolder, benchmark: Task, progress: Progress) -> None:
-        """Ask the judges for missing and failed judgements; write each to the file as it comes.
+        """Ask the judges for missing and failed judgments; write each to the file as it comes.
 
         Raises:
-            OSError: a judgement could not be written; the ones before it are on file.
+            OSError: a judgment could not be written; the ones before it are on file.
         """
         began = time.perf_counter()
         self._file = open_judgments(run.path / JUDGMENTS_FILE)
         questions = sum(len(self.of(rubric)) for rubric in self.rubrics)
         progress.start(f"judging {one_line(run.manifest.benchmark)}", len(run.samples) * questions)
         try:
-            spent = sum((judgement.usage for judgement in self._file.records()), self._elsewhere)
+            spent = sum((judgment.usage for judgment in self._file.records()), self._elsewhere)
             if "generator" in run.manifest.specs:  # the run made its samples, so they count against the budget
                 spent += spent_on(run.samples)
             self._ledger = Ledger(budget=self._budget, spent=spent)
@@ -173,17 +173,17 @@ class JudgeCalls:
             nonlocal failed
             if isinstance(result, BaseException):
                 raise result
-            judgement, usage = result
-            self._judgements.append(judgement)
+            judgment, usage = result
+            self._judgments.append(judgment)
             self._ledger.spend({"judge": usage})
-            failed += judgement.status == "failed"
+            failed += judgment.status == "failed"
             name = job.judge.name
-            if judgement.kind in HOPELESS:
+            if judgment.kind in HOPELESS:
                 self._hopeless[name] += 1
             else:
                 self._hopeless[name] = 0
             if self._hopeless[name] >= IN_A_ROW:
-                self._stopped[name] = judgement.reason
+                self._stopped[name] = judgment.reason
             if failed:
                 progress.tell(f"{failed} failed")
             progress.advance()
@@ -197,12 +197,12 @@ class JudgeCalls:
         )
 
     def close(self) -> None:
-        """Close the file of judgements."""
+        """Close the file of judgments."""
         if self._file is not None:
             self._file.close()
 
     def _affords(self, job: _Job, running: int) -> bool:
-        """Whether the budget allows one more judgement besides `running` others.
+        """Whether the budget allows one more judgment besides `running` others.
 
         Judges without a language model cost nothing.
         """
@@ -210,7 +210,7 @@ class JudgeCalls:
             return True
         if not self._ledger.guessed:
             with suppress(Exception):  # a rubric that cannot be estimated: its cost is known after its first call
-                guess = estimate_judgement(job.rubric, job.case, self.prompts)
+                guess = estimate_judgment(job.rubric, job.case, self.prompts)
                 self._ledger.expect(with_cost(guess, price_of(job.judge.name, self._prices)))
         return self._ledger.affords(running)
 
@@ -228,7 +228,7 @@ class JudgeCalls:
                 if unknown_label(case.answerability) is not None:
                     self._asked.setdefault(rubric.name, set()).add(keys_of)
                 for judge, key in zip(judges, keys_of, strict=True):
-                    known = key in keys or self._judgements.finished(key)
+                    known = key in keys or self._judgments.finished(key)
                     if known or judge.name in self._stopped:
                         progress.advance()
                         continue
@@ -240,25 +240,25 @@ class JudgeCalls:
                     yield _Job(sample, case, rubric, judge, key, self.stored(key))
 
     def _judge(self, job: _Job) -> tuple[StoredJudgment, Usage]:
-        """Ask for one judgement; return it, and the usage of this try."""
+        """Ask for one judgment; return it, and the usage of this try."""
         previous = job.previous
         earlier_tries = previous.tries if previous else 0
         generator = ModelNoting(job.judge.for_try(earlier_tries))
         began = time.perf_counter()
-        # An exception fails only this judgement.
+        # An exception fails only this judgment.
         answer, failure = attempted(partial(job.rubric.ask, generator, job.case, self.prompts))
         outcome = answer or Outcome(status="failed", kind="error", reason=failure)
         seconds = time.perf_counter() - began
         usage = with_cost(outcome.usage, price_of(job.judge.name, self._prices))
         prompts = prompts_digest(self.hashes[job.rubric.name]) if job.judge.has_model else ""
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
-        judgement = StoredJudgment(**(fields | {
+        judgment = StoredJudgment(**(fields | {
             "usage": usage + previous.usage if previous else usage, "tries": earlier_tries + 1,
             "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.rubric.name,
             "judge": job.judge.name, "models": tuple(generator.models), "seconds": round(seconds, 4),
             "prompts": prompts,
         }))  # fmt: skip
-        return judgement, usage
+        return judgment, usage
 
     def case_of(self, benchmark: Task, item: Item, sample: Sample) -> Case | None:
         """The case to judge; None: the sample is not done, or its case cannot be made."""
@@ -280,8 +280,8 @@ def _samples(run: RunFolder, benchmark: Task) -> Iterator[tuple[Item, Sample]]:
                 yield item, sample
 
 
-def estimate_judgement(rubric: Rubric, case: Case, prompts: Path | None) -> Usage:
-    """Estimate the usage of one judgement."""
+def estimate_judgment(rubric: Rubric, case: Case, prompts: Path | None) -> Usage:
+    """Estimate the usage of one judgment."""
     verdict = ""
     offer = rubric.offers
     if offer is not None:

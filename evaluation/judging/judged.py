@@ -1,7 +1,7 @@
-"""The judging of a run: one pass asks the judges, the next one turns their judgements into scores.
+"""The judging of a run: one pass asks the judges, the next one turns their judgments into scores.
 
-Judging makes no samples: it asks for missing judgements of a run's samples and keeps them in the run's
-`judgements.jsonl`. Scoring the run again, with the same or more judges, asks only for new and failed judgements. If
+Judging makes no samples: it asks for missing judgments of a run's samples and keeps them in the run's
+`judgements.jsonl`. Scoring the run again, with the same or more judges, asks only for new and failed judgments. If
 several judges grade a reply, the median of their numbers or the majority of their labels counts.
 """
 
@@ -44,7 +44,7 @@ ROLE = "judge"
 
 
 class Judging(JudgeCalls):
-    """The judges and rubrics of a run; makes scores, panels and notes from the judgements."""
+    """The judges and rubrics of a run; makes scores, panels and notes from the judgments."""
 
     def __init__(self, judges: Sequence[Judge], rubrics: Sequence[Rubric], **options: Any) -> None:
         super().__init__(judges, rubrics, **options)
@@ -118,19 +118,19 @@ class Judging(JudgeCalls):
         outcomes: dict[str, Outcome] = {}
         for judge in self.of(rubric):
             key = self.key(case, rubric, judge)
-            judgement = self.stored(key)
-            if judgement is None:
+            judgment = self.stored(key)
+            if judgment is None:
                 outcomes[judge.name] = self.unasked(key, judge)
                 self._failures[outcomes[judge.name].kind or "error"] += 1
                 continue
-            outcomes[judge.name] = judgement
+            outcomes[judge.name] = judgment
             if key not in self._counted:
                 self._counted.add(key)
-                self.usage += judgement.usage
-                self._cut += bool(judgement.notes)
-                self._models.setdefault(judge.name, set()).update(judgement.models)
-                if judgement.status == "failed":
-                    self._failures[judgement.kind or "error"] += 1
+                self.usage += judgment.usage
+                self._cut += bool(judgment.notes)
+                self._models.setdefault(judge.name, set()).update(judgment.models)
+                if judgment.status == "failed":
+                    self._failures[judgment.kind or "error"] += 1
         # Only these fields are needed for the agreement of the judges.
         fields = {"status", "value", "label", "weight"}
         self._seen[rubric.name].append(
@@ -227,10 +227,10 @@ class Judging(JudgeCalls):
         failures = {kind: count for kind, count in self._failures.most_common() if kind != BUDGET}
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
-            notes.append(f"{sum(failures.values())} judgements failed: {kinds}; a new scoring asks for them again")
+            notes.append(f"{sum(failures.values())} judgments failed: {kinds}; a new scoring asks for them again")
         notes += self.budget_notes()
         if self._cut:
-            notes.append(f"{self._cut} judgements were made of less than the full material, as their scores say")
+            notes.append(f"{self._cut} judgments were made of less than the full material, as their scores say")
         if not self.tested and any(judge.has_model for judge in self.judges):
             notes.append(
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"

@@ -1,4 +1,4 @@
-"""Rubrics (questions to a judge about a reply: prompt, parser, when they apply), outcomes, and the judgements file."""
+"""Rubrics (questions to a judge about a reply: prompt, parser, when they apply), outcomes, and the judgments file."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ REASON = 600
 
 
 _FORM = 1
-"""Version of the key; raise it when older judgements must not be reused."""
+"""Version of the key; raise it when older judgments must not be reused."""
 
 
-def judgement_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge: str) -> str:
-    """SHA-256 over everything that can change a judgement.
+def judgment_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge: str) -> str:
+    """SHA-256 over everything that can change a judgment.
 
     Args:
         prompts: name -> hash of the rubric's prompts.

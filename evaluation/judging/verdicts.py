@@ -247,7 +247,7 @@ def _ask_twice(
         usage, raw = usage + reply.usage, reply.text
         if reply.note is not None:
             kind = "length" if reply.finish_reason == "length" else "content_filter"
-            return Failure(kind=kind, raw=raw, reason=reply.note.replace("the answer", "the judgement", 1)), usage
+            return Failure(kind=kind, raw=raw, reason=reply.note.replace("the answer", "the judgment", 1)), usage
         result = parse(reply.text)
         if not isinstance(result, str):
             return result, usage

@@ -7,7 +7,7 @@ pots" answers both parts.
 
 The three values were chosen on 120 questions of Compound-QA (Understanding) whose reference has as many blocks as the
 question has parts. On 107 others the full reference covers .92 of the parts, the reference of another question .00; a
-part whose block is cut out counts as covered all the same in .36, because its neighbours share its topic. Terse answers
+part whose block is cut out counts as covered all the same in .36, because its neighbors share its topic. Terse answers
 ("In 1879.") are missed: 15 references of the demo cover .70. A `MIN_FIT` of .4 gains little of that (.77) and lets
 other questions' answers in (.04).
 """

@@ -83,7 +83,7 @@ def rouge_l_char(answer: str, reference: str) -> float | None:
 def token_recall(answer: str, reference: str) -> float | None:
     """`token_recall`: tokens shared with the reference / tokens of the reference. 0..1.
 
-    Tokens after SQuAD's normalisation; a token is shared as often as both texts have it (multisets). None if the
+    Tokens after SQuAD's normalization; a token is shared as often as both texts have it (multisets). None if the
     reference has no token left.
 
     Source: Adlakha et al. 2024 ("Recall"); MTRAG section 6.3.1 uses its form over BERT vectors.
@@ -95,7 +95,7 @@ def token_recall(answer: str, reference: str) -> float | None:
 def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = ()) -> float | None:
     """`k_precision`: tokens shared with the passages / tokens of the answer; with `history`, `k_precision[+history]`.
 
-    0..1. Tokens after SQuAD's normalisation, as multisets. The union of the passages is all of them one after the
+    0..1. Tokens after SQuAD's normalization, as multisets. The union of the passages is all of them one after the
     other: counts add up, so the answer may say a word as often as the passages say it together. That is how
     instruct-qa, the reference implementation, does it. A passage given twice counts twice.
 

@@ -343,7 +343,7 @@
           make("span", { class: "title", dir: "auto" }, title || name),
           rank ? null : make("span", { class: "badge bad" }, "not found"),
           relevant === 1 ? make("span", { class: "badge good" }, "relevant") : null,
-          relevant === 0 ? make("span", { class: "badge" }, "not labelled") : null,
+          relevant === 0 ? make("span", { class: "badge" }, "not labeled") : null,
           quoted ? make("span", { class: "badge accent" }, "cited") : null,
           rank ? make("span", { class: "dim number" }, fixed(value, 4)) : null,
           make("span", { class: "snippet", dir: "auto" }, body(text).slice(0, 200))),

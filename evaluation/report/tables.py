@@ -28,7 +28,7 @@ class Column:
     name: str
     number: bool = False
     over: str = field(default="", kw_only=True)
-    """Heading that the column shares with its neighbours."""
+    """Heading that the column shares with its neighbors."""
 
     @property
     def title(self) -> str:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.calls.thread_pool import CONCURRENCY
-from turnmark.evaluation.judging.calls import estimate_judgement
+from turnmark.evaluation.judging.calls import estimate_judgment
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.records import RunManifest, Sample
@@ -174,7 +174,7 @@ def estimate_judging(
                 continue
             for judge in judges:
                 if judge.grades(rubric.name):
-                    total_usage += estimate_judgement(rubric, case, prompts)
+                    total_usage += estimate_judgment(rubric, case, prompts)
         return {ROLE: total_usage}
 
     return estimate_items(items, total, usage, MOST)

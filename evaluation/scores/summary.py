@@ -161,7 +161,7 @@ class ScoreTally:
 
     def metrics(self) -> Metrics:
         """Return the metrics over the samples of the headline, in order of first use, ranked metrics last."""
-        return self._summarise(self._headline, headline=True)
+        return self._summarize(self._headline, headline=True)
 
     def breakdowns(self) -> Breakdowns:
         """Return dimension -> value -> metrics; dimensions in the order of the labels, values sorted.
@@ -174,10 +174,10 @@ class ScoreTally:
             breakdowns[dimension] = {}
             for value, samples in sorted(values.items()):
                 in_headline = array("I", (sample for sample in samples if sample in headline))
-                breakdowns[dimension][value] = self._summarise(in_headline or samples)
+                breakdowns[dimension][value] = self._summarize(in_headline or samples)
         return breakdowns
 
-    def _summarise(self, samples: array[int], headline: bool = False) -> Metrics:
+    def _summarize(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
 
         from turnmark.evaluation.scores.stats import intervals

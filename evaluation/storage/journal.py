@@ -1,4 +1,4 @@
-"""Append-only files of records as JSON lines: the samples of a run, judgements, the items of a synthesis.
+"""Append-only files of records as JSON lines: the samples of a run, judgments, the items of a synthesis.
 
 A journal keeps only the offset of each record in memory, so that it may hold any number of them. The last line of a key
 counts. An incomplete last line, left by a killed process, is cut off when the file is opened; a complete line that is

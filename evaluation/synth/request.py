@@ -21,16 +21,16 @@ class SynthRequest(Request):
 
     index: Annotated[
         str | None,
-        typer.Option(metavar="NAME", envvar="TURNMARK_INDEX", help="Index with the documents to make data from."),
+        typer.Option(metavar="NAME", envvar="TURNMARK_INDEX", help="Index with the documents to make data from"),
     ] = None
     n: Annotated[
         int,
         Field(ge=1),
-        typer.Option("--n", metavar="N", help="Number of items; a larger number continues the folder."),
+        typer.Option("--n", metavar="N", help="Number of items; a larger number continues the folder"),
     ] = 10
     generator: Annotated[
         str | None,
-        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="Model that writes the items; required."),
+        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="Model that writes the items; required"),
     ] = None
     judge: str | None = None
     prompts: Prompts = None
@@ -38,12 +38,12 @@ class SynthRequest(Request):
     concurrency: Concurrency = 16
     max_failures: MaxFailures = None
     budget: BudgetOption = None
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it.")] = None
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it")] = None
     review: Annotated[
         tuple[Path, ...],
         typer.Option(
             metavar="FILE",
-            help="Remove the items rejected in a file that a `report DIR --rate` page saved; repeatable.",
+            help="Remove the items rejected in a file saved by a `report DIR --rate` page; repeatable",
         ),
     ] = ()
     as_json: AsJson = False

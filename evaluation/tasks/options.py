@@ -22,21 +22,23 @@ def _check_max_failures(text: Any) -> Any:
     return text
 
 
-BudgetOption = Annotated[str | None, typer.Option(metavar="N", help="Most to spend: tokens (200k) or money ($5).")]
-Concurrency = Annotated[int, Field(ge=1, le=MAX_CONCURRENCY), typer.Option(metavar="N", help="Samples at once.")]
+BudgetOption = Annotated[str | None, typer.Option(metavar="N", help="Budget: tokens (200k) or money ($5)")]
+Concurrency = Annotated[
+    int, Field(ge=1, le=MAX_CONCURRENCY), typer.Option(metavar="N", help="Maximum number of concurrent samples")
+]
 MaxFailures = Annotated[
     str | None,
     BeforeValidator(_check_max_failures),
-    typer.Option(metavar="N|P%", help="Stop after more failed samples than this, in each run of all.", hidden=True),
+    typer.Option(metavar="N|P%", help="Number or share of failed samples that a run tolerates", hidden=True),
 ]
-Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
-SeedOption = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed.", hidden=True)]
+Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt")]
+SeedOption = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed", hidden=True)]
 AskingProtocol = Annotated[
     Literal["turn", "paper"],
     typer.Option(
         metavar="turn|paper",
-        help="Ask by the assistant's turn or by the paper's prompts (which need a model).",
+        help="Ask by the assistant's turn or by the paper's prompts (needs a model)",
         hidden=True,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only estimate calls and tokens")]

@@ -72,7 +72,7 @@ class EvalRequest(Request):
         str,
         typer.Argument(
             metavar="BENCHMARK",
-            help=f"{', '.join(benchmarks())}, all; python:pkg.mod:Class for your own.",
+            help=f"{', '.join(benchmarks())}, all, or your own as python:pkg.mod:Class",
         ),
     ]
     predictions: Annotated[
@@ -80,16 +80,16 @@ class EvalRequest(Request):
         typer.Option(
             metavar="FILE",
             help="Official prediction files, an official evaluation (.json, several systems), or a run folder; for "
-            "--task retrieval, TREC runs. Repeatable.",
+            "--task retrieval, TREC runs; repeatable",
         ),
     ] = ()
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The benchmark's folder; default: the demo.")] = None
-    task: Annotated[str | None, typer.Option(metavar="TASK", help="Such as retrieval, generation, judge.")] = None
-    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Such as rag; the docs list them.")] = None
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The benchmark's folder; default: the demo")] = None
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="Task, e.g. retrieval or generation")] = None
+    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Setting, e.g. rag")] = None
     domains: Annotated[
         tuple[str, ...],
         BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Domains or capabilities; default: all; for score, those with answers."),
+        typer.Option(metavar="A,B", help="Domains or capabilities; default: all, or for score those with answers"),
     ] = ()
     assistant: Annotated[AssistantConfig, Flatten(without=("index",))] = Field(
         default=AssistantConfig(), description="the configuration under test"
@@ -98,35 +98,39 @@ class EvalRequest(Request):
     suite: Annotated[
         Literal["smoke", "full"] | None,
         typer.Option(
-            metavar="smoke|full", help="all: a few samples of each benchmark, or every task and setting.", hidden=True
+            metavar="smoke|full",
+            help="With all: a few samples of each benchmark, or every task and setting",
+            hidden=True,
         ),
     ] = None
-    limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items.")] = None
-    sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N random items, by --seed.")] = None
+    limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items")] = None
+    sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N random items, by --seed")] = None
     only: Annotated[
         tuple[str, ...],
-        typer.Option(metavar="ID", help="Only this item; repeatable."),
+        typer.Option(metavar="ID", help="Only this item; repeatable"),
     ] = ()
     judge: Annotated[
-        tuple[str, ...], typer.Option(metavar="SPEC", help="Judge that grades the answers; repeatable.")
+        tuple[str, ...], typer.Option(metavar="SPEC", help="Judge that grades the answers; repeatable")
     ] = ()
     seed: SeedOption = 0
-    repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Answer each item N times.")] = 1
+    repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Answer each item N times")] = 1
     concurrency: Concurrency = 16
     deadline: Annotated[
         float | None,
         Field(gt=0, allow_inf_nan=False),
-        typer.Option(metavar="SECONDS", help="Time for one sample; default: 300, for a rewrite 20.", hidden=True),
+        typer.Option(
+            metavar="SECONDS", help="Maximum seconds per sample; default: 300, or 20 for a rewrite", hidden=True
+        ),
     ] = None
     max_failures: MaxFailures = None
     budget: BudgetOption = None
     engine: Annotated[
         str,
-        typer.Option(metavar="local|ray[://HOST]", help="Answer in this process or on a Ray cluster.", hidden=True),
+        typer.Option(metavar="local|ray[://HOST]", help="Answer in this process or on a Ray cluster", hidden=True),
     ] = "local"
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Run folder; the same command resumes it.")] = None
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Run folder; the same command resumes it")] = None
     dry_run: DryRun = False
-    full: Annotated[bool, typer.Option("--full", help="Also print breakdowns and all tables.")] = False
+    full: Annotated[bool, typer.Option("--full", help="Also print breakdowns and all tables")] = False
     as_json: AsJson = False
     answered_only: bool = Field(default=False, description="score: leave out tasks without an answer")
     command: str = Field(default_factory=command_line)

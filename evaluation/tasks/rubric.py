@@ -80,7 +80,7 @@ class Rubric:
         without: function from the case to the reason why the rubric does not apply; None: it applies.
         level: level of measurement, for the agreement of judges.
         values: label -> value, if judges choose a label; several judges then decide by majority instead of the median.
-        extra: everything else that can change an outcome, such as the embedder; part of the judgement's key.
+        extra: everything else that can change an outcome, such as the embedder; part of the judgment's key.
         also: names of further metrics from the same call (`Outcome.also`).
         offers: the labels or scale of its verdict; None: it asks for no verdict.
         shown: how reports show the metric and the further ones.

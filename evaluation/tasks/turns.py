@@ -87,9 +87,9 @@ def _context(name: str, score: float, reply: Reply) -> ContextRef:
 
 def _is_hedged(reply: Reply) -> bool:
     """Whether evidence was graded and none of it was good enough to be sure."""
-    judgements = reply.trace.parts or ((reply.trace.judgement,) if reply.trace.judgement else ())
+    judgments = reply.trace.parts or ((reply.trace.judgement,) if reply.trace.judgement else ())
     graded = reply.trace.forms.get("decide") == "extractive" and reply.decision == "partial"
-    return graded and not any(judgement.decision == "answer" for judgement in judgements)
+    return graded and not any(judgment.decision == "answer" for judgment in judgments)
 
 
 def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:

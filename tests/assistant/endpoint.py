@@ -1,4 +1,4 @@
-"""What tests of generators ask of a scripted endpoint."""
+"""Requests of the generator tests to a scripted endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assistants over a few notes, and scripts of replies: what the tests of the turn share."""
+"""Assistants over a few notes, and scripts of replies, shared by the tests of the turn."""
 
 from __future__ import annotations
 

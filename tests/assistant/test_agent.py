@@ -1,4 +1,4 @@
-"""A model that searches and reads on by itself, at a real endpoint on loopback."""
+"""A model that searches and reads with tools, behind a real endpoint on loopback."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def calling(*calls: tuple[str, dict[str, str]], text: str = "") -> Say:
     return Say(text, calls=[(name, json.dumps(arguments)) for name, arguments in calls])
 
 
-# --- who searches on -------------------------------------------------------------------------------------------------
+# --- who uses tools --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_it_is_the_default_where_tools_can_be_called(tmp_path):
+def test_agent_is_the_default_for_models_with_tools(tmp_path):
     with ScriptedServer(UNDERSTOOD, Say("Red [1].")) as server:
         spec = f"openai:tiny@{server.url}"
         forms = {
@@ -74,7 +74,7 @@ def test_it_is_the_default_where_tools_can_be_called(tmp_path):
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_model_that_answers_at_once_costs_as_many_calls_as_without_tools():
+def test_immediate_answer_costs_no_extra_call():
     reply, bodies, _ = asked("n", Say("Ada Berg made it [1]."))
     assert (reply.answer, reply.decision) == ("Ada Berg made it [1].", "answer")
     assert [len(body["tools"]) for body in bodies] == [len(TOOLS)]
@@ -87,7 +87,7 @@ def test_a_model_that_answers_at_once_costs_as_many_calls_as_without_tools():
 
 
 @pytest.mark.usefixtures("manual")
-def test_a_count_of_none_is_cited_as_the_prompt_says():
+def test_count_of_zero_can_be_cited():
     said = "None of 3 documents mentions it [1]."
     counting = calling(("grep", {"words": "unicorn"}))
     reply, bodies, _ = asked("m", counting, Say(said), message="Which pages mention unicorns?")
@@ -98,7 +98,7 @@ def test_a_count_of_none_is_cited_as_the_prompt_says():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_evidence_that_is_handed_in_is_all_that_is_read():
+def test_given_evidence_is_answered_without_tools():
     given_passage = Passage(id="p", document="p", title="", text="The kettle is red.", start=0, end=18)
     with ScriptedServer(Say("Red [1].")) as server:
         assistant = assistant_over("n", f"openai:tiny@{server.url}")
@@ -117,7 +117,7 @@ def test_evidence_that_is_handed_in_is_all_that_is_read():
     ],
 )
 @pytest.mark.usefixtures("kitchen")
-def test_an_endpoint_that_takes_no_tools_is_asked_with_them_once(status, words):
+def test_tools_are_not_sent_again_after_an_endpoint_refused_them(status, words):
     replies = [UNDERSTOOD, Status(status, words), Say("Ada Berg made it [1]."), UNDERSTOOD, Say("Red [1].")]
     with ScriptedServer(*replies) as server:
         assistant = assistant_over("n", f"openai:tiny@{server.url}?retries=0")
@@ -128,11 +128,11 @@ def test_an_endpoint_that_takes_no_tools_is_asked_with_them_once(status, words):
     assert ["tools" in body for body in server.bodies] == [False, True, False, False, False]
     assert (second.trace.forms["retrieve"], second.usage["answer"].calls) == ("read", 1)
     without = server.bodies[2]["messages"][0]["content"]
-    assert "Searching on" not in without, "no word about tools that there are not"
+    assert "Searching on" not in without, "the prompt mentions no tools"
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_prompt_that_is_too_long_says_nothing_about_tools():
+def test_tools_are_sent_again_after_a_prompt_was_too_long():
     words = (
         "This model's maximum context length is 900 tokens, you requested 950 (700 in the messages, 250 in the tools)"
     )
@@ -146,7 +146,7 @@ def test_a_prompt_that_is_too_long_says_nothing_about_tools():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_context_without_room_for_results_gets_no_tools():
+def test_small_context_gets_no_tools():
     reply, bodies, _ = asked("n", Say("Red [1]."), options="&context=4096")
     assert ("tools" in bodies[0], reply.notes) == (False, ())
     assert reply.trace.forms["retrieve"] == "read"
@@ -156,7 +156,7 @@ def test_a_context_without_room_for_results_gets_no_tools():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_it_searches_on_and_what_it_finds_is_numbered_behind_what_is_there():
+def test_sections_found_by_the_model_continue_the_numbering():
     calls = [("search", '{"query": "Ada Berg died"}')]
     reply, bodies, events = asked("n", Say("", calls=calls), Say("In 1931 [2]."))
     assert reply.answer == "In 1931 [2]."
@@ -170,7 +170,7 @@ def test_it_searches_on_and_what_it_finds_is_numbered_behind_what_is_there():
         "search: Ada Berg died", "search: Ada Berg died → 1 section [2]",
     ]  # fmt: skip
     assert reply.usage["answer"].calls == 2
-    assert bodies[1]["messages"][: len(bodies[0]["messages"])] == bodies[0]["messages"], "one that only grows"
+    assert bodies[1]["messages"][: len(bodies[0]["messages"])] == bodies[0]["messages"], "only appended to"
     system, user = bodies[0]["messages"]
     assert "a first search of 3 documents found" in " ".join(system["content"].split())
     assert user["content"].endswith(f"The user's message:\n{KETTLE}"), "the question comes last"
@@ -178,7 +178,7 @@ def test_it_searches_on_and_what_it_finds_is_numbered_behind_what_is_there():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_calls_side_by_side_are_answered_in_one_round_each_once():
+def test_parallel_calls_are_answered_in_one_round():
     calls = [("search", {"query": "Ada Berg died"}), ("documents", {}), ("search", {"query": "Ada Berg died"})]
     reply, bodies, _ = asked("n", calling(*calls), Say("In 1931 [2]."))
     said = tools_said(bodies[1])
@@ -190,7 +190,7 @@ def test_calls_side_by_side_are_answered_in_one_round_each_once():
 
 
 @pytest.mark.usefixtures("manual")
-def test_calls_that_look_alike_are_told_apart():
+def test_distinguishes_similar_calls():
     calls = [("read", {"document": "long.md", "section": "2"}), ("read", {"document": "long.md", "after": "2"})]
     long = [("search", {"query": f"{'door ' * 40}{n}"}) for n in range(2)]
     reply, bodies, _ = asked("m", calling(*calls, *long), Say("Blue [1]."))
@@ -199,7 +199,7 @@ def test_calls_that_look_alike_are_told_apart():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_too_many_calls_at_once_are_put_off():
+def test_calls_beyond_the_limit_per_round_are_refused():
     calls = [("search", {"query": f"kettle {n}"}) for n in range(MAX_CALLS_PER_ROUND + 2)]
     _, bodies, _ = asked("n", calling(*calls), Say("Red [1]."))
     assert [said.startswith(f"At most {MAX_CALLS_PER_ROUND} calls") for said in tools_said(bodies[1])] == [
@@ -208,7 +208,7 @@ def test_too_many_calls_at_once_are_put_off():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_after_eight_rounds_it_has_to_answer():
+def test_model_must_answer_after_the_last_round():
     rounds = [calling(("search", {"query": f"kettle {n}"})) for n in range(MAX_ROUNDS)]
     reply, bodies, _ = asked("n", *rounds, Say("Not known."))
     assert ["tools" in body for body in bodies] == [True] * MAX_ROUNDS + [False]
@@ -217,7 +217,7 @@ def test_after_eight_rounds_it_has_to_answer():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_model_that_calls_the_same_for_ever_is_stopped_at_once():
+def test_repeated_call_ends_the_search():
     call = calling(("search", {"query": "kettle"}))
     reply, bodies, _ = asked("n", call, call, Say("Red [1]."))
     assert ["tools" in body for body in bodies] == [True, True, False]
@@ -225,7 +225,7 @@ def test_a_model_that_calls_the_same_for_ever_is_stopped_at_once():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_one_that_only_calls_is_answered_for_from_what_was_found():
+def test_model_that_keeps_calling_is_asked_to_answer_from_its_results():
     call = calling(("search", {"query": "Ada Berg died"}))
     reply, bodies, _ = asked("n", call, call, call, Say("In 1931 [2]."))
     assert reply.answer == "In 1931 [2]."
@@ -233,8 +233,8 @@ def test_one_that_only_calls_is_answered_for_from_what_was_found():
 
 
 @pytest.mark.usefixtures("manual")
-def test_results_end_with_the_budget():
-    """The room is tied to the tokens of the first search, and what is left of it is what a result may have."""
+def test_results_stop_at_the_token_budget():
+    """The budget is a multiple of the tokens of the first search; each result gets what is left of it."""
     tokens = 400
     numbers = iter(range(2, 30))
 
@@ -255,7 +255,7 @@ def test_results_end_with_the_budget():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_an_answer_that_is_cut_is_asked_for_again_with_more_room():
+def test_truncated_answer_is_requested_again_with_more_tokens():
     reply, bodies, _ = asked("n", Say("It is", "length"), Say("It is red [1]."))
     assert reply.answer == "It is red [1]."
     assert "tools" not in bodies[1]
@@ -263,7 +263,7 @@ def test_an_answer_that_is_cut_is_asked_for_again_with_more_room():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_thoughts_are_no_part_of_the_answer_and_a_call_is_cached():
+def test_answer_omits_thoughts_and_calls_are_cached():
     replies = [calling(("search", {"query": "Ada Berg died"})), Say("<think>Hm.</think>In 1931 [2].")]
     with ScriptedServer(UNDERSTOOD, *replies) as server:
         assistant = assistant_over("n", f"openai:tiny@{server.url}?cache=1", top_k=1)
@@ -273,7 +273,7 @@ def test_thoughts_are_no_part_of_the_answer_and_a_call_is_cached():
     assert second.usage["answer"].calls == 0
 
 
-# --- what tools say --------------------------------------------------------------------------------------------------
+# --- results of tools -----------------------------------------------------------------------------------------------
 
 
 def tools_over(retriever) -> DocumentTools:
@@ -310,17 +310,17 @@ def call(name: str, **arguments: object) -> ToolCall:
         ("delete", {"query": "x"}, "There is no tool 'delete'; there are: search, read, outline, grep, documents."),
     ],
 )  # fmt: skip
-def test_what_a_tool_says(manual, name, arguments, result):
+def test_result_of_each_tool(manual, name, arguments, result):
     assert result in tools_over(manual).result(call(name, **arguments), 1500).text
 
 
-def test_arguments_that_are_no_json(manual):
+def test_reports_arguments_that_are_not_json(manual):
     assert (
         tools_over(manual).result(ToolCall(id="1", name="search", arguments="{not"), 99).text.endswith("JSON object.")
     )
 
 
-def test_a_long_section_is_read_in_pieces_and_what_is_left_is_said(manual):
+def test_long_section_is_read_in_pieces(manual):
     tools = tools_over(manual)
     text = tools.result(call("read", document="long.md", section="Part 2"), 300).text
     left = re.search(r"About ([\d,]+) tokens of it are left: read on with after=(\d+)\.$", text)
@@ -330,7 +330,7 @@ def test_a_long_section_is_read_in_pieces_and_what_is_left_is_said(manual):
     while left := re.search(r"after=(\d+)\.$", text):
         text = tools.result(call("read", document="long.md", after=left[1]), 300).text
         seen += text
-    assert all(f"Sentence {n}.{m} " in seen for n in range(2, 6) for m in range(40)), "on to the document's end"
+    assert all(f"Sentence {n}.{m} " in seen for n in range(2, 6) for m in range(40)), "up to the end of the document"
     assert "Sentence 1.39" not in seen
 
 
@@ -339,7 +339,7 @@ def test_a_long_section_is_read_in_pieces_and_what_is_left_is_said(manual):
      ("read", {"document": "long.md", "section": "Part 3"}), ("read", {"document": "manual.md", "after": "1"}),
      ("read", {"document": "manual.md"})]), min_size=2, max_size=6))  # fmt: skip
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_nothing_is_shown_twice(manual, calls):
+def test_tools_show_no_text_twice(manual, calls):
     tools = tools_over(manual)
     shown = "\n".join(tools.result(call(name, **arguments), 700).text for name, arguments in calls)
     sentences = re.findall(r"Sentence \d+\.\d+ |Lamps are green|Doors are brown|The kettle is red", shown)
@@ -351,7 +351,7 @@ def test_nothing_is_shown_twice(manual, calls):
         ]
 
 
-def test_what_is_shown_already_is_named_by_its_number(manual):
+def test_text_shown_before_is_referred_to_by_number(manual):
     tools = tools_over(manual)
     first = tools.result(call("read", document="manual.md"), 1500)
     again = tools.result(call("search", query="brown doors"), 1500)
@@ -360,7 +360,7 @@ def test_what_is_shown_already_is_named_by_its_number(manual):
     assert tools.result(call("read", document="manual.md", section="Doors"), 1500).text == "Shown above: [1]."
 
 
-def test_an_outline_shows_nothing_of_its_document(manual):
+def test_outline_does_not_count_as_shown_text(manual):
     tools = tools_over(manual)
     outline = tools.result(call("outline", document="manual.md"), 1500)
     assert outline.text.startswith("[1]\n> Outline of Manual")
@@ -368,7 +368,7 @@ def test_an_outline_shows_nothing_of_its_document(manual):
     assert tools.result(call("read", document="manual.md", after="1"), 1500).text == "no section has the number '1'."
 
 
-def test_a_folder_is_not_another_one_that_begins_like_it(kitchen, tmp_path):
+def test_folder_filter_does_not_match_a_name_prefix(kitchen, tmp_path):
     folder = tmp_path / "f"
     for name in ("tea/black.md", "tea-old/green.md", "tea.md"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -382,7 +382,7 @@ def test_a_folder_is_not_another_one_that_begins_like_it(kitchen, tmp_path):
     assert "> mail (mail.jsonl#2)" in tools.result(call("search", query="red"), 1500).text
 
 
-def test_a_document_is_found_however_its_accents_are_written(kitchen, tmp_path):
+def test_finds_documents_regardless_of_accent_encoding(kitchen, tmp_path):
     composed, apart = (unicodedata.normalize(form, "Übersicht") for form in ("NFC", "NFD"))
     build_index(notes(tmp_path / "u", **{apart: "# Lamp\n\nLamps are green.\n"}), "u", retriever="bm25")
     for name in (composed, apart):
@@ -390,12 +390,12 @@ def test_a_document_is_found_however_its_accents_are_written(kitchen, tmp_path):
         assert "Lamps are green." in read.text
 
 
-def test_words_in_a_list_are_words(manual):
+def test_grep_accepts_a_list_of_words(manual):
     result = tools_over(manual).result(call("grep", words=["the", "kettle"]), 1500)
     assert "Count of “the kettle”: 1 time in 1 section of 1 of 3 documents" in result.text
 
 
-def test_counts_say_what_they_leave_out_and_are_cited(manual):
+def test_long_counts_say_how_many_lines_are_omitted(manual):
     tools = tools_over(manual)
     result = tools.result(call("grep", words="painted"), 1500)
     assert "Count of “painted”: 200 times in 5 sections of 1 of 3 documents" in result.text
@@ -407,7 +407,7 @@ def test_counts_say_what_they_leave_out_and_are_cited(manual):
 
 
 @pytest.mark.parametrize("room", [80, 150])
-def test_what_has_no_room_is_said_too(kitchen, tmp_path, room):
+def test_results_report_omitted_rows(kitchen, tmp_path, room):
     folder = notes(tmp_path / "w", **{f"pot{n:02}": f"# Pot {n}\n\nPot {n} is red.\n" for n in range(40)})
     build_index(folder, "w", retriever="bm25")
     tools = tools_over(assistant_over("w").retriever)
@@ -420,7 +420,7 @@ def test_what_has_no_room_is_said_too(kitchen, tmp_path, room):
         assert name == "documents" or f"> … and {40 - lines} lines more" in text
 
 
-def test_a_long_line_is_shown_around_its_first_match(tmp_path):
+def test_long_line_is_shown_around_its_first_match(tmp_path):
     text = "The leaders were " + ", ".join(f"Name{number} Surname{number}" for number in range(60)) + "."
     tools = tools_over(over(tmp_path, leaders=text).retriever)
     quoted = tools.result(call("grep", words="Surname40"), 1500).text.rpartition("leaders.md: ")[2]
@@ -430,7 +430,7 @@ def test_a_long_line_is_shown_around_its_first_match(tmp_path):
     assert "leaders.md: The leaders were Name0" in tools.result(call("grep", words="Surname1"), 1500).text
 
 
-def test_a_result_is_no_longer_than_its_room(manual):
+def test_result_respects_its_token_limit(manual):
     for name, arguments in (("grep", {"words": "painted"}), ("outline", {"document": "long.md"}), ("documents", {})):
         assert count_tokens(tools_over(manual).result(call(name, **arguments), 60).text) < 60 + 40
 
@@ -448,18 +448,18 @@ JSON = st.recursive(
 
 @given(st.sampled_from([tool.name for tool in TOOLS]), JSON.map(json.dumps) | st.text(max_size=30))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_arguments_come_to_words(manual, name, arguments):
+def test_any_arguments_produce_a_text_result(manual, name, arguments):
     result = tools_over(manual).result(ToolCall(id="1", name=name, arguments=arguments), 500)
     assert result.text.strip()
     assert "\n" not in result.found
 
 
-def test_definitions_are_short():
-    """They are sent with every answer: a turn that is answered at once shall cost little more than without."""
+def test_tool_definitions_are_short():
+    """They are sent with every request, so an immediate answer costs little more than one without tools."""
     assert count_tokens(json.dumps([tool.model_dump() for tool in TOOLS])) < 600
 
 
-def test_without_all_passages_nothing_is_counted(manual):
+def test_tools_that_count_need_all_passages(manual):
     class Bare(RetrieverWrapper):
         def collection(self):
             return None

@@ -1,4 +1,4 @@
-"""What a model is asked for: prose, streamed to the letter; or a value, whole, valid or a typed failure."""
+"""Requests to a model: streamed prose, or a validated value or a typed failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cut(text: str) -> Say:
         ([Say(RED)], [50], [True]),
         ([REFUSED, Say(RED)], [50, 50], [True, False]),
         ([cut('{"name": "re'), Say(RED)], [50, 100], [True, True]),
-        # A grammar allows white space between any two parts, and a small model may never leave it.
+        # A grammar allows white space between any two tokens, and a small model may repeat it forever.
         ([cut('{"name": "red",' + "\n" * 40), Say(RED)], [50, 50], [True, False]),
         ([cut(RED), Say(RED)], [50, 100], [True, True]),  # the finish reason comes before the text
         ([Say("Red."), cut('{"name": "r'), Say(RED)], [50, 50, 100], [True] * 3),
@@ -44,7 +44,7 @@ def cut(text: str) -> Say:
         ),
     ],
 )
-def test_a_value_comes_whole_and_valid(replies, room, schema):
+def test_returns_a_valid_value_after_retries(replies, room, schema):
     with ScriptedServer(*replies) as server:
         outcome, usage = ask(opened(server, "?retries=0"), ASK, Colour, max_tokens=50)
     assert outcome == Colour(name="red", warm=True)
@@ -52,9 +52,9 @@ def test_a_value_comes_whole_and_valid(replies, room, schema):
     assert [body["max_tokens"] for body in server.bodies] == room
     assert ["response_format" in body for body in server.bodies] == schema
     messages = server.bodies[-1]["messages"]
-    assert all(one["role"] != two["role"] for one, two in pairwise(messages)), "turns alternate"
+    assert all(one["role"] != two["role"] for one, two in pairwise(messages)), "roles alternate"
     if not schema[-1]:
-        assert '"warm"' in messages[-1]["content"], "it is told in words"
+        assert '"warm"' in messages[-1]["content"], "the schema is described in the prompt"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_value_comes_whole_and_valid(replies, room, schema):
         ([Say("Red."), Status(401)], "auth", "401"),
     ],
 )
-def test_or_is_a_failure_of_its_kind(replies, kind, reason):
+def test_reports_the_kind_of_failure(replies, kind, reason):
     with ScriptedServer(*replies) as server:
         outcome, usage = ask(opened(server, "?retries=0"), ASK, Colour, max_tokens=50)
     assert (outcome.kind, usage.calls, len(server.bodies)) == (kind, len(replies), len(replies))
@@ -87,19 +87,19 @@ def test_or_is_a_failure_of_its_kind(replies, kind, reason):
         ('{"a": {"b": {}}}', '{"a": {"b": {}}}'),
         (f"{RED} or {RED}", None),
         ("no object", None),
-        ('{"outer": {"name": "red", "warm": true}', None),  # cut: its inside is not the answer
+        ('{"outer": {"name": "red", "warm": true}', None),  # truncated: the inner object is not the answer
         (f"the set {{x}} and {RED}", None),
         ("{" * 100_000, None),
         ('{"a":' * 100_000, None),
     ],
 )
-def test_exactly_one_object_is_found_or_none(text, expected):
+def test_finds_an_object_only_if_it_is_the_only_one(text, expected):
     assert find_object(text) == expected
 
 
 @settings(max_examples=50)
 @given(st.dictionaries(st.text(), st.none() | st.integers() | st.lists(st.text(), max_size=3), max_size=5), st.text())
-def test_any_object_is_found_in_prose_without_braces(value, prose):
+def test_finds_any_object_in_prose(value, prose):
     prose = prose.replace("{", "(").replace("<", "(")
     text = json.dumps(value)
     assert find_object(f"{prose}{text}{prose}") == text
@@ -109,21 +109,21 @@ def test_any_object_is_found_in_prose_without_braces(value, prose):
 
 
 def written(*replies):
-    """What was written, what was streamed of it, and the requests that were made."""
+    """Return the reply, the streamed text and the requests."""
     pieces: list[str] = []
     with ScriptedServer(*replies) as server:
         reply = write_text(opened(server, "?retries=0&max_tokens=100"), ASK, pieces.append)
     return reply, "".join(pieces), server.bodies
 
 
-def test_a_reply_streams_to_the_letter():
+def test_prose_is_streamed_unchanged():
     text = "It takes **200 g** [1].\n\n1. Boil [2, 7].\n   - salt"
     reply, streamed, bodies = written(Say(text))
     assert reply.text == streamed == text
     assert (reply.note, reply.usage.calls, bodies[0]["stream"]) == (None, 1, True)
 
 
-def test_a_cut_reply_is_asked_for_once_more_with_more_room_and_not_streamed():
+def test_truncated_reply_is_requested_again_with_more_tokens():
     cut, complete = "Boil [1].\n2. Add the chee", "Boil [1].\n2. Add the cheese [1]."
     reply, streamed, bodies = written(Say(cut, finish_reason="length"), Say(complete))
     assert (reply.text, streamed, reply.note) == (complete, cut, None)
@@ -132,7 +132,7 @@ def test_a_cut_reply_is_asked_for_once_more_with_more_room_and_not_streamed():
 
 
 @pytest.mark.parametrize("second", [Say("Boil [1]. Add", finish_reason="length"), Status(400, "context is full")])
-def test_a_reply_cut_twice_is_kept_with_a_note(second):
+def test_reply_truncated_twice_is_kept_with_a_note(second):
     cut = "I don't know.\nBoil [1].\n2. Add the chee"
     reply, _, bodies = written(Say(cut, finish_reason="length"), second)
     assert reply.text == cut
@@ -150,14 +150,14 @@ def test_a_reply_cut_twice_is_kept_with_a_note(second):
         (Status(500), "unavailable"),
     ],
 )
-def test_no_reply_is_an_error(reply, kind):
+def test_empty_reply_is_an_error(reply, kind):
     with pytest.raises(GeneratorError) as raised:
         written(reply)
     assert raised.value.kind == kind
     assert raised.value.usage.calls >= 1
 
 
-def test_a_reply_that_runs_on_is_cut_where_it_begins_again_and_not_given_more_room():
+def test_repeating_reply_is_cut_at_its_first_repetition():
     steps = "1. Open the lid of it [1].\n2. Pour it out now [1].\n3. Close the lid of it [1].\n"
     reply, _, bodies = written(Say(f"Do this first.\n{steps * 6}", finish_reason="length"))
     assert reply.text.split("\n")[-1].startswith("3. Close")

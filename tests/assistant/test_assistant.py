@@ -1,4 +1,4 @@
-"""The form of each step; parts of third parties, by their modules and by entry points."""
+"""The form of each step, and third-party parts found by module or by entry point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from turnmark.retrieval.types import Found, Hit, Query, Retriever
 
 
 class Shrug:
-    """A step of a third party: decides that nothing is known of kettles."""
+    """A third-party step that knows nothing about kettles."""
 
     name = "decide"
 
@@ -36,7 +36,7 @@ class Shrug:
 
 
 class Shout:
-    """A step of a third party: answers with the first passage in capitals."""
+    """A third-party step that answers with the first passage in capitals."""
 
     name = "answer"
 
@@ -45,7 +45,7 @@ class Shout:
         turn.draft = Draft(text=text)
 
 
-def test_a_step_of_a_third_party_by_its_module(tmp_path):
+def test_runs_third_party_steps_named_by_module(tmp_path):
     steps = (f"decide=python:{__name__}:Shrug", f"answer=python:{__name__}:Shout")
     assistant = over(
         tmp_path, steps=steps, kettle="# Kettle\n\nThe kettle is red.\n", cup="# Cup\n\nThe cup is blue.\n"
@@ -60,7 +60,7 @@ def test_a_step_of_a_third_party_by_its_module(tmp_path):
 
 
 class First(Retriever):
-    """A retriever: the first passages of the index, whatever is asked."""
+    """A retriever that returns the first passages of the index for any query."""
 
     name = "first"
 
@@ -74,7 +74,7 @@ class First(Retriever):
 
 
 class Parrot:
-    """A generator: the same words to everything."""
+    """A generator that always gives the same reply."""
 
     name, context_tokens, reply_tokens = "parrot", 8192, 1024
 
@@ -85,7 +85,7 @@ class Parrot:
         return Completion(text="Polly. [1]", finish_reason="stop", usage=Usage(calls=1), model="parrot", max_tokens=99)
 
 
-def test_parts_by_entry_points(tmp_path, monkeypatch, turnmark):
+def test_finds_parts_by_entry_points(tmp_path, monkeypatch, turnmark):
     package = tmp_path / "own-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
@@ -100,14 +100,14 @@ def test_parts_by_entry_points(tmp_path, monkeypatch, turnmark):
     assert listed["retrievers"]["first"] == listed["generators"]["parrot"] == "from own"
     words = ("ask", "x", "--index", "n", "--retriever", "first", "--generator", "parrot", "--json")
     reply = json.loads(turnmark.ok(*words, "--step", "understand=rules").out)
-    assert (reply["generator"], reply["answer"]) == ("parrot", "Polly. [1]"), "what a model says stays"
-    assert reply["checks"]["unsupported"] == ["Polly."], "and what no passage supports is marked"
+    assert (reply["generator"], reply["answer"]) == ("parrot", "Polly. [1]"), "the model's answer is kept"
+    assert reply["checks"]["unsupported"] == ["Polly."], "and unsupported claims are reported"
 
 
 # -- forms
 
 
-def test_who_reads_decides_the_forms():
+def test_each_reader_has_one_default_form_per_step():
     assert reader_of(None) == "none"
     for reader in ("none", "small", "large"):
         defaults = forms_for(reader)
@@ -117,11 +117,11 @@ def test_who_reads_decides_the_forms():
 
 
 @pytest.mark.parametrize(("options", "reader"), [("", "large"), ("?size=small", "small")])
-def test_the_size_of_a_model_is_who_reads(tmp_path, options, reader):
+def test_model_size_decides_the_reader(tmp_path, options, reader):
     assert reader_of(open_generator(script(tmp_path, "x") + options)) == reader
 
 
-def test_all_mistakes_come_at_once():
+def test_reports_all_wrong_steps_at_once():
     with pytest.raises(RequestError) as caught:
         forms_for("none", ["cook=llm", "decide=oracle", "retrieve=agent", "answer=llm", "answer"])
     assert len(caught.value.problems) == 5
@@ -138,12 +138,12 @@ def test_all_mistakes_come_at_once():
         ("decide=python:builtins:dict", "expected a step"),
     ],
 )
-def test_what_is_no_step_is_a_mistake(choice, reason):
+def test_refuses_what_is_not_a_step(choice, reason):
     with pytest.raises(RequestError, match=reason):
         open_steps(forms_for("none", [choice]))
 
 
-def test_sentences_are_embedded_in_one_thread_whoever_asks_and_in_a_forked_process_too():
+def test_embeds_in_a_single_thread_and_after_a_fork():
     """PyTorch keeps memory for every thread that calls it, and a server has 16."""
     seen: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""Prices in the configuration files, with every mistake at once; budgets as they are written."""
+"""Prices in the configuration files, and the notation of budgets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def config(content: str | bytes) -> Path:
     return path
 
 
-def test_prices_are_read_from_the_home_and_the_project_has_the_last_word(tmp_path, monkeypatch) -> None:
+def test_project_prices_override_those_of_the_home(tmp_path, monkeypatch) -> None:
     assert load_prices() == {}
     config(
         '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\n'
@@ -39,7 +39,7 @@ def test_prices_are_read_from_the_home_and_the_project_has_the_last_word(tmp_pat
     assert load_prices() == prices | {"gpt-4o-mini": Price(prompt=3, completion=3)}
 
 
-def test_every_mistake_is_reported_at_once_with_its_field() -> None:
+def test_reports_every_mistake_with_its_field() -> None:
     path = config(
         'price = 1\n[prices]\na = 3\n[prices."b"]\npromt = 1\ncompletion = -1\n'
         '[prices."c"]\nprompt = nan\ncompletion = "2"\ncurrency = "dollars"\n'
@@ -66,7 +66,7 @@ def test_every_mistake_is_reported_at_once_with_its_field() -> None:
         (b"a = " + b"[" * 20_000 + b"]" * 20_000, r"config\.toml: "),
     ],
 )
-def test_a_file_that_cannot_be_read_is_a_mistake(content: bytes, problem: str) -> None:
+def test_reports_an_unreadable_file(content: bytes, problem: str) -> None:
     config(content)
     with pytest.raises(RequestError, match=problem):
         load_prices()
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_read_is_a_mistake(content: bytes, problem: str) -
         ("No Spec", 4, None),
     ],
 )
-def test_the_nearest_name_gives_the_price(spec: str, known: int, price: int | None) -> None:
+def test_most_specific_name_gives_the_price(spec: str, known: int, price: int | None) -> None:
     names = ("m", "openai:m", "openai:m@http://h/v1", "openai:m@http://h/v1?retries=1&temperature=0")[:known]
     nearest = price_of(spec, {name: Price(prompt=n, completion=0) for n, name in enumerate(names)})
     assert (None if nearest is None else nearest.prompt) == price
@@ -97,14 +97,14 @@ def test_the_nearest_name_gives_the_price(spec: str, known: int, price: int | No
         ("2.50 EUR", {"money": 2.5, "currency": "EUR"}), ("€0.10", {"money": 0.1, "currency": "EUR"}),
     ],
 )  # fmt: skip
-def test_budgets(text: str, budget: dict[str, float | str]) -> None:
+def test_parses_budgets(text: str, budget: dict[str, float | str]) -> None:
     assert parse_budget(text) == Budget.model_validate(budget)
 
 
 @pytest.mark.parametrize(
     "text", ["", "much", "-5", "1e6", "nan", "2,50 EUR", "5 dollars", "$5 USD", "$5k", "５", "5 uſd", "0", "$0.00"]
 )
-def test_what_is_no_budget_is_told_both_forms(text: str) -> None:
+def test_invalid_budget_error_names_both_forms(text: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_budget(text)
     assert caught.value.problems == (
@@ -113,7 +113,7 @@ def test_what_is_no_budget_is_told_both_forms(text: str) -> None:
 
 
 @given(st.text(max_size=12) | st.from_regex(r"\A[$€£]?[0-9.,_]{0,8} ?[a-zA-Z$€]{0,4}\Z"))
-def test_any_text_is_a_budget_of_one_kind_or_a_request_error(text: str) -> None:
+def test_any_text_is_a_budget_or_a_request_error(text: str) -> None:
     try:
         budget = parse_budget(text)
     except RequestError:
@@ -129,7 +129,7 @@ HEADS = st.sampled_from(("[prices.a]", "[prices.'b:c?d=1']", "[prices]", "[[pric
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(HEADS | LINES, max_size=8) | st.lists(st.text(max_size=10), max_size=3))
-def test_any_file_is_prices_or_a_request_error(lines: list[str]) -> None:
+def test_any_file_has_prices_or_raises_a_request_error(lines: list[str]) -> None:
     config("\n".join(lines).encode("utf-8", "surrogatepass"))
     try:
         prices = load_prices()

@@ -1,4 +1,4 @@
-"""Questions about all documents that are answered by counting, without a model."""
+"""Questions about all documents, answered by counting and without a model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pans(kitchen, tmp_path):
         (f"Which files mention '{'long ' * 50}'?", ""),
     ],
 )  # fmt: skip
-def test_only_plain_questions_are_recognised(message, words):
+def test_recognizes_only_plain_counting_questions(message, words):
     assert mentioned_words(message) == words
 
 
@@ -54,18 +54,18 @@ def test_documents_are_counted_and_cited(pans):
         assert "kettle" in cited.text
 
 
-def test_many_documents_are_counted_whole_and_listed_in_part(pans):
+def test_long_list_of_documents_is_shortened(pans):
     reply = pans.reply([], "How many recipes mention a dutch oven?")
     assert reply.answer.startswith("“dutch oven” is found 40 times in 40 of 42 documents:")
     assert reply.answer.endswith(f"\n- … and {40 - MAX_LISTED_DOCUMENTS} more")
     assert reply.answer.count("\n- ") == MAX_LISTED_DOCUMENTS + 1
 
 
-def test_what_is_found_nowhere_is_left_to_the_quotations(pans):
+def test_words_found_nowhere_are_left_to_quotation(pans):
     assert "is found" not in pans.reply([], "Which pages mention kettles of iron?").answer
 
 
-def test_over_several_indexes(pans, tmp_path):
+def test_counts_over_several_indexes(pans, tmp_path):
     build_index(notes(tmp_path / "o", cup="# Cup\n\nThe kettle fills it.\n"), "o", retriever="bm25")
     reply = assistant_over("m,o").reply([], "Which pages mention the kettle?")
     assert reply.answer.startswith("“kettle” is found 4 times in 3 of 43 documents:")

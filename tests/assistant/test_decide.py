@@ -1,4 +1,4 @@
-"""Grades without a model: thresholds, what else is searched for; and that a model decides by itself."""
+"""Grades of evidence without a model: thresholds and second searches. A model decides by itself."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.types import Found, Hit
 
 LABELS = json.loads((Path(__file__).parent / "decide_labels.json").read_text(encoding="utf-8"))
-"""By hand, from the demo documents: 20 questions that they answer, 20 that have nothing to do with them, and 12 that
-are about their topics and that they do not answer."""
+"""Labeled by hand for the demo documents: 20 questions that they answer, 20 unrelated ones, and 12 about their topics
+that they do not answer."""
 
 
 def hit(number: int, text: str, cosine: float | None = None) -> Hit:
@@ -42,7 +42,7 @@ def hit(number: int, text: str, cosine: float | None = None) -> Hit:
 
 @pytest.mark.usefixtures("in_demo_home")
 @pytest.mark.parametrize(("retriever", "refused", "said"), [(None, 0.7, 0.15), ("bm25", 0.1, 0.1)])
-def test_what_the_documents_answer_is_said_and_what_they_are_not_about_is_not(retriever, refused, said):
+def test_answers_covered_questions_and_refuses_unrelated_ones(retriever, refused, said):
     assistant = assistant_over("demo")
     searched = open_retriever(retriever, open_index("demo")) if retriever else assistant.retriever
     figures = {}
@@ -64,13 +64,13 @@ def test_what_the_documents_answer_is_said_and_what_they_are_not_about_is_not(re
     [(-0.5, "unknown"), (MIN_PARTIAL_CONFIDENCE - 0.01, "unknown"), (MIN_PARTIAL_CONFIDENCE, "partial"),
      (MIN_ANSWER_CONFIDENCE - 0.01, "partial"), (MIN_ANSWER_CONFIDENCE, "answer")],
 )  # fmt: skip
-def test_grades_by_cosine(cosine, decision):
+def test_grades_evidence_by_cosine(cosine, decision):
     judgment = grade_evidence(["How high is it?"], [hit(1, "Otters swim.", cosine), hit(2, "It is 9 m.", -1.0)])
     assert judgment.decision == decision
     assert judgment.confidence == max(0.0, cosine)
 
 
-def test_the_level_of_the_index_decides_where_it_is_known():
+def test_calibrated_level_of_the_index_decides():
     evidence = [hit(1, "Otters swim.", 0.5)]
     decisions = [grade_evidence(["How high is it?"], evidence, level=level).decision for level in (0.45, 0.55, 0.65)]
     assert decisions == ["answer", "partial", "unknown"]
@@ -80,12 +80,12 @@ def test_the_level_of_the_index_decides_where_it_is_known():
     ("text", "decision"),
     [("Otters swim in it.", "unknown"), ("The tower is old.", "partial"), ("The tower opens in summer.", "answer")],
 )  # fmt: skip
-def test_grades_by_words_if_there_are_no_cosines(text, decision):
+def test_grades_evidence_by_words_without_cosines(text, decision):
     assert MIN_PARTIAL_WORD_SHARE < 1 / 4 < MIN_ANSWER_WORD_SHARE < 3 / 4
     assert grade_evidence(["When will the second tower open in summer?"], [hit(1, text)]).decision == decision
 
 
-def test_nothing_found_is_unknown_and_trusted_passages_are_tried():
+def test_no_hits_are_unknown_and_trusted_passages_are_answered():
     far = [hit(1, "Bees are fed in autumn.", 0.05)]
     for trusted in (False, True):
         assert grade_evidence(["How high is it?"], [], trusted=trusted).decision == "unknown"
@@ -93,7 +93,7 @@ def test_nothing_found_is_unknown_and_trusted_passages_are_tried():
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(-1, 1))
-def test_a_nearer_passage_never_lowers_the_confidence(cosine, more, line):
+def test_closer_passage_never_lowers_the_confidence(cosine, more, line):
     def embed(texts):
         vectors = np.zeros((len(texts), 2), dtype=np.float32)
         vectors[:, 0], vectors[1:, 0] = 1.0, line
@@ -113,15 +113,15 @@ QUESTION = "When did the maker of the toaster die?"
     [
         ("The toaster was made by Ada Berg.", "maker die toaster"),
         ("The maker of the toaster dies.", ""),  # nothing is missing
-        ("Otters swim.", ""),  # all of it is: the documents are about something else
+        ("Otters swim.", ""),  # everything is missing: the documents are about something else
     ],
 )
-def test_a_narrower_query_begins_with_what_the_evidence_lacks(text, query):
+def test_narrower_query_starts_with_missing_words(text, query):
     assert narrower_query(Part(QUESTION, QUESTION, hits=[hit(1, text)])) == query
 
 
 @pytest.mark.parametrize(("step", "rounds"), [(SearchTwice(), [True, False]), (SearchOnce(), [False])])
-def test_a_part_that_is_not_sure_is_searched_for_once_more_if_the_step_may(step, rounds):
+def test_searches_again_for_uncertain_parts_if_the_step_allows(step, rounds):
     turn = turn_of(QUESTION)
     turn.parts[0].hits = [hit(1, "The toaster was made by Ada Berg.", MIN_ANSWER_CONFIDENCE - 0.05)]
     narrower_queries = []
@@ -132,7 +132,7 @@ def test_a_part_that_is_not_sure_is_searched_for_once_more_if_the_step_may(step,
 
 
 @pytest.mark.parametrize(("cosine", "decision"), [(0.01, "answer"), (None, "unknown")])
-def test_a_model_reads_whatever_was_found_and_nothing_is_refused_before(cosine, decision):
+def test_model_gets_weak_evidence_too(cosine, decision):
     turn = turn_of("How high is it?")
     turn.parts[0].hits = [] if cosine is None else [hit(1, "Otters.", cosine)]
     turn.hits = list(turn.parts[0].hits)

@@ -1,4 +1,4 @@
-"""Generators at an endpoint that fails, stalls or answers nonsense: retries, deadlines, and leaving in the middle."""
+"""Generators at an endpoint that fails, stalls or sends garbage: retries, deadlines and canceled calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 @pytest.mark.parametrize("trouble", [Status(500), Status(408), Status(409), Status(503), Reset()])
-def test_passing_trouble_is_tried_again(trouble):
+def test_retries_temporary_failures(trouble):
     with ScriptedServer(trouble, Say("Fine.")) as server:
         reply = opened(server).complete(ASK)
     assert reply.text == "Fine."
@@ -46,7 +46,7 @@ GARBAGE = [
     ],
 )
 @pytest.mark.parametrize("on_text", [None, lambda piece: None])
-def test_what_will_not_pass_is_not_tried_again(reply, kind, words, on_text):
+def test_does_not_retry_permanent_failures(reply, kind, words, on_text):
     with ScriptedServer(reply) as server:
         error = failure(opened(server), deadline=60, on_text=on_text)
     assert error.kind == kind
@@ -55,11 +55,11 @@ def test_what_will_not_pass_is_not_tried_again(reply, kind, words, on_text):
 
 
 @pytest.mark.parametrize("on_text", [None, lambda piece: None])
-def test_a_deadline_is_the_time_without_a_token(on_text):
+def test_deadline_limits_the_time_without_a_token(on_text):
     words = "one two three four five six"
     with ScriptedServer(Say(words, pause=0.5)) as server:
-        assert opened(server).complete(ASK, deadline=2, on_text=on_text).text == words, "3 s in all"
-    # Comments keep the connection alive, and are no tokens.
+        assert opened(server).complete(ASK, deadline=2, on_text=on_text).text == words, "it takes 3 s in total"
+    # Comments keep the connection alive, but do not count as tokens.
     for silent in (Hang(), Say(words, stall=30)):
         with ScriptedServer(silent) as server:
             error = failure(opened(server, "?deadline=0.4"), on_text=on_text)
@@ -67,7 +67,7 @@ def test_a_deadline_is_the_time_without_a_token(on_text):
         assert "?deadline=SECONDS in its spec" in str(error)
 
 
-def test_a_wait_for_a_place_is_not_part_of_the_deadline_and_ends_with_the_turn():
+def test_queueing_does_not_count_toward_the_deadline_and_stops_with_the_turn():
     words = "one two three four five six"
     with ScriptedServer(Say(words, pause=0.5)) as server, ThreadPoolExecutor(3) as threads:
         generator = opened(server, "?concurrency=1&deadline=2")
@@ -94,17 +94,17 @@ def test_a_wait_for_a_place_is_not_part_of_the_deadline_and_ends_with_the_turn()
     assert len(server.seen) == 1
 
 
-def test_places_are_given_in_the_order_in_which_they_were_asked_for_also_to_one_that_asks_again_at_once():
+def test_slots_are_granted_in_the_order_of_requests():
     slots, order = Slots(1), []
     waits: list[threading.Event] = [threading.Event() for _ in range(4)]
 
     def turn(name: int) -> None:
-        """Two calls, the second one right after the first."""
+        """Make two calls, the second one right after the first."""
         for call in "ab":
             waits[name].set()
             with slots.hold():
                 order.append(f"{name}{call}")
-                if len(order) == 1:  # until the others wait
+                if len(order) == 1:  # hold the slot until the others wait
                     assert waits[3].wait(PATIENCE)
                     time.sleep(0.05)
 
@@ -116,7 +116,7 @@ def test_places_are_given_in_the_order_in_which_they_were_asked_for_also_to_one_
     assert order == ["0a", "1a", "2a", "3a", "0b", "1b", "2b", "3b"]
 
 
-def test_a_call_that_stops_waiting_leaves_its_place_in_the_queue():
+def test_stopped_call_leaves_the_queue():
     slots, stop, served = Slots(1), Stop(), threading.Event()
 
     def left() -> None:
@@ -140,13 +140,13 @@ def test_a_call_that_stops_waiting_leaves_its_place_in_the_queue():
         pass
 
 
-def test_an_endpoint_that_asks_to_wait_for_longer_than_the_deadline_is_rate_limited():
+def test_retry_after_beyond_the_deadline_is_a_rate_limit_error():
     with ScriptedServer(Status(429, headers={"Retry-After": "30"})) as server:
         error = failure(opened(server), deadline=0.4)
     assert (error.kind, error.usage.calls) == ("rate_limited", 1)
 
 
-def test_a_429_is_reported_to_whoever_sends_many_calls():
+def test_rate_limits_are_reported_to_the_caller():
     complaints = []
     token = ON_RATE_LIMIT.set(lambda: complaints.append(1))
     try:
@@ -157,7 +157,7 @@ def test_a_429_is_reported_to_whoever_sends_many_calls():
     assert len(complaints) == 2
 
 
-def test_a_stream_that_breaks_is_tried_again_unless_something_of_it_was_told():
+def test_broken_stream_is_retried_only_before_its_first_text():
     pieces = []
     with ScriptedServer(Say("one two three", cut=2), Say("one two three")) as server:
         assert failure(opened(server), on_text=pieces.append).kind == "unavailable"
@@ -167,7 +167,7 @@ def test_a_stream_that_breaks_is_tried_again_unless_something_of_it_was_told():
     assert pieces[2:] == ["one", " two"]
 
 
-def test_what_the_listener_raises_ends_the_stream_and_travels_on():
+def test_exception_of_the_listener_ends_the_stream_and_is_raised():
     def on_text(piece):
         raise BrokenPipeError("the screen is gone")
 

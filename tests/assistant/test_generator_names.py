@@ -1,4 +1,4 @@
-"""Generators by name: keys, URLs, contexts, and those that are no endpoint."""
+"""Generators by name: keys, URLs and contexts of endpoints, and generators without an endpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnmark.core.errors import RequestError
 KEY = "sk-very-secret-1234567890"
 
 
-def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
+def test_key_is_sent_but_never_shown(monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     replies = [
@@ -37,7 +37,7 @@ def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
     assert all(error.__cause__ is None and error.__suppress_context__ for error in errors)
 
 
-def test_the_key_of_openai_is_not_sent_to_ollama(monkeypatch):
+def test_openai_key_is_not_sent_to_ollama(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with ScriptedServer(Say("Fine.")) as server:
         generator = open_generator(f"ollama:llama3@{server.url}")
@@ -66,7 +66,7 @@ def test_the_key_of_openai_is_not_sent_to_ollama(monkeypatch):
         (f"ollama:m?seed={2**63}&size=tiny", ["seed", "'large' or 'small'"]),
     ],
 )
-def test_wrong_specs_name_all_their_mistakes(spec, problems):
+def test_reports_all_mistakes_of_a_spec(spec, problems):
     with pytest.raises(RequestError) as raised:
         open_generator(spec)
     for words in problems:
@@ -74,7 +74,7 @@ def test_wrong_specs_name_all_their_mistakes(spec, problems):
     assert "hunter2" not in str(raised.value)
 
 
-def test_the_context_is_an_option_or_asked_of_the_endpoint_once():
+def test_context_comes_from_the_option_or_one_request_to_the_endpoint():
     with ScriptedServer(
         Say("x"), models=[{"id": "other", "max_model_len": 1}, {"id": "tiny", "max_model_len": 2048}]
     ) as server:
@@ -90,10 +90,10 @@ def test_the_context_is_an_option_or_asked_of_the_endpoint_once():
         assert opened(server).context_tokens == 32_768
     with ScriptedServer(Say("x")) as server:
         assert opened(server).context_tokens == 32_768
-    assert opened(server).context_tokens == 32_768  # nobody is there any more
+    assert opened(server).context_tokens == 32_768  # the server is gone
 
 
-def test_what_is_taken_of_an_endpoint_that_does_not_say(monkeypatch):
+def test_defaults_for_an_endpoint_that_reports_nothing(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert open_generator("openai:m").context_tokens == 128_000
     assert open_generator("ollama:m").context_tokens == 4096
@@ -111,7 +111,7 @@ def script(tmp_path, *lines):
     return path
 
 
-def test_replay_gives_each_line_once_matched_lines_first(tmp_path):
+def test_replay_returns_each_line_once_and_matched_lines_first(tmp_path):
     path = script(tmp_path, {"text": "first"}, "", {"text": "on cheese", "match": "cheese"}, {"text": "second"})
     generator = open_generator(f"replay:{path}")
     pieces = []
@@ -123,7 +123,7 @@ def test_replay_gives_each_line_once_matched_lines_first(tmp_path):
     assert raised.value.kind == "bad_reply"
 
 
-def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
+def test_mistakes_in_a_script_are_reported_with_line_numbers(tmp_path):
     wrong = ['{"text": ', {"txt": "x"}, {"text": "x", "finish_reason": "done"}, "[]"]
     path = script(tmp_path, {"text": "fine"}, *wrong)
     with pytest.raises(RequestError) as raised:
@@ -135,7 +135,7 @@ def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
         open_generator(f"replay:{script(tmp_path, ' ')}")
 
 
-def test_a_llama_index_llm_chats_and_streams():
+def test_llama_index_llm_chats_and_streams():
     generator = open_generator("llama-index:llama_index.core.llms:MockLLM?context=777")
     assert generator.context_tokens == 777
     pieces = []
@@ -167,7 +167,7 @@ def slow_llm():
     return Slow()
 
 
-def test_a_llama_index_llm_that_is_slow_or_fails(monkeypatch):
+def test_llama_index_llm_times_out_and_fails(monkeypatch):
     generator = open_generator("llama-index:tests.assistant.test_generator_names:slow_llm")
     assert failure(generator, deadline=0.3).kind == "timeout"
     error = failure(generator, on_text=lambda piece: None)
@@ -187,7 +187,7 @@ class Echo:
         raise GeneratorError("refused", "no")
 
 
-def test_python_takes_what_fits_the_protocol():
+def test_python_factory_must_return_a_generator():
     assert isinstance(open_generator("python:tests.assistant.test_generator_names:Echo"), Echo)
     with pytest.raises(RequestError, match="lacks: complete, context_tokens, name, reply_tokens"):
         open_generator("python:builtins:object")

@@ -1,4 +1,4 @@
-"""Generators against a real server on loopback that plays what endpoints do, well and badly."""
+"""Generators against a real server on loopback that imitates good and bad endpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("short_waits")
 STREAMED = [None, lambda piece: None]
 
 
-def test_a_reply_comes_whole_with_its_usage_and_nothing_is_sent_that_was_not_asked_for():
+def test_reply_has_text_and_usage_and_the_request_has_no_extras():
     with ScriptedServer(Say("Fine, thanks.")) as server:
         reply = opened(server).complete(ASK)
     assert (reply.text, reply.finish_reason, reply.model) == ("Fine, thanks.", "stop", "tiny-served")
@@ -43,7 +43,7 @@ def test_a_reply_comes_whole_with_its_usage_and_nothing_is_sent_that_was_not_ask
     ]
 
 
-def test_a_stream_is_told_piece_by_piece_in_the_callers_thread():
+def test_streams_pieces_in_the_calling_thread():
     pieces, threads = [], set()
 
     def on_text(piece):
@@ -59,7 +59,7 @@ def test_a_stream_is_told_piece_by_piece_in_the_callers_thread():
     assert threads == {threading.get_ident()}
 
 
-def test_a_proxy_of_the_environment_is_for_other_machines(monkeypatch):
+def test_proxy_is_not_used_for_loopback(monkeypatch):
     with ScriptedServer(Say("From there.")) as proxy, ScriptedServer(Say("From here.")) as server:
         monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
         monkeypatch.delenv("no_proxy", raising=False)
@@ -74,11 +74,14 @@ def test_missing_usage_is_estimated_and_marked():
     with ScriptedServer(Say("12345678", usage=False)) as server:
         reply = opened(server).complete(ASK)
     assert reply.estimated
-    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (6, 2)  # 21 and 8 characters by 4, rounded up
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (
+        6,
+        2,
+    )  # 21 and 8 characters / 4, rounded up
 
 
 class Tints(BaseModel):
-    """Not for a model to read."""
+    """A docstring that must not reach the model."""
 
     names: list[str]
     few: Annotated[list[int], at_most(3)] = Field(default_factory=list, description="as numbers")
@@ -87,7 +90,7 @@ class Tints(BaseModel):
     label: Literal["good", "bad"] = "good"
 
 
-def test_a_schema_is_sent_in_strict_form_and_nothing_in_it_goes_on_for_ever():
+def test_schema_is_sent_in_strict_form_with_bounds():
     with ScriptedServer(Say('{"name": "red", "warm": true}')) as server:
         opened(server).complete(ASK, schema=Tints)
     form = server.bodies[0]["response_format"]
@@ -113,7 +116,7 @@ def test_a_schema_is_sent_in_strict_form_and_nothing_in_it_goes_on_for_ever():
         ("seed", Status(400, "Unsupported parameter: seed"), {}),
     ],
 )
-def test_what_an_endpoint_refuses_is_left_out_from_then_on(word, refusal, options):
+def test_refused_parameter_is_not_sent_again(word, refusal, options):
     def reply(body):
         return refusal if f'"{word}"' in json.dumps(body) else Say('{"names": ["red"], "few": []}')
 
@@ -125,7 +128,7 @@ def test_what_an_endpoint_refuses_is_left_out_from_then_on(word, refusal, option
     assert ("max_completion_tokens" in server.bodies[-1]) is (word == "max_tokens")
 
 
-def test_a_refused_schema_is_an_error_of_its_own_and_ends_no_call_without_one():
+def test_refused_schema_raises_and_later_calls_work_without_it():
     with ScriptedServer(Status(400, "response_format is not supported"), Say("Yes.")) as server:
         generator = opened(server)
         for _ in range(2):
@@ -142,7 +145,7 @@ def test_a_refused_schema_is_an_error_of_its_own_and_ends_no_call_without_one():
         ("", "other"),
     ],
 )  # fmt: skip
-def test_finish_reasons_in_the_words_of_many_servers(word, reason):
+def test_normalizes_finish_reasons(word, reason):
     with ScriptedServer(Say("Well", finish_reason=word)) as server:
         generator = opened(server)
         assert [generator.complete(ASK, on_text=on_text).finish_reason for on_text in STREAMED] == [reason] * 2

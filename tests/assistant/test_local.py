@@ -1,4 +1,4 @@
-"""`local:`: a real small language model in this process (mark `reader`), and what is said where there is none."""
+"""`local:`: a real small language model in this process (mark `reader`), and the errors if it is missing."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def reader(reader_path: Path) -> LocalGenerator:
 
 @pytest.fixture(scope="module")
 def passage() -> str:
-    """About 1,500 tokens of text."""
+    """A text of about 1,500 tokens."""
     return (ROOT / "docs" / "documents.md").read_text("utf-8")[:5400]
 
 
 @reader_test
-def test_the_streamed_pieces_are_the_text(reader: LocalGenerator):
+def test_streamed_pieces_add_up_to_the_text(reader: LocalGenerator):
     pieces: list[str] = []
     reply = reader.complete(asking("Write the word for water in Greek, Japanese and French."), on_text=pieces.append)
     assert len(pieces) > 3
@@ -48,7 +48,7 @@ def test_the_streamed_pieces_are_the_text(reader: LocalGenerator):
 
 
 @reader_test
-def test_usage_counts_the_tokens_that_the_model_read_and_wrote(reader: LocalGenerator):
+def test_usage_counts_tokens_of_the_prompt(reader: LocalGenerator):
     messages = asking("What is the capital of France?")
     reply = reader.complete(messages)
     assert "Paris" in reply.text
@@ -63,13 +63,13 @@ class City(BaseModel):
 
 
 @reader_test
-def test_a_schema_is_kept(reader: LocalGenerator):
+def test_reply_follows_the_schema(reader: LocalGenerator):
     reply = reader.complete(asking("Name the city of the Eiffel tower."), schema=City, max_tokens=120)
     assert City.model_validate_json(reply.text).name == "Paris"
 
 
 @reader_test
-def test_a_second_question_over_the_same_text_reads_only_what_is_new(reader: LocalGenerator, passage: str):
+def test_second_question_over_the_same_text_uses_the_cached_prefix(reader: LocalGenerator, passage: str):
     system = f"Answer from this text in one word.\n\n{passage}"
     reader.complete(asking("Which language is it written in?", system), max_tokens=4)
     second = asking("Is anything said about weights?", system)
@@ -81,7 +81,7 @@ def test_a_second_question_over_the_same_text_reads_only_what_is_new(reader: Loc
 
 
 @reader_test
-def test_a_prompt_beyond_the_context_is_refused(reader_path: Path):
+def test_refuses_a_prompt_longer_than_the_context(reader_path: Path):
     generator = open_generator(f"local:{reader_path}?context=256")
     assert generator.context_tokens == 256
     with pytest.raises(GeneratorError, match=r"the context of .* is 256"):
@@ -105,7 +105,7 @@ except KeyboardInterrupt:
 
 
 @reader_test
-def test_ctrl_c_ends_the_reply_and_the_model_goes_on(reader_path: Path):
+def test_model_can_be_used_again_after_ctrl_c(reader_path: Path):
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, f"local:{reader_path}"], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_reply_and_the_model_goes_on(reader_path: Path):
 
 
 @reader_test
-def test_a_whole_turn_answers_from_the_documents_with_a_citation(
+def test_turn_answers_from_the_documents_with_a_citation(
     reader_path: Path, demo_home: Path, turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TURNMARK_HOME", str(demo_home))
@@ -134,7 +134,7 @@ def test_a_whole_turn_answers_from_the_documents_with_a_citation(
 
 
 def gguf(path: Path, *fields: tuple[str, str | int]) -> Path:
-    """A GGUF file with a header and nothing else."""
+    """Write a GGUF file that consists of a header."""
     data = b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields))
     for name, value in fields:
         data += struct.pack("<Q", len(name)) + name.encode()
@@ -147,7 +147,7 @@ def gguf(path: Path, *fields: tuple[str, str | int]) -> Path:
 
 
 @pytest.mark.parametrize("cut", [3, 10, 60, None])
-def test_a_damaged_header_is_an_error_in_words(tmp_path: Path, cut: int | None):
+def test_damaged_header_raises_a_readable_error(tmp_path: Path, cut: int | None):
     path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
     endless = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1 << 60) + b"x" * 64
     path.write_bytes(path.read_bytes()[:cut] if cut else endless)
@@ -155,13 +155,13 @@ def test_a_damaged_header_is_an_error_in_words(tmp_path: Path, cut: int | None):
         read_header(path)
 
 
-def test_a_model_that_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_error_for_a_missing_model_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
     with pytest.raises(RequestError, match=f"turnmark model get {NAME}"):
         open_generator(f"local:{NAME}")
 
 
-def test_all_mistakes_of_a_spec_are_told_at_once(tmp_path: Path):
+def test_reports_all_mistakes_of_a_spec_at_once(tmp_path: Path):
     (tmp_path / "m.gguf").write_bytes(b"something else")
     with pytest.raises(RequestError) as error:
         open_generator(f"local:{tmp_path / 'm.gguf'}?max_tokens=0&nonsense=1")
@@ -173,7 +173,7 @@ def test_all_mistakes_of_a_spec_are_told_at_once(tmp_path: Path):
         open_generator(f"local:{tmp_path}")
 
 
-def test_opening_loads_nothing(tmp_path: Path):
+def test_opening_does_not_load_the_model(tmp_path: Path):
     path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
     code = f"""
 import sys

@@ -1,4 +1,4 @@
-"""A model's answer: one call over full sections, its words as they stand; a small model's over two stretches."""
+"""Answers of a model: one call over full sections, with its wording kept. A small model gets two stretches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNDERSTOOD = {"text": "{}", "match": "The user's new message:"}
 
 
 def answering(kitchen, text: str, **options: object) -> Assistant:
-    """An assistant whose model takes the message as it is, and writes this."""
+    """Return an assistant whose model keeps the message unchanged and writes `text`."""
     return with_model(kitchen, UNDERSTOOD, {"text": text, "match": "Sections of the documents:"}, **options)
 
 
@@ -40,7 +40,7 @@ def answering(kitchen, text: str, **options: object) -> Assistant:
         "I invented all of this and cite nothing.",
     ],
 )
-def test_what_the_model_writes_is_the_answer_byte_for_byte(kitchen, text):
+def test_answer_is_exactly_what_the_model_writes(kitchen, text):
     events: list[Event] = []
     reply = answering(kitchen, text).reply([], KETTLE, events.append)
     assert reply.answer == text
@@ -49,7 +49,7 @@ def test_what_the_model_writes_is_the_answer_byte_for_byte(kitchen, text):
     assert not reply.checks.repaired
 
 
-def test_all_parts_are_one_call_and_each_is_numbered(kitchen):
+def test_all_parts_are_answered_in_one_call(kitchen):
     parts = '{"parts": [{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?"}]}'
     text = "Red [1].\n\nAda Berg [2]."
     assistant = with_model(kitchen, parts, {"text": text, "match": "1. What colour is the kettle?\n2. Who made the"})
@@ -60,7 +60,7 @@ def test_all_parts_are_one_call_and_each_is_numbered(kitchen):
     assert {citation.document for citation in reply.citations} == {"kettle.md", "toaster.md", "berg.md"}
 
 
-def test_steps_are_the_numbered_list_that_the_model_wrote(kitchen):
+def test_procedure_is_read_from_the_numbered_list(kitchen):
     text = "Do this:\n\n1. Fill it with water [1].\n2. Boil it [1, 1].\n   Wait.\n\nIt is red [1]."
     reply = answering(kitchen, text).reply([], "How do I use the kettle?")
     assert [step.citations for step in reply.procedure] == [(1,), (1,)]
@@ -72,7 +72,7 @@ def test_steps_are_the_numbered_list_that_the_model_wrote(kitchen):
 
 
 @pytest.mark.parametrize("gap", ["\n", "\n\n"])
-def test_a_step_that_is_a_heading_has_what_is_below_it(gap):
+def test_step_under_a_heading_includes_the_text_below(gap):
     text = (
         f"### Step 1: Light the oven{gap}Turn it to **220** °C [2].\n\n- Open the door.\n- Wait [1].\n\n"
         f"### Step 2: Bake the bread{gap}Put it in; arr[1] is the tray [2].\n\n## Tips\n\nEnjoy."
@@ -84,7 +84,7 @@ def test_a_step_that_is_a_heading_has_what_is_below_it(gap):
     assert draft_of(f"### Step 1: A{gap}B.\n\n### Step 2: C{gap}D.\n\nEnjoy.").procedure[1].step == "C D."
 
 
-def test_nothing_found_is_said_without_a_call(kitchen):
+def test_no_call_is_made_if_nothing_is_found(kitchen):
     reply = with_model(kitchen, UNDERSTOOD).reply([], "Zyzzyva quux?")
     assert (reply.decision, reply.answer) == ("unknown", UNKNOWN_TEXT)
     assert "answer" not in reply.usage
@@ -106,7 +106,7 @@ def test_nothing_found_is_said_without_a_call(kitchen):
         ("The documents do not say who. The documents do not say when.", 2, "unknown"),
     ],
 )
-def test_the_decision_is_what_the_words_come_to(text, parts, decision):
+def test_decision_is_read_from_the_answer(text, parts, decision):
     assert decision_of(text, parts) == decision
 
 
@@ -120,7 +120,7 @@ def prompted(message: str, history=(), hits=(), generator=None, **more) -> tuple
     return user.content, notes
 
 
-def test_a_section_shows_where_it_is_from_and_its_text_quoted():
+def test_section_has_its_source_and_quoted_text():
     passage = Passage(id="d-0", document="d", title="Tools", section=f"Lent {CONTINUED}", path="a/tools.md",
                       date="2024-05-01", text="Two days [2].\n\n\n\n[1] x", start=0, end=20)  # fmt: skip
     assert format_section(3, passage) == (
@@ -130,7 +130,7 @@ def test_a_section_shows_where_it_is_from_and_its_text_quoted():
 
 @pytest.mark.parametrize("leans", [True, False])
 @pytest.mark.parametrize("message", ["Yes", "and the toaster?", "What colour is the toaster?"])
-def test_whoever_answers_sees_the_conversation_whether_or_not_the_message_was_found_to_lean(kitchen, message, leans):
+def test_answer_prompt_always_shows_the_conversation(kitchen, message, leans):
     understood = f'{{"leans": {str(leans).lower()}, "rewrite": "What colour is the toaster?"}}'
     assistant = with_model(kitchen, understood, "Blue [1].")
     asked = prompts_of(assistant)
@@ -148,7 +148,7 @@ LONG_TALK = conversation(*(f"{'Question' if n % 2 == 0 else 'Answer'} {n}: {'wor
 
 
 @pytest.mark.parametrize(("context", "noted"), [(128_000, False), (4096, True)])
-def test_of_a_long_conversation_the_last_exchanges_are_shown_and_sections_keep_their_room(context, noted):
+def test_prompt_shows_the_last_exchanges_and_keeps_room_for_sections(context, noted):
     found = [hit(f"Kettle {n}. " + "word " * 100, n) for n in range(1, 5)]
     prompt, notes = prompted("And then?", LONG_TALK, found, Room(context))
     earlier = prompt.partition("Sections of the documents:")[0]
@@ -161,7 +161,7 @@ def test_of_a_long_conversation_the_last_exchanges_are_shown_and_sections_keep_t
 
 
 @pytest.mark.parametrize("answer", ["word " * 5000, "汉字" * 4000, "```\n" + "x\n" * 5000 + "```"])
-def test_of_a_last_exchange_that_is_too_long_the_beginnings_are_shown(answer):
+def test_long_last_exchange_is_shortened_to_its_beginning(answer):
     prompt, _ = prompted("Yes", conversation("Old?", "Old.", "Shall I?", answer), [hit("A kettle.")])
     earlier = prompt.partition("Sections of the documents:")[0]
     assert "> User: Shall I?\n> Assistant: " in earlier
@@ -172,7 +172,7 @@ def test_of_a_last_exchange_that_is_too_long_the_beginnings_are_shown(answer):
 
 @given(st.lists(st.text(max_size=400), max_size=9), st.integers(0, 400))
 @example(["", "", "", "0"], 8)
-def test_what_is_shown_of_a_conversation_is_its_end_within_the_room(texts, tokens):
+def test_shown_conversation_is_its_end_and_fits_the_limit(texts, tokens):
     talk = conversation(*texts)
     shown, left_out = last_turns_within(talk, tokens)
     assert count_tokens(shown) <= tokens
@@ -180,12 +180,12 @@ def test_what_is_shown_of_a_conversation_is_its_end_within_the_room(texts, token
     if left_out and shown:
         mark, first = shown.split("\n")[:2]
         assert mark == "> […]"
-        assert first.startswith("> User:"), "no answer without its question"
+        assert first.startswith("> User:"), "an answer is shown only with its question"
     assert all(line.startswith(">") for line in shown.splitlines())
 
 
-def test_calls_of_a_conversation_begin_with_what_the_call_before_had_begun_with():
-    """A server that caches prefixes reads instructions and earlier turns once."""
+def test_prompts_of_a_conversation_share_their_prefix():
+    """A server that caches prefixes then reads instructions and earlier turns only once."""
     section = [hit("The kettle is red.")]
     prompts = [
         prompted("Why?", TALK, section)[0],
@@ -201,8 +201,8 @@ def test_calls_of_a_conversation_begin_with_what_the_call_before_had_begun_with(
 # -- how much is read
 
 
-def read_of(kitchen, message: str, *parts: str, words: int) -> list[str]:
-    """The sections that a model is shown, of twenty long notes on kettles and twenty on toasters."""
+def sections_shown(kitchen, message: str, *parts: str, words: int) -> list[str]:
+    """Return the sections shown to a model, from twenty long notes on kettles and twenty on toasters."""
     folder = kitchen / "shelf"
     if not folder.exists():
         folder.mkdir()
@@ -217,14 +217,14 @@ def read_of(kitchen, message: str, *parts: str, words: int) -> list[str]:
     return re.split(r"\n\n(?=\[\d+\]\n)", sections)
 
 
-def test_a_large_model_reads_ten_sections_for_a_question(kitchen):
-    assert len(read_of(kitchen, "Which kettle is it?", words=5)) == 10
+def test_large_model_reads_ten_sections_per_question(kitchen):
+    assert len(sections_shown(kitchen, "Which kettle is it?", words=5)) == 10
 
 
-def test_a_message_of_two_parts_gets_more_to_read(kitchen):
+def test_message_with_two_parts_gets_more_tokens_of_sections(kitchen):
     message = "Which kettle is it, and which toaster?"
-    one = read_of(kitchen, message, message, words=80)
-    two = read_of(kitchen, message, "Which kettle is it?", "Which toaster is it?", words=80)
+    one = sections_shown(kitchen, message, message, words=80)
+    two = sections_shown(kitchen, message, "Which kettle is it?", "Which toaster is it?", words=80)
     assert 2500 < sum(map(count_tokens, one)) <= 3000
     assert 3100 < sum(map(count_tokens, two)) <= 3800
 
@@ -232,7 +232,7 @@ def test_a_message_of_two_parts_gets_more_to_read(kitchen):
 # -- a small model
 
 
-def briefly(kitchen, *texts: str, message: str = "How fast does the kettle boil water?", history=()):
+def small_model_reply(kitchen, *texts: str, message: str = "How fast does the kettle boil water?", history=()):
     build_index(kitchen_notes(kitchen), "small", retriever="bm25")
     assistant = with_model(kitchen, *texts, index="small", options="?size=small")
     return assistant.reply(history, message)
@@ -246,8 +246,8 @@ def kitchen_notes(kitchen):
     return folder
 
 
-def test_a_small_models_words_stand_above_what_they_rest_on(kitchen):
-    reply = briefly(kitchen, "How fast?\nSearch: time to boil", "In four minutes.")
+def test_small_model_answer_precedes_its_quotation(kitchen):
+    reply = small_model_reply(kitchen, "How fast?\nSearch: time to boil", "In four minutes.")
     assert reply.answer == (
         "In four minutes.\n\n> Kettle\n> The kettle is red. **It boils water in four minutes (3).** [1]"
     )
@@ -255,8 +255,8 @@ def test_a_small_models_words_stand_above_what_they_rest_on(kitchen):
     assert cited_numbers(reply.answer) == [1]
 
 
-def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitchen):
-    reply = briefly(kitchen, "How fast?", "Not stated.")
+def test_quotation_alone_is_the_answer_if_the_model_finds_none(kitchen):
+    reply = small_model_reply(kitchen, "How fast?", "Not stated.")
     assert reply.decision == "partial"
     assert reply.answer.startswith(f"{UNSURE_TEXT}\n\nKettle  \n")
     assert "Not stated" not in reply.answer
@@ -272,17 +272,17 @@ def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitche
         ("[2-4-1]", []), ("[1,]", []), ("[1234]", []), ("[1-999]", [1, 999]),
     ],
 )  # fmt: skip
-def test_marks_by_hand(text, numbers):
+def test_reads_citation_numbers(text, numbers):
     assert cited_numbers(text) == numbers
 
 
 @given(st.text(alphabet="[]123,-– ٣", max_size=30))
-def test_no_text_breaks_the_reading_of_marks(text):
+def test_citation_numbers_of_any_text_can_be_read(text):
     assert all(isinstance(number, int) for number in cited_numbers(text))
     assert cited_numbers(escape_marks(text)) == []
 
 
-def test_the_head_of_a_long_table_stands_above_each_part_that_a_prompt_shows(tmp_path, monkeypatch):
+def test_prompt_repeats_the_table_head_above_each_part(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     head = "| service | port |\n|---|---|"
     rows = "".join(f"| service number {n} | {5000 + n} |\n" for n in range(600))
@@ -296,6 +296,6 @@ def test_the_head_of_a_long_table_stands_above_each_part_that_a_prompt_shows(tmp
     assert "| service number 450 | 5450 |" in "\n".join(sources)
     later = [text for text in sources if not text.startswith("#")]
     assert later
-    for text in later:  # the contract's text has the document's characters alone
+    for text in later:  # the text of a citation contains only the document's characters
         assert text.startswith("| service number")
         assert quote_lines(f"{head}\n{text}") in asked[-1]

@@ -73,12 +73,12 @@ def test_does_not_take_an_answer_for_a_refusal(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [UNSURE_TEXT, "Boil the water [1].", "The kettle is red. It holds two litres."])
-def test_an_answer_or_a_hedge_refuses_nothing(text: str) -> None:
+def test_answers_and_hedges_are_not_refusals(text: str) -> None:
     assert refusal_extent(text) == "no"
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_an_answer_with_a_part_that_was_not_found_refuses_that_part(question: str) -> None:
+def test_answer_with_a_missing_part_refuses_that_part(question: str) -> None:
     reply = f"Kettle  \n**The kettle was made by Ada Berg in 1901.** It is red. [1]\n\n{not_found(question)}"
     assert refusal_extent(reply) == "partial"
     assert not is_refusal(reply)

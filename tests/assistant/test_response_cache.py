@@ -1,4 +1,4 @@
-"""Replies that are kept: what makes a key, what is never kept, many at once, and files that were damaged."""
+"""The cache of replies: keys, replies that are not cached, concurrency and damaged files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store(tmp_path):
 
 
 def counted():
-    """A script whose replies differ from request to request."""
+    """Return a script with a different reply for each request."""
     numbers = iter(range(1000))
     return lambda body: Say(f"reply {next(numbers)}")
 
@@ -40,11 +40,11 @@ def cached(server, store, options="", model="tiny", repeat=0):
     return CachedGenerator(opened(server, options, model), store, repeat)
 
 
-def test_what_was_said_before_is_said_again_at_no_cost_and_marked(store):
+def test_cached_reply_is_free_and_marked(store):
     text = 'Ä "1" \u2028 \U0001f600 </s>\n'
     with ScriptedServer(Say(text)) as server:
         first = cached(server, store).complete(ASK)
-        again = cached(server, store).complete(ASK)  # another object, as another run has
+        again = cached(server, store).complete(ASK)  # another object, as in another run
         assert len(server.bodies) == 1
     assert again.text == first.text == text
     assert (first.saved, first.usage.calls, first.usage.prompt_tokens) == (None, 1, 11)
@@ -53,7 +53,7 @@ def test_what_was_said_before_is_said_again_at_no_cost_and_marked(store):
     assert again.model_copy(update={"saved": None, "usage": first.usage}) == first
 
 
-def test_a_kept_reply_streams_in_one_piece_whoever_asked_first(store):
+def test_cached_reply_streams_in_one_piece(store):
     pieces = []
     with ScriptedServer(counted()) as server:
         generator = cached(server, store)
@@ -65,7 +65,7 @@ def test_a_kept_reply_streams_in_one_piece_whoever_asked_first(store):
     assert pieces == [reply.text] == ["reply 0"]
 
 
-def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
+def test_key_covers_everything_that_can_change_a_reply(store):
     requests = [{}, {"max_tokens": 7}, {"temperature": 0.5}, {"schema": Colour}, {"schema": Shade}]
     with (
         ScriptedServer(lambda body: Say('{"name": "red"}')) as server,
@@ -101,7 +101,7 @@ def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
         (Say("one two", cut=1), {"on_text": lambda piece: None}),
     ],
 )
-def test_what_did_not_end_well_is_never_kept(store, reply, options):
+def test_failed_and_incomplete_replies_are_not_cached(store, reply, options):
     with ScriptedServer(reply, Say('{"name": "red"}')) as server:
         try:
             assert cached(server, store, "?retries=0").complete(ASK, **options).saved is None
@@ -112,7 +112,7 @@ def test_what_did_not_end_well_is_never_kept(store, reply, options):
         assert cached(server, store, "?retries=0").complete(ASK, **options).saved
 
 
-def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
+def test_cache_option_does_not_change_the_name():
     with ScriptedServer(counted()) as server:
         spec = f"openai:tiny@{server.url}?seed=4"
         plain, cached_generator, off = (open_generator(spec + end) for end in ("", "&cache=1", "&cache=0"))
@@ -141,7 +141,7 @@ def _damaged(path):
 
 
 @pytest.mark.parametrize("spoil", [_blocked, _damaged])
-def test_a_file_that_cannot_be_used_stops_no_work_and_is_reported_once(tmp_path, spoil, capsys):
+def test_unusable_cache_file_is_reported_once_and_ignored(tmp_path, spoil, capsys):
     store = ResponseStore(tmp_path / "cache" / "replies.db")
     spoil(store.path)
     with ScriptedServer(counted()) as server:
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_used_stops_no_work_and_is_reported_once(tmp_path,
     assert capsys.readouterr().err.count("turnmark: ") == 1
 
 
-def test_the_oldest_go_first_and_the_file_keeps_to_its_limit(tmp_path):
+def test_evicts_the_oldest_replies_at_the_size_limit(tmp_path):
     store = ResponseStore(tmp_path / "r.db", limit=400_000)
     for number in range(200):
         store.put(f"key {number}", f"{number} " * 1000)

@@ -1,4 +1,4 @@
-"""What a turn searches for, and what a reader is shown of what was found: full sections within a room."""
+"""The searches of a turn, and the sections shown to a model within a token limit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from turnmark.retrieval.types import Hit, Query, Retriever
 
 
 class Notes(Retriever):
-    """A retriever that finds passages with a word of the query, and keeps what it was asked."""
+    """A retriever that finds passages containing a word of the query, and records its queries."""
 
     name = "notes"
 
@@ -72,7 +72,7 @@ OTTERS = [passage for passage in CUT if "Otters" in passage.section]
 # -- sections
 
 
-def test_a_hit_grows_to_its_section_and_no_further():
+def test_hit_grows_to_its_section_and_no_further():
     (shown,) = grow_sections(Notes(*CUT), hits(OTTERS[1]), 3000)
     passage = shown.passage
     assert "Rule 0 says" in passage.text
@@ -83,7 +83,7 @@ def test_a_hit_grows_to_its_section_and_no_further():
 
 
 @pytest.mark.parametrize("room", [60, 150, 250, 400])
-def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room):
+def test_sections_fit_the_limit_and_include_the_first_hit(room):
     shown = grow_sections(Notes(*CUT), hits(OTTERS[1], CUT[-1], OTTERS[-1]), room)
     costs = [count_tokens(hit.passage.indexed_text) + PASSAGE_MARK_TOKENS for hit in shown]
     assert sum(costs) <= room or len(shown) == 1
@@ -93,25 +93,25 @@ def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room)
 OTHER = cut("# Harbour\n\nBoats leave the harbour at nine.\n\n## Fees\n\nA berth costs four pounds.\n", "other")
 
 
-def test_sources_of_a_document_come_in_its_order_and_documents_best_first():
+def test_sources_are_in_document_order_and_documents_best_first():
     found = hits(OTTERS[4], OTHER[0], OTTERS[1], OTTERS[2], CUT[0])
     shown = grow_sections(Notes(*CUT, *OTHER), found, sum(count_tokens(hit.passage.indexed_text) + 32 for hit in found))
     assert [hit.passage.document for hit in shown] == ["d", "d", "d", "other"]
     assert shown[0].passage.text == CUT[0].text
-    # The second and the third piece stand next to each other in one section: they are one source.
+    # The second and third pieces are adjacent in one section, so they become one source.
     assert shown[1].passage.text == DOCUMENT[OTTERS[1].start : OTTERS[2].end]
     assert shown[2].passage.text.startswith(OTTERS[4].text)
-    assert shown[1].score == found[2].score, "that of the better one"
+    assert shown[1].score == found[2].score, "the score of the better one"
 
 
 FOUND = st.lists(st.sampled_from([*CUT, *OTHER]), min_size=1, max_size=8, unique_by=lambda each: each.id)
 
 
 @given(FOUND, st.integers(50, 700))
-def test_nothing_is_shown_twice_and_no_section_in_pieces_that_touch(found, room):
+def test_sections_neither_overlap_nor_touch(found, room):
     shown = [hit.passage for hit in grow_sections(Notes(*CUT, *OTHER), hits(*found), room)]
     assert shown[0].document == found[0].document
-    assert len([name for name, _ in groupby(shown, lambda each: each.document)]) <= 2, "a document stands together"
+    assert len([name for name, _ in groupby(shown, lambda each: each.document)]) <= 2, "adjacent per document"
     for before, after in pairwise(shown):
         if before.document == after.document:
             assert before.end <= after.start
@@ -119,13 +119,13 @@ def test_nothing_is_shown_twice_and_no_section_in_pieces_that_touch(found, room)
             assert between or not after.section.endswith(CONTINUED)
 
 
-def test_a_narrow_context_gets_the_best_of_the_sections_and_says_so():
+def test_small_context_gets_the_best_sections_and_a_note():
     made = turn("Who feeds otters, who lends boats?", Notes(*CUT), generator=Room(1350, 200))
     SearchAndRead()(made)
     prompt, notes = turn_prompt(made)
     assert made.hits
     assert made.parts[0].hits[0].passage.text in made.hits[0].passage.text
-    assert f"[{len(made.hits)}]\n" in prompt[-1].content, "all that was chosen fits"
+    assert f"[{len(made.hits)}]\n" in prompt[-1].content, "all chosen sections fit"
     assert notes == []
     assert made.notes == ["sections were cut or left out: the model's context is full"]
     assert cut_material(made.notes) == {"sections"}
@@ -135,7 +135,7 @@ def test_a_narrow_context_gets_the_best_of_the_sections_and_says_so():
     assert sum(len(hit.passage.text) for hit in wide.hits) > sum(len(hit.passage.text) for hit in made.hits)
 
 
-def test_a_near_copy_of_a_better_hit_is_left_out():
+def test_near_duplicates_are_left_out():
     text = "Boats are lent on Mondays to whoever has a licence and knows the bay and its tides."
     one, copy, other = (cut(each, name)[0] for name, each in (
         ("a", text), ("b", text.replace("Mondays", "Tuesdays")), ("c", "Boats are painted in spring.")))  # fmt: skip
@@ -143,7 +143,7 @@ def test_a_near_copy_of_a_better_hit_is_left_out():
 
 
 @given(st.lists(st.text(alphabet="ab \n.-", max_size=80), min_size=1, max_size=8), st.integers(16, 40))
-def test_neighbors_joined_are_the_documents_characters(paragraphs, size):
+def test_joined_passages_equal_the_document_text(paragraphs, size):
     text = "\n\n".join(each.strip() for each in paragraphs if each.strip()) or "a"
     passages = cut(text, size=size)
     if passages:
@@ -167,7 +167,7 @@ def compound(*parts: str, phrases: tuple[tuple[str, ...], ...] = ()) -> Understa
     return Understanding(rewrite="Both?", sub_questions=parts, phrases=phrases)
 
 
-def test_each_part_is_searched_with_its_own_phrases_and_the_message_too():
+def test_searches_each_part_and_the_message():
     found = Notes(*CUT)
     understood = compound("Who feeds otters?", "When are boats lent?", phrases=(("pond rules",), ("Mondays", "hire")))
     made = turn("who feeds otters and boats?", found, understood)
@@ -188,7 +188,7 @@ def test_each_part_is_searched_with_its_own_phrases_and_the_message_too():
     assert made.hits[:2] == [part.hits[0] for part in made.parts]
 
 
-def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_found():
+def test_second_round_searches_only_for_missing_evidence():
     found = Notes(*CUT)
     made = turn(
         "When are boats fed?",
@@ -206,7 +206,7 @@ def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_f
     assert {hit.passage.id for hit in before} <= {hit.passage.id for hit in made.parts[1].hits}
 
 
-def test_without_a_model_tables_further_down_are_kept_if_a_hit_is_in_their_document():
+def test_keeps_lower_ranked_tables_of_found_documents():
     prose = [passage("d", n, f"Otters eat fish {n}.") for n in range(3)]
     ours, other = (passage(name, 9, "| otters | fish |\n|---|---|\n| Tom | 4 |") for name in "de")
     notes = Notes(*prose[:2], ours, other, prose[2])
@@ -216,11 +216,11 @@ def test_without_a_model_tables_further_down_are_kept_if_a_hit_is_in_their_docum
     SearchTwice()(made)
     (asked,) = made.parts
     assert [hit.passage.id for hit in asked.hits] == ["d-0", "d-1"]
-    assert [hit.passage.id for hit in asked.tables] == ["d-9"], "of their document, and no prose"
-    assert [hit.passage.id for hit in made.hits] == ["d-0", "d-1"], "the evidence is what was found first"
+    assert [hit.passage.id for hit in asked.tables] == ["d-9"], "only tables, and only from found documents"
+    assert [hit.passage.id for hit in made.hits] == ["d-0", "d-1"], "the evidence consists of the best hits"
 
 
-def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched():
+def test_given_evidence_is_shown_unchanged_without_a_search():
     found = Notes(*CUT)
     given_hits = hits(*CUT[:3], CUT[0])
     made = turn("Who feeds otters?", found, evidence=given_hits)
@@ -230,7 +230,7 @@ def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched()
     assert made.searches == []
 
 
-def test_findings_of_a_compound_message_begin_with_what_it_found_as_one():
+def test_findings_start_with_the_hits_of_the_whole_message():
     found = Notes(*CUT)
     assistant = Assistant.from_parts(AssistantConfig(), AssistantParts(retriever=found))
     findings = assistant.find([], "Who feeds otters? When are boats lent?")

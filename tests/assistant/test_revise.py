@@ -1,4 +1,4 @@
-"""Changing the last answer: what counts as a request, the changes by rules, and a model's complete new answer."""
+"""Revisions of the last answer: recognizing a request, edits by rules, and rewriting by a model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TALK = conversation("Tell me of the kettle.", "The kettle is red. It boils water
 
 
 @pytest.mark.parametrize("kind", ["instructions", "others"])
-def test_the_labelled_messages(kind):
+def test_classifies_labeled_messages(kind):
     wrong = [text for text in LABELS[kind] if is_instruction(BEFORE, text) is not (kind == "instructions")]
     assert wrong == []
     assert not any(is_instruction(BEFORE[:1], text) for text in LABELS[kind]), "there is no answer yet"
@@ -61,18 +61,18 @@ def test_the_labelled_messages(kind):
         ("shorter " * 40, []),
     ],
 )
-def test_what_is_asked_for(message, requests):
+def test_reads_edit_requests(message, requests):
     assert list(edit_requests(message)) == requests
 
 
 @given(st.text(max_size=80))
-def test_no_message_is_too_strange(message):
+def test_any_message_can_be_classified(message):
     is_instruction(BEFORE, message)
     assert not edit_requests(message) or len(message) > 2
 
 
 @pytest.mark.data
-def test_no_message_of_mtrags_conversations_is_taken_for_one(real_data):
+def test_hardly_any_mtrag_message_is_taken_for_an_instruction(real_data):
     messages: set[str] = set()
     for file in sorted((real_data / "mt-rag-benchmark").rglob("*.jsonl")):
         with file.open(encoding="utf-8") as lines:
@@ -111,7 +111,7 @@ TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
         (PROSE, "in simpler words", ""),
     ],
 )
-def test_what_rules_can_change(answer, message, text):
+def test_applies_edit_requests_by_rules(answer, message, text):
     assert apply_requests(answer, edit_requests(message)) == text
 
 
@@ -123,7 +123,7 @@ PIECES = st.lists(
 
 @given(REQUESTS, PIECES.map(" ".join) | st.text(max_size=60))
 @settings(max_examples=150)
-def test_no_answer_is_too_strange_and_nothing_new_is_said(requests, answer):
+def test_edits_by_rules_add_no_words(requests, answer):
     text = apply_requests(answer, requests)
     assert set(words(text)) <= set(words(answer))
 
@@ -133,7 +133,7 @@ def revised(message: str, history=TALK) -> Reply:
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_change_by_rules_is_cited_anew():
+def test_answer_edited_by_rules_gets_citations():
     events: list[Event] = []
     reply = assistant_over("n").reply(TALK, "as a list please", events.append)
     assert reply.answer == "- The kettle is red. [1]\n- It boils water in four minutes. [1]"
@@ -156,13 +156,13 @@ def test_a_change_by_rules_is_cited_anew():
         (conversation("How?", "I don't know: I found nothing about that."), "shorter", NOTHING_TO_CHANGE_TEXT),
     ],
 )
-def test_what_rules_cannot_do_is_said_and_the_answer_stays(history, message, said):
+def test_says_why_rules_cannot_change_the_answer(history, message, said):
     reply = revised(message, history)
     assert (reply.decision, reply.answer, reply.citations) == ("converse", f"{UNCHANGED_TEXT}{said}", ())
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_the_next_instruction_is_about_the_answer_before():
+def test_instruction_refers_to_the_last_real_answer():
     talk = [*TALK, *conversation("in simpler words please", f"{UNCHANGED_TEXT}x", "ok thanks", "You're welcome.")]
     assert strip_citations(revised("only the first one", talk).answer) == "The kettle is red."
     assert last_answer(talk) == (0, "The kettle is red. It boils water in four minutes.")
@@ -179,7 +179,7 @@ AS_TOLD = {"match": "The user wants it changed:", "text": "Red [1]; four minutes
 REVISION = {"match": "The user's new message:", "text": understanding(kind="revision")}
 
 
-def test_a_model_writes_the_complete_answer_anew_and_cites_it(kitchen):
+def test_model_rewrites_the_answer_with_citations(kitchen):
     assistant = with_model(kitchen, REVISION, AS_TOLD)
     events: list[Event] = []
     reply = assistant.reply(TALK, "in simpler words", events.append)
@@ -196,7 +196,7 @@ TWO = conversation(
 )  # fmt: skip
 
 
-def test_a_revision_of_two_answers_sees_both_and_what_both_rest_on(kitchen):
+def test_revision_of_two_answers_sees_both_and_their_sources(kitchen):
     assistant = with_model(kitchen, REVISION, "- Red [1]\n- Ada Berg [2]")
     asked = prompts_of(assistant)
     reply = assistant.reply(TWO, "put both in one list")
@@ -216,7 +216,7 @@ def test_a_revision_of_two_answers_sees_both_and_what_both_rest_on(kitchen):
     assert {citation.document for citation in reply.citations} >= {"kettle.md", "toaster.md"}
 
 
-def test_all_of_a_long_answer_is_looked_for(kitchen):
+def test_searches_for_the_whole_of_a_long_answer(kitchen):
     filler = " ".join(f"This is sentence number {n}." for n in range(40))
     talk = conversation("Tell me all.", f"The kettle is red. {filler} The toaster was made by Ada Berg.")
     reply = with_model(kitchen, REVISION, AS_TOLD).reply(talk, "in simpler words")
@@ -227,13 +227,13 @@ def test_all_of_a_long_answer_is_looked_for(kitchen):
 
 
 @pytest.mark.parametrize(("instruction", "searched"), [("add who made the toaster", True), ("make it shorter", False)])
-def test_by_name_an_instruction_is_searched_for_unless_it_is_about_layout(kitchen, instruction, searched):
+def test_revise_searches_for_an_instruction_unless_it_is_about_layout(kitchen, instruction, searched):
     reply = with_model(kitchen, AS_TOLD).revise(TALK, instruction)
     assert ("the instruction asks for more" in [search.why for search in reply.trace.searches]) is searched
     assert ("toaster.md" in {citation.document for citation in reply.citations}) is searched
 
 
-def test_an_instruction_that_needs_more_is_searched_for(kitchen):
+def test_searches_for_an_instruction_that_asks_for_more(kitchen):
     parts = [{"question": "Add who made the toaster.", "search": ["toaster made by"]}]
     assistant = with_model(
         kitchen,
@@ -246,7 +246,7 @@ def test_an_instruction_that_needs_more_is_searched_for(kitchen):
     assert cited_numbers(reply.answer) == [1, 2]
 
 
-def test_a_small_model_changes_the_answer_from_itself_alone_and_rules_come_first(kitchen):
+def test_small_model_revises_without_sources_and_after_the_rules(kitchen):
     quoted = conversation("What colour is the kettle?", "It is red.\n\n> Kettle\n> **The kettle is red.** It boils.")
     assistant = with_model(kitchen, "The kettle is red.", options="?size=small")
     reply = assistant.reply(quoted, "in simpler words")

@@ -1,4 +1,4 @@
-"""Compound questions are split where they ask again, and nowhere else; their parts are complete in themselves."""
+"""Splitting of compound questions into complete parts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
         ("什么是光合作用？它为什么重要？", ("什么是光合作用？", "它为什么重要？")),
     ],
 )
-def test_compound_questions(text, parts):
+def test_splits_compound_questions(text, parts):
     assert split_questions(text) == (parts if len(parts) > 1 else (text,))
 
 
@@ -69,12 +69,12 @@ def test_compound_questions(text, parts):
         " \n",
     ],
 )
-def test_what_asks_one_thing_comes_back_as_it_stands(text):
+def test_single_question_is_returned_unchanged(text):
     assert split_questions(text) == (text,)
 
 
-def test_questions_labelled_apart_from_the_rules_have_as_many_parts_as_were_counted(real_data):
-    """In `drawn` each part also begins where its span does, "and" and a number of a list apart."""
+def test_number_of_parts_matches_independent_labels(real_data):
+    """In the set `drawn`, each part also begins with its span, ignoring "and" and list numbers."""
     rows = [json.loads(line) for line in PARTS.read_text(encoding="utf-8").splitlines()]
     ids = {row["id"] for row in rows}
     tasks = (task for task in stream_tasks(real_data / "compound-qa") if isinstance(task, CompoundQuestion))
@@ -99,14 +99,14 @@ PIECES = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=25).map("".join)))
-def test_any_text_has_parts_none_empty_and_not_much_longer_together(text):
+def test_any_text_has_nonempty_parts_of_bounded_length(text):
     parts = split_questions(text)
     assert parts
     if text.strip():
         assert all(part.strip() for part in parts)
     if len(parts) > 1:
         assert all("\n" not in part for part in parts)
-        # A mark at the end of each, and what begins a list of clauses ("Explain …") once for each.
+        # Each part may gain a mark at its end and repeat the beginning of a list of clauses ("Explain …").
         assert sum(map(len, parts)) <= len(text) + len(parts) + 80 * len(parts)
     else:
         assert parts == (text,) or len(parts[0]) <= len(text)
@@ -116,8 +116,8 @@ def test_any_text_has_parts_none_empty_and_not_much_longer_together(text):
     "piece",
     ["and what ", "what is a and what is b ", ", and if ", "first a, second b", '"? ', "1. ", "i want to know ", "? "],
 )
-def test_what_repeats_thousands_of_times_is_split_without_trying_each_place_as_a_beginning(piece):
-    parts = split_questions(piece * 4000)  # minutes, were it quadratic
+def test_repetitive_text_is_split_in_linear_time(piece):
+    parts = split_questions(piece * 4000)  # would take minutes in quadratic time
     assert parts
     assert sum(map(len, parts)) <= 82 * len(parts) + len(piece) * 4000
 
@@ -135,17 +135,17 @@ HISTORY = conversation("How do I make Älplermagronen?", "Cook the pasta with po
         ("1. What is a mortgage? 2. Can I repay it early?", ["What is a mortgage?", "Can I repay mortgage early?"]),
     ],
 )  # fmt: skip
-def test_a_message_and_its_parts(message, complete):
+def test_parts_of_a_message_are_complete_questions(message, complete):
     assert list(understand([], message).sub_questions) == complete
 
 
-def test_a_part_that_leans_on_the_conversation_carries_its_topic():
+def test_part_that_depends_on_the_conversation_gets_its_topic():
     understood = understand(HISTORY, "How long does it keep, and can I freeze it?")
     assert understood.sub_questions == ("How long does Älplermagronen keep?", "Can I freeze Älplermagronen?")
     assert understood.asked == ("How long does it keep?", "Can I freeze it?")
 
 
-def test_what_goes_beyond_the_most_parts_stays_with_the_last():
+def test_questions_beyond_the_maximum_stay_in_the_last_part():
     parts = understand([], " ".join(f"What is thing number {n}?" for n in range(12))).asked
     assert len(parts) == MAX_PARTS
     assert all(f"number {n}?" in " ".join(parts) for n in range(12))

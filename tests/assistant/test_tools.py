@@ -1,4 +1,4 @@
-"""Calling tools at a real endpoint on loopback, whole and in pieces."""
+"""Tool calls at a real endpoint on loopback, streamed and not streamed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEARCH = Tool(
 ASKED = [ToolMessage(role="system", content="Be brief."), ToolMessage(role="user", content="How is a kettle descaled?")]
 
 
-def test_a_conversation_with_tools_goes_on_to_an_answer():
+def test_conversation_with_tools_ends_in_an_answer():
     calls = [("search", '{"query": "descale kettle"}'), ("search", '{"query": "limescale"}')]
     with ScriptedServer(Say("", "tool_calls", calls=calls), Say("With vinegar.")) as server:
         generator, pieces = opened(server), []
@@ -45,7 +45,7 @@ def test_a_conversation_with_tools_goes_on_to_an_answer():
     assert [message["tool_call_id"] for message in sent["messages"][3:]] == ["c0", "c1"]
 
 
-def test_wrappers_pass_it_on_only_if_the_generator_behind_them_can():
+def test_wrappers_support_tools_only_if_their_generator_does():
     with ScriptedServer(Say("", calls=[("search", "{}")])) as server:
         bounded = Bounded.until(with_cache(opened(server)), 60)
         assert isinstance(bounded, ToolGenerator)

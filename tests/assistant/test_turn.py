@@ -1,4 +1,4 @@
-"""The turn as a whole over small real indexes: its steps, its calls, what it says and what stays as it was."""
+"""Complete turns over small real indexes: steps, model calls, answers and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = ["understand", "retrieve", "decide", "answer", "verify"]
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_every_step_is_told_in_order():
+def test_reports_every_step_in_order():
     events: list[Event] = []
     reply = assistant_over("n").reply([], "What colour is the kettle?", events.append)
     assert list(dict.fromkeys(event.step for event in events)) == STEPS
@@ -37,7 +37,7 @@ def test_every_step_is_told_in_order():
         ("Who mended the handle of the blue toaster yesterday evening?", "partial", UNSURE_TEXT),
     ],
 )
-def test_what_is_not_known_is_said_once(message, decision, begins):
+def test_unknown_parts_are_refused_once(message, decision, begins):
     reply = assistant_over("n").reply([], message)
     assert (reply.decision, reply.answer.startswith(begins)) == (decision, True), reply.answer
     assert reply.answer.count("I found nothing") == ("Hamlet" in message or decision == "unknown")
@@ -45,18 +45,18 @@ def test_what_is_not_known_is_said_once(message, decision, begins):
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_follow_up_is_searched_as_it_is_and_with_what_went_before():
+def test_follow_up_is_searched_with_and_without_its_topic():
     reply = assistant_over("n").reply(conversation("Who made the toaster?", "Ada Berg. [1]"), "and when did she die?")
     [search] = reply.trace.searches[:1]
     assert search.query == "and when did she die?"
     assert any("toaster" in variant for variant in search.variants)
     assert "1931" in reply.answer
-    assert "(" not in reply.answer, "nothing carried over is shown"
+    assert "(" not in reply.answer, "the added topic is not shown"
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_turn_costs_the_same_at_the_end_of_a_long_conversation():
-    """What 500 turns said would be weighed again in every turn: one looks at the last messages."""
+def test_turn_looks_only_at_recent_messages():
+    """Weighing 500 earlier turns would slow down every turn, so only the last messages are considered."""
     asked: list[str] = []
     assistant = assistant_over("n")
     assistant.retriever.nearest = lambda texts: asked.extend(texts) or [0.5] * len(texts)
@@ -85,7 +85,7 @@ HISTORY = conversation("Who are you?", "A kettle.")
         (HISTORY, "put it as a list", ["understand", "revise"]),
     ],
 )
-def test_a_turn_takes_two_calls_at_most(kitchen, history, message, roles):
+def test_turn_makes_at_most_two_calls(kitchen, history, message, roles):
     understood = understanding(
         *(["What colour is the kettle?", "Who made the toaster?"] if message == BOTH else []),
         kind="revision" if "list" in message else "question",
@@ -97,7 +97,7 @@ def test_a_turn_takes_two_calls_at_most(kitchen, history, message, roles):
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_prompts_of_two_turns_share_what_stands_first():
+def test_prompts_of_two_turns_share_their_prefix():
     with ScriptedServer(Say("{}"), Say("Red [1]."), Say("{}"), Say("Blue [1].")) as server:
         assistant = assistant_over("n", f"openai:tiny@{server.url}")
         first = assistant.reply([], "What colour is the kettle?")
@@ -113,7 +113,7 @@ def test_prompts_of_two_turns_share_what_stands_first():
 
 @pytest.mark.usefixtures("kitchen")
 @pytest.mark.parametrize("reply", [Status(401), Status(400, "no"), Say("")])
-def test_an_error_of_the_endpoint_is_raised_and_the_conversation_is_as_it_was(reply):
+def test_endpoint_error_leaves_the_conversation_unchanged(reply):
     history = list(HISTORY)
     with ScriptedServer(Say("{}"), reply) as server:
         assistant = assistant_over("n", f"openai:tiny@{server.url}?retries=0")

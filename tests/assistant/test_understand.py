@@ -1,4 +1,4 @@
-"""The understand step by rules on messages labelled by hand, most of them real turns of the kind MTRAG holds."""
+"""The understand step by rules, on hand-labeled messages; most are real turns like those of MTRAG."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUESTIONS = ("Thanks, and the oven?", "Good bread recipes", "Is it good?", "Hi, 
 
 
 @pytest.mark.parametrize("message", [*LABELS["other"], *QUESTIONS])
-def test_questions_and_objections_are_no_courtesies(message):
+def test_questions_and_objections_are_not_courtesies(message):
     assert not is_conversational(message)
 
 
@@ -47,7 +47,7 @@ def test_questions_and_objections_are_no_courtesies(message):
         ("Why?", "Why (Älplermagronen)?"),
     ],
 )
-def test_a_turn_that_leans_on_earlier_ones_carries_their_topic(message, rewrite):
+def test_dependent_turn_gets_the_earlier_topic(message, rewrite):
     understood = understand(RECIPE, message)
     assert not understood.standalone
     assert understood.rewrite == rewrite
@@ -62,14 +62,14 @@ def test_a_turn_that_leans_on_earlier_ones_carries_their_topic(message, rewrite)
         "Are the Arizona Cardinals and the Chicago Cardinals the same team?",
     ],
 )
-def test_a_turn_that_stands_alone_stays_as_it_is(message):
+def test_standalone_turn_is_unchanged(message):
     understood = understand(RECIPE, message)
     assert understood.standalone
     assert understood.rewrite == message
     assert conversation_query(RECIPE, message).variants == ()
 
 
-def test_the_topic_is_that_of_the_last_answered_question_with_what_it_leaned_on():
+def test_topic_comes_from_the_last_answered_question():
     assert understand([], "How long does it keep?").standalone
     office = ("Where is the ferry office in Kelmouth?", "On the pier.", "When does it open?", "At nine.")
     assert topic_terms(conversation(*office)) == ("open", "ferry", "office", "Kelmouth")
@@ -94,7 +94,7 @@ TALK = (
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_a_new_topic_takes_over_and_a_follow_up_follows_the_last_exchange():
+def test_topic_follows_the_conversation():
     assistant = assistant_over("demo")
     history: list[Message] = []
     for message, topic in TALK:
@@ -104,7 +104,7 @@ def test_a_new_topic_takes_over_and_a_follow_up_follows_the_last_exchange():
         history += [Message(role="user", content=message), Message(role="assistant", content=reply.text)]
 
 
-def test_the_better_found_wins():
+def test_topic_is_added_if_it_improves_the_search():
     def nearest(alone, behind_topic):
         return lambda texts: [behind_topic if "till" in text.split() else alone for text in texts]
 
@@ -134,12 +134,12 @@ def test_the_better_found_wins():
         ("What do they mean?", False),
     ],
 )
-def test_procedures_are_wanted_when_the_question_asks_how(message, wants_steps):
+def test_recognizes_questions_that_want_a_procedure(message, wants_steps):
     assert wants_procedure(message) is understand([], message).wants_procedure is wants_steps
 
 
 @given(st.lists(st.text(max_size=60), max_size=5), st.text(max_size=80))
-def test_any_text_is_understood(turns, message):
+def test_any_text_can_be_understood(turns, message):
     understood = understand(conversation(*turns), message)
     if understood.standalone:
         assert understood.rewrite == message.strip()

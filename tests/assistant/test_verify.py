@@ -1,4 +1,4 @@
-"""What verify finds and reports, by claims and what supports them; a draft keeps every word."""
+"""The verify step: claims, their support, and citation marks. A draft keeps every word."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def verified(text: str, *questions: str, decision: str = "answer", draft: Draft 
     return turn.reply()
 
 
-def test_what_no_passage_supports_is_reported_and_never_cut():
+def test_unsupported_claims_are_reported_but_kept():
     text = f"{RIGHT} The ferry sails at nine [2]. {STRANGE} It is nice."
     reply = verified(text)
     assert reply.answer == text
@@ -50,23 +50,23 @@ def test_what_no_passage_supports_is_reported_and_never_cut():
     [
         ("Bake it at 250 degrees for forty minutes [1].", 1),
         ("Bake it for 50 minutes [1].", 1),
-        ("The ferry sails at nine [1].", 0),  # another passage says it
+        ("The ferry sails at nine [1].", 0),  # supported by another passage
     ],
 )
-def test_a_wrong_number_or_a_wrong_passage_does_not_support(text, unsupported):
+def test_wrong_number_or_passage_does_not_support_a_claim(text, unsupported):
     checks = verified(text).checks
     assert (checks.grounded, len(checks.unsupported)) == (0.0, unsupported)
 
 
 @pytest.mark.parametrize("text", [f"{RIGHT} I don't know when the ferry sails.", f"## Bread\n\n{RIGHT}\n\nWhat else?",
                                   f"Do this:\n\n- {RIGHT}", f"{RIGHT}\n\n```sh\nrm -rf /elephants\n```"])  # fmt: skip
-def test_what_claims_nothing_needs_no_mark(text):
+def test_text_without_claims_needs_no_citation(text):
     reply = verified(text, decision="partial")
     assert (reply.answer, reply.checks.grounded, reply.checks.citations_valid) == (text, 1.0, True)
 
 
 @pytest.mark.parametrize(("decision", "answered"), [("unknown", False), ("clarify", False), ("converse", True)])
-def test_what_rests_on_no_passage_is_not_checked(decision, answered):
+def test_replies_without_evidence_are_not_checked(decision, answered):
     reply = verified(STRANGE, decision=decision)
     assert (reply.checks.grounded, reply.checks.unsupported) == (None, ())
     assert [part.answered for part in reply.sub_questions] == [answered]
@@ -78,10 +78,10 @@ def test_what_rests_on_no_passage_is_not_checked(decision, answered):
         ("APT keeps each .deb file [1] [7]. It is big [7] .", "APT keeps each .deb file [1]. It is big."),
         ("So [1, 9], so [7-9] and `x[9]`\n```\n[9]\n```\n[9]", "So [1], so and `x[9]`\n```\n[9]\n```\n"),
         ("a [0].", "a."),
-        ("a [9]  \nb ; `c ;` [1] ;", "a  \nb ; `c ;` [1] ;"),  # all else stays as it was written
+        ("a [9]  \nb ; `c ;` [1] ;", "a  \nb ; `c ;` [1] ;"),  # everything else is unchanged
     ],
 )
-def test_marks_that_point_at_nothing_go(text, left):
+def test_removes_citation_marks_without_a_source(text, left):
     steps = (ProcedureStep(step="a", citations=(1, 9)),)
     draft, repaired = drop_dead_marks(Draft(text=text, procedure=steps), 2)
     assert draft.text == left
@@ -97,7 +97,7 @@ TEXTS = st.lists(
 
 @given(TEXTS | st.text(max_size=60))
 @settings(max_examples=120)
-def test_any_draft_can_be_verified_keeps_its_words_and_a_second_time_changes_nothing(text):
+def test_verification_keeps_all_words_and_is_idempotent(text):
     once = verified(text)
     assert "".join(CITATION_MARK.sub("", once.answer).split()) == "".join(CITATION_MARK.sub("", text).split())
     assert all(1 <= n <= len(HITS) for n in cited_numbers(once.answer)) or "`" in text
@@ -111,10 +111,10 @@ def test_any_draft_can_be_verified_keeps_its_words_and_a_second_time_changes_not
     [
         ("Bake the loaf at 240 degrees [1]. The ferry sails at nine [2].", [True, True]),
         ("The ferry sails at nine [2]. The documents do not say how hot the loaf is baked.", [False, True]),
-        ("Yes [1]. No [2].", [True, True]),  # it says if a part is not known
+        ("Yes [1]. No [2].", [True, True]),  # an answer would say that a part is unknown
     ],
 )
-def test_which_parts_are_answered(text, answered):
+def test_reports_which_parts_are_answered(text, answered):
     reply = verified(text, *TWO)
     assert [part.answered for part in reply.sub_questions] == answered
     assert reply.checks.parts_answered == sum(answered) / 2
@@ -130,7 +130,7 @@ def test_which_parts_are_answered(text, answered):
         ([("Mix.", (1,)), ("Bake\n- slowly", (1,))], False),
     ],
 )
-def test_what_makes_a_procedure(steps, valid):
+def test_procedure_needs_distinct_cited_steps(steps, valid):
     procedure = tuple(ProcedureStep(step=text, citations=numbers) for text, numbers in steps)
     assert procedure_valid(procedure) is valid
     draft = Draft(text=RIGHT, procedure=procedure)
@@ -138,7 +138,7 @@ def test_what_makes_a_procedure(steps, valid):
     assert verified("", draft=draft).checks.procedure_valid is None
 
 
-# -- claims, and what supports them
+# -- claims and their support
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
 
@@ -161,7 +161,7 @@ def minilm(texts):
         ("Nothing here.", set()),
     ],
 )
-def test_numbers(text, numbers):
+def test_finds_numbers(text, numbers):
     assert find_numbers(text) == numbers
 
 
@@ -174,29 +174,29 @@ def test_numbers(text, numbers):
         ("It is Italian, for all that FDA says.", ()),
         ("It was sold by World Trade and by the Food and Drug people.", ("World Trade",)),
         ("Two things:\n- Stability of the Marigold: Renting it.", ("Marigold",)),
-        ("Kelmouth has it, and I say so.", ()),  # what begins a sentence is no name for sure
+        ("Kelmouth has it, and I say so.", ()),  # the first word of a sentence may not be a name
     ],
 )
-def test_names_that_no_source_has(text, strange):
+def test_finds_names_missing_from_the_sources(text, strange):
     sources = ["Idris Brannock, a baker.", "Bread from Italy, says the food and drug administration, or W.T.O."]
     assert unknown_names(text, sources) == strange
 
 
 @given(st.text(max_size=120))
 @settings(max_examples=100, deadline=None)
-def test_a_text_has_all_its_own_numbers_and_names(text):
+def test_text_contains_its_own_numbers_and_names(text):
     assert not missing_numbers(text, [text])
     assert not missing_names(text, [text])
     assert not unknown_names(text, [text])
 
 
-def test_sentences_and_items_with_what_they_cite():
+def test_splits_text_into_claims_with_their_citations():
     text = "## Bread\nBake it. [1] It sails [1, 2].\n[3]\n\nThere are two:\n- one [1]\n\nI don't know the rest."
     rows = [(claim.text, claim.numbers) for claim in claims_of(text)]
     assert rows == [("Bake it.", [1]), ("It sails.", [1, 2, 3]), ("one", [1])]
 
 
-def test_another_wording_is_supported_supported_by_cosine_and_a_strange_name_or_number_is_not():
+def test_cosine_supports_paraphrases_without_new_names_or_numbers():
     texts = [LOAF, "Fares\nPurchasing tickets is possible aboard the vessel."]
     claim = "You can buy a ticket on the ship."
     assert not Sources(texts).supports(claim, [2])

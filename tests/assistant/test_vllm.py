@@ -1,4 +1,4 @@
-"""A vLLM of our own: started, shared and stopped. The server is a stand-in, a real process on a real port."""
+"""vLLM servers started by this process: start, sharing and stop. The server is a stand-in process on a real port."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASK = [PromptMessage(role="user", content="Who are you?")]
 
 @pytest.fixture(autouse=True)
 def _stand_in(monkeypatch, tmp_path):
-    """The stand-in is the command, and nothing is left behind."""
+    """Use the stand-in as the command, and stop all servers afterwards."""
     monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
     monkeypatch.setattr(vllm, "_failures", {})
     monkeypatch.setattr(vllm, "POLL_SECONDS", 0.05)
@@ -41,29 +41,29 @@ def opened(options="", model="org/tiny"):
 
 
 def description(generator):
-    """What the stand-in says of itself."""
+    """Return the stand-in's description of itself."""
     return json.loads(generator.complete(ASK).text)
 
 
-def born(pid):
-    """Whether a process runs."""
+def is_running(pid):
+    """Return whether a process is running."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-def gone(pid, seconds=PATIENCE):
-    """Whether a process ends within so many seconds."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        if not born(pid):
+def exits(pid, seconds=PATIENCE):
+    """Return whether a process ends within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not is_running(pid):
             return True
         time.sleep(0.05)
     return False
 
 
-def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd, monkeypatch):
+def test_server_starts_on_loopback_at_the_first_call(capfd, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("MY_KEY", "k-2")
     options = "data_parallel=4&max_model_len=4096&temperature=0.5"
@@ -73,13 +73,13 @@ def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd,
     server = description(generator)
     assert server["host"] == "127.0.0.1"
     assert server["engine"] == ["--data-parallel-size", "4", "--max-model-len", "4096"]
-    assert born(server["pid"])
+    assert is_running(server["pid"])
     notes = capfd.readouterr().err
     assert "turnmark: starting vLLM on port" in notes
-    assert generator.context_tokens == 2048  # as the server says
+    assert generator.context_tokens == 2048  # as reported by the server
     assert description(generator)["pid"] == server["pid"]  # one server for all calls
 
-    # Keys of other services are not passed on, ours is asked for, and nothing is reported to vLLM's makers.
+    # Keys of other services are not passed on, our own key is required, and usage statistics are off.
     assert "OPENAI_API_KEY" not in server["environment"]
     assert {"VLLM_API_KEY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"} <= set(server["environment"])
     folder = home() / "cache" / "vllm"
@@ -104,18 +104,18 @@ except KeyboardInterrupt:
 """
 
 
-def test_the_children_of_a_server_are_ended_too_though_it_does_not_listen(monkeypatch, tmp_path):
+def test_child_processes_of_a_stubborn_server_are_stopped(monkeypatch, tmp_path):
     monkeypatch.setenv("STAND_IN_CHILD", str(tmp_path / "child"))
     monkeypatch.setenv("STAND_IN_STUBBORN", "1")
     pid = description(opened())["pid"]
     child = int((tmp_path / "child").read_text())
-    assert born(child)
+    assert is_running(child)
     _stop_all()
-    assert gone(pid)
-    assert gone(child)
+    assert exits(pid)
+    assert exits(child)
 
 
-def test_ctrl_c_while_it_loads_ends_what_was_begun(monkeypatch):
+def test_ctrl_c_while_loading_stops_the_server(monkeypatch):
     environment = {**os.environ, "STAND_IN_DELAY": "60"}
     ran = subprocess.Popen([sys.executable, "-c", USER], cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
     log = home() / "cache" / "vllm"
@@ -127,19 +127,19 @@ def test_ctrl_c_while_it_loads_ends_what_was_begun(monkeypatch):
     ran.send_signal(signal.SIGINT)
     _, err = ran.communicate(timeout=PATIENCE)
     assert ran.returncode == 130, err
-    assert gone(server)
+    assert exits(server)
 
 
-def test_a_failed_start_shows_the_end_of_the_log_and_is_not_repeated_at_once(monkeypatch):
+def test_failed_start_shows_the_log_and_is_not_repeated(monkeypatch):
     monkeypatch.setenv("STAND_IN_FAIL", "\x1b[31mCUDA out of memory\x1b[0m\x07")
     generator = opened()
     error = failure(generator)
     assert error.kind == "unavailable"
     assert "ended with code 3 before it answered" in str(error)
-    assert str(error).endswith("ERROR CUDA out of memory")  # nothing that moves a cursor
+    assert str(error).endswith("ERROR CUDA out of memory")  # control sequences are removed
     (log,) = (home() / "cache" / "vllm").glob("*.log")
     assert str(log) in str(error)
     log.unlink()
     assert str(failure(generator)) == str(error)
     assert generator.context_tokens == 32_768
-    assert not log.exists()  # nothing was started for these
+    assert not log.exists()  # no server was started for these calls

@@ -1,1 +1,1 @@
-"""Conversations over documents that nobody here wrote, by which the assistant and its baselines are judged."""
+"""Conversations over documents by other authors, used to evaluate the assistant and its baselines."""

@@ -1,4 +1,4 @@
-"""The collections of documents: where they lie, how they are installed, which files are indexed, their labels."""
+"""The collections of documents: their folders, installation, indexed files and labels."""
 
 from __future__ import annotations
 

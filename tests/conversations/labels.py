@@ -1,4 +1,4 @@
-"""What a label file holds: conversations, and of every turn what a right reply must contain."""
+"""Label files: conversations, and what a right reply to each turn must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens the systems that are judged by their specs."""
+"""Open the systems under evaluation by their specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections of files that Debian packages hold: which packages, which files of them, and how they are taken out."""
+"""Collections of files from Debian packages: the packages, the files, and their extraction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding the conversations: an index a collection, each finished conversation kept, so that a kill loses one."""
+"""Run the conversations: one index per collection. Finished conversations are stored, so a kill loses at most one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRODUCT = ("corpora", "retrieval", "assistant", "turnmark/core")
 
 
 class HeldConversation(Record):
-    """A labelled conversation and the replies of a system to it, one a turn."""
+    """A labeled conversation and the replies of a system to it, one per turn."""
 
     collection: str
     conversation: LabelledConversation

@@ -1,4 +1,4 @@
-"""Whether a reply is right, by the label of its turn."""
+"""Decide whether a reply is right according to the label of its turn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Answer(Record):
 
 
 class Score(Record):
-    """The judgement of one reply; `why` says what is wrong with it."""
+    """The judgment of one reply; `why` says what is wrong with it."""
 
     right: bool
     flags: tuple[Flag, ...] = ()

@@ -1,4 +1,4 @@
-"""What is judged: our assistant with any generator, a simple baseline, LlamaIndex. A system starts conversations."""
+"""Systems under evaluation: our assistant with any generator, a simple baseline, and LlamaIndex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right answers by kind with intervals, a column a system, and every wrong turn on request."""
+"""Tables of right answers by kind with intervals, one column per system, and all wrong turns on request."""
 
 from __future__ import annotations
 

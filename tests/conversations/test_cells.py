@@ -1,4 +1,4 @@
-"""The labelled questions for cells, and how a reply to one is judged."""
+"""The labeled questions about table cells, and the judging of replies to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ QUESTION = CellQuestion(say="Which port has imaps?", facts=(r"\b993\b",), row="i
 TABLE = "Net › Ports  \n| service | port |\n|---|---|\n| imap | 143 |\n{}\n| pop3s | 995 |\n[1]"
 
 
-def test_both_halves_have_questions_over_documents_of_their_own() -> None:
+def test_halves_have_questions_over_different_documents() -> None:
     for half in ("tuning", "test"):
         documents = read_cells(half)
         assert sum(len(document.question) for document in documents) >= 30
@@ -29,11 +29,11 @@ def test_both_halves_have_questions_over_documents_of_their_own() -> None:
         ("**Port 993 is for imaps.** [1]", (True, False)),
     ],
 )
-def test_a_reply_is_right_if_it_holds_the_cell_and_its_first_marked_row_is_the_row(reply, right) -> None:
+def test_judges_the_cell_and_the_first_marked_row(reply, right) -> None:
     assert judge(QUESTION, reply) == right
 
 
-def test_a_sheet_is_a_heading_and_a_table(tmp_path) -> None:
+def test_sheet_becomes_a_heading_and_a_table(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n3\n", encoding="utf-8")
     (tmp_path / "b.json").write_text('{"7": [{"x": "1"}, {"x": "3", "y": "4"}]}', encoding="utf-8")
     assert sheet_as_markdown(tmp_path / "a.csv") == "# a\n\n| x | y |\n| --- | --- |\n| 1 | 2 |\n| 3 |  |\n"

@@ -1,4 +1,4 @@
-"""LlamaIndex's chat engine as a system: what it sends, and that a turn that fails is kept as such."""
+"""LlamaIndex's chat engine as a system: its requests and its failed turns."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FIRST, SECOND = (each.say for each in FERRY.turn)
 
 
 def messages(server: ScriptedServer) -> list[list[dict[str, Any]]]:
-    """Role and text of the messages of each request."""
+    """Return role and text of the messages of each request."""
     return [[{"role": each["role"], "content": each["content"]} for each in body["messages"]] for body in server.bodies]
 
 
-def test_a_follow_up_is_condensed_searched_and_answered(demo: Corpus) -> None:
+def test_follow_up_is_condensed_searched_and_answered(demo: Corpus) -> None:
     replies = Say("It is 21 metres tall."), Say("Who keeps the lighthouse?"), Say("You're welcome.")
     with ScriptedServer(*replies) as server:
         spec = f"llama-index+openai:tiny@{server.url}?context=8192"
@@ -48,7 +48,7 @@ def test_a_follow_up_is_condensed_searched_and_answered(demo: Corpus) -> None:
     assert [each["content"] for each in second[1:]] == [FIRST, "It is 21 metres tall.", SECOND]
 
 
-def test_a_generator_gets_what_the_client_of_llama_index_sends(demo: Corpus) -> None:
+def test_generator_gets_the_same_requests_as_the_llama_index_client(demo: Corpus) -> None:
     from llama_index.llms.openai_like import OpenAILike
 
     def asked(client_of_llama_index: bool) -> list[list[dict[str, Any]]]:
@@ -66,7 +66,7 @@ def test_a_generator_gets_what_the_client_of_llama_index_sends(demo: Corpus) -> 
     assert asked(client_of_llama_index=False) == asked(client_of_llama_index=True)
 
 
-def test_a_turn_that_fails_is_kept_and_the_conversation_goes_on(demo: Corpus) -> None:
+def test_failed_turn_is_kept_and_the_conversation_continues(demo: Corpus) -> None:
     with ScriptedServer(Status(400, "no such model"), Say("You're welcome.")) as server:
         spec = f"llama-index+openai:tiny@{server.url}?context=8192"
         (held,) = hold_all(spec, {"demo": demo}, {"demo": [FERRY]}, NoProgress())
@@ -76,7 +76,7 @@ def test_a_turn_that_fails_is_kept_and_the_conversation_goes_on(demo: Corpus) ->
     assert not Journal(spec).path.exists()
 
 
-def test_what_llama_index_itself_raises_fails_the_turn(demo: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_of_llama_index_fails_the_turn(demo: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> Any:
         raise ValueError("no vector")
 
@@ -88,7 +88,7 @@ def test_what_llama_index_itself_raises_fails_the_turn(demo: Corpus, monkeypatch
     assert server.bodies == []
 
 
-def test_the_words_that_its_prompt_asks_for_are_a_refusal(demo: Corpus) -> None:
+def test_refusal_requested_by_its_prompt_is_recognized(demo: Corpus) -> None:
     with ScriptedServer(Say("Don’t know.")) as server:
         system = open_system(f"llama-index+openai:tiny@{server.url}?context=8192", demo.index)
         answer = system.converse()(FIRST)
@@ -96,6 +96,6 @@ def test_the_words_that_its_prompt_asks_for_are_a_refusal(demo: Corpus) -> None:
 
 
 @pytest.mark.parametrize("inner", ["", "extractive"])
-def test_it_needs_a_language_model(demo: Corpus, inner: str) -> None:
+def test_llama_index_needs_a_language_model(demo: Corpus, inner: str) -> None:
     with pytest.raises(RequestError, match=r"needs a language model: llama-index\+local:"):
         open_system(f"llama-index+{inner}", demo.index)

@@ -1,4 +1,4 @@
-"""The suite's own tests: its label files, its rules of scoring, and one conversation through the runner."""
+"""Tests of the suite itself: label files, scoring rules, and one conversation through the runner."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from turnmark.core.console import NoProgress
 from turnmark.core.errors import RequestError
 
 LABEL_FILES = sorted(LABELS.glob("*.toml"))
-LEAST_TURNS = 40
+MIN_TURNS = 40
 
 
 @pytest.mark.parametrize("path", LABEL_FILES, ids=lambda path: path.stem)
-def test_a_label_file_is_valid_and_large_enough(path: Path) -> None:
+def test_label_file_is_valid_and_large_enough(path: Path) -> None:
     conversations = read_labels(path)
     turns = [turn for conversation in conversations for turn in conversation.turn]
     assert path.stem in COLLECTIONS
-    assert len(turns) >= LEAST_TURNS
+    assert len(turns) >= MIN_TURNS
     assert {conversation.half for conversation in conversations} == {"tuning", "test"}
     assert {"answer", "compound", "steps", "unknown", "revise", "courtesy"} == {turn.kind for turn in turns}
     assert [turn.say for turn in turns if not turn.source and turn.kind in ("answer", "compound", "steps")] == []
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_hard_questions_are_halved_and_say_where_their_answers_are(group: str) -> None:
+def test_hard_questions_are_split_in_halves_and_have_sources(group: str) -> None:
     collections = collections_named([group])
     assert list(collections_named([group, "clef"])) == [*collections, "clef"]
     conversations = [each for collection in collections.values() for each in read_labels(collection.labels)]
@@ -83,7 +83,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("label", "reply", "before", "right", "flags"), RULES)
-def test_scoring_rules(
+def test_scores_replies_by_their_label(
     label: LabelledTurn, reply: Answer, before: Answer | None, right: bool, flags: tuple[str, ...]
 ) -> None:
     result = score(label, reply, before)
@@ -91,7 +91,7 @@ def test_scoring_rules(
     assert bool(result.why) != right
 
 
-def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
+def test_reads_a_suite_in_json(tmp_path: Path) -> None:
     asked = {"q": "how long?", "kind": "answer", "must": ["30"], "must_not": ["40"], "page": "a.md", "note": "first"}
     path = tmp_path / "suite.json"
     path.write_text(json.dumps([{"id": name, "turns": [asked]} for name in "abc"]))
@@ -104,14 +104,14 @@ def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
         read_labels(path)
 
 
-def test_a_conversation_end_to_end_is_resumed_from_its_journal(demo: Corpus) -> None:
+def test_conversation_is_resumed_from_its_journal(demo: Corpus) -> None:
     held = hold_all("extractive", {"demo": demo}, {"demo": [FERRY]}, NoProgress())
     figures = tables.summary(tables.scored(held))
     assert figures["right"]["courtesy"]["mean"] == 1.0
     assert figures["right"]["all questions"] == {"right": 1, "n": 1, "mean": 1.0, "ci95": [1.0, 1.0]}
 
     def closed(*_: object) -> Any:
-        raise AssertionError("a conversation that has ended is not held again")
+        raise AssertionError("a finished conversation is not run again")
 
     with Journal("extractive").path.open("a") as file:
         file.write('{"key": "torn')

@@ -261,8 +261,8 @@ def sources(tmp_path):
     }  # fmt: skip
     file = tmp_path / "people.json"
     file.write_text(json.dumps(content))
-    judgements = {name: NUMBERS[judge] for name, (_, judge) in zip(COMPOUND_IDS, PAIRS, strict=True)}
-    return file, write_run(tmp_path / "run", {"preference": judgements}, benchmark="compound-qa", setting=None)
+    judgments = {name: NUMBERS[judge] for name, (_, judge) in zip(COMPOUND_IDS, PAIRS, strict=True)}
+    return file, write_run(tmp_path / "run", {"preference": judgments}, benchmark="compound-qa", setting=None)
 
 
 def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources, turnmark):

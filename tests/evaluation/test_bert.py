@@ -89,7 +89,7 @@ def test_the_metrics_carry_the_models_name(tiny_bert: Path):
     assert not any(rubric.without(reply) for rubric in measures)
 
 
-def test_a_whole_judgement_by_hand(tiny_bert: Path):
+def test_a_whole_judgment_by_hand(tiny_bert: Path):
     generator, (recall, precision, mean) = judge_of("bertscore:x", str(tiny_bert))
     reply = case(TEXTS[0], reference=TEXTS[1], passages=(TEXTS[2], TEXTS[3]))
     near = by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2)[1]

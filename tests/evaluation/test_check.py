@@ -184,7 +184,7 @@ def test_a_question_back_is_no_answer(turnmark, here):
     with ScriptedServer(Asking()) as asking:
         ran = turnmark("check", "demo", "--n", 5, "--generator", spec(asking))
     assert ran.code == 0, ran.err
-    assert "1, of which 0 recognised, 0 hedged, 1 asked back, 0 answered anyway." in " ".join(ran.out.split())
+    assert "1, of which 0 recognized, 0 hedged, 1 asked back, 0 answered anyway." in " ".join(ran.out.split())
 
 
 def test_all_mistakes_are_named_at_once(turnmark, here):

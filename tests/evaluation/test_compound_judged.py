@@ -94,7 +94,7 @@ def test_mirroring_order_and_labels_changes_nothing(verdicts):
     rates = [[pair.wins for pair in pairs] for pairs in (plain, mirrored)]
     assert rates[0] == rates[1]
     assert [pair.winner for pair in plain] == [pair.winner for pair in mirrored]
-    # The paper's mean over the 2n judgements, counted from the labels.
+    # The paper's mean over the 2n judgments, counted from the labels.
     wins = sum((MARGINS[label] >= 0) + (MARGINS[second_label] <= 0) for label, second_label in verdicts)
     assert sum(rates[0]) / len(verdicts) == pytest.approx(wins / (2 * len(verdicts)))
     # What the position earns is turned round.

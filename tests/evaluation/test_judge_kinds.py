@@ -44,9 +44,9 @@ def test_bertscore_is_conditioned_by_whichever_judge_says_idk(benchmark_root, tu
     judged = [json.loads(line) for line in (out / "judgements.jsonl").read_text().splitlines()]
     assert {row["measure"] for row in judged if row["judge"] == f"bertscore:{tiny_bert}"} == {RB_ALG, RECALL, PRECISION}
     bert = open_bert(str(tiny_bert))
-    (judgement,) = (row for row in judged if row["measure"] == RECALL and row["id"] == "c1<::>1")
+    (judgment,) = (row for row in judged if row["measure"] == RECALL and row["id"] == "c1<::>1")
     reference = mtrag.load_tasks(benchmark_root, "mtrag").data["c1<::>1"].reference
-    assert judgement["value"] == pytest.approx(bert_recall(bert, ANSWERS["c1<::>1"], reference), abs=1e-6)
+    assert judgment["value"] == pytest.approx(bert_recall(bert, ANSWERS["c1<::>1"], reference), abs=1e-6)
 
 
 def test_what_bertscore_said_is_kept(benchmark_root, turnmark, tmp_path, tiny_bert, monkeypatch):

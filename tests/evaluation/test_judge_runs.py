@@ -119,7 +119,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turn
         why = reasons(tmp_path / "r", "rb_llm")["c1<::>1"]
         assert why.startswith("invalid: no verdict, twice")
         assert why.endswith("it wrote: I would say 8, or 9.")
-        assert "5 judgements failed: invalid 5; a new scoring asks for them again" in summary.notes
+        assert "5 judgments failed: invalid 5; a new scoring asks for them again" in summary.notes
         # A figure of the IDK verdict alone would be none of rb_llm.
         given = summary.metrics["rb_llm.idk"]
         assert (given.n, given.failed, given.mean) == (0, 4, None)
@@ -135,9 +135,9 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turn
         assert len(server.bodies) - before == 5, "only what failed is asked for again"
         assert again.metrics["rb_llm"].mean == pytest.approx(0.7)
         assert again.usage["judge"]["calls"] == (spent or 0) + 5
-        judgements = [row for row in lines(tmp_path / "r/judgements.jsonl") if row["measure"] == "rb_llm"]
-        assert [row["tries"] for row in judgements] == [1] * 5 + [2] * 5
-        assert judgements[0]["raw"] == "I would say 8, or 9."
+        judgments = [row for row in lines(tmp_path / "r/judgements.jsonl") if row["measure"] == "rb_llm"]
+        assert [row["tries"] for row in judgments] == [1] * 5 + [2] * 5
+        assert judgments[0]["raw"] == "I would say 8, or 9."
 
 
 def test_a_dead_judge_conditions_nothing_where_it_was_not_needed_either(benchmark_root, turnmark, tmp_path, check_run):

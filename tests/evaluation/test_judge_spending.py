@@ -18,7 +18,7 @@ from turnmark.evaluation.prompts import HERE, own_prompts
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (
-    "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgements were not asked for"
+    "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgments were not asked for"
 )
 
 
@@ -49,7 +49,7 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(benchmark_roo
     refusals = [reason for reason in reasons(tmp_path / "r", "rl_mtb").values() if reason.startswith("budget")]
     assert refusals == ["budget: stopped by --budget: 3,300 tokens spent, and one more would exceed it"] * 2
     assert any(note.startswith(STOPPED.format(3300, 2)) for note in summary.notes)
-    assert not any("judgements failed" in note for note in summary.notes)
+    assert not any("judgments failed" in note for note in summary.notes)
     assert None not in values(tmp_path / "r", "idk[embedded]").values(), "what costs nothing is judged"
     again = done(turnmark, *words, "--budget", "5.5k")
     assert len(costly.PROMPTS) == 5
@@ -59,7 +59,7 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(benchmark_roo
     assert spent_on_judges(tmp_path / "r") == Usage(calls=5, prompt_tokens=5_000, completion_tokens=500)
 
 
-def test_answers_and_judgements_draw_on_one_budget(benchmark_root, turnmark, tmp_path):
+def test_answers_and_judgments_draw_on_one_budget(benchmark_root, turnmark, tmp_path):
     first = turnmark(*eval_words(benchmark_root, tmp_path / "r", "--json"))
     used = json.loads(first.out)["usage"].values()
     answers = sum(row["prompt_tokens"] + row["completion_tokens"] for row in used)

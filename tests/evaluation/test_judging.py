@@ -21,7 +21,7 @@ from turnmark.evaluation.benchmarks.mtrag.rubrics import (
     relevance,
 )
 from turnmark.evaluation.judging.judged import panel_outcome
-from turnmark.evaluation.judging.rubrics import judgement_key as key_of
+from turnmark.evaluation.judging.rubrics import judgment_key as key_of
 from turnmark.evaluation.judging.verdicts import RatingScale, Verdict, read_verdict
 from turnmark.evaluation.tasks.items import Case
 
@@ -100,7 +100,7 @@ def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so():
     assert (tiny.status, tiny.kind) == ("failed", "too_long")
 
 
-def test_a_key_stands_for_all_that_can_change_a_judgement():
+def test_a_key_stands_for_all_that_can_change_a_judgment():
     prompts = {"rb-llm": "1"}
     keys = {
         key_of(CASE, RB_LLM, prompts, "j"), key_of(CASE, RL_MTB, prompts, "j"), key_of(CASE, RB_LLM, prompts, "k"),

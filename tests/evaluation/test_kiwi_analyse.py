@@ -86,7 +86,7 @@ def test_the_figures_of_the_tables_by_hand(tmp_path):
     assert figures["instruction_words"] == pytest.approx((6 + 4 + 3) / 3)
 
 
-def labeller(body):
+def labeler(body):
     """Says of every prompt what it asks for."""
     system = body["messages"][0]["content"]
     if "one of eight categories" in system:
@@ -100,7 +100,7 @@ def labeller(body):
 def test_a_model_is_asked_only_what_applies(tmp_path):
     bench = four_turns(tmp_path)
     readings, calls = [], []
-    with ScriptedServer(labeller) as server:
+    with ScriptedServer(labeler) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0")
         for item in items_of(bench):
             sample = bench.answer(item, generator)
@@ -148,7 +148,7 @@ def check_narrow(summary):
 
 def test_a_model_labels_by_command(turnmark, tmp_path):
     source = four_turns(tmp_path / "data").source
-    with ScriptedServer(labeller) as server:
+    with ScriptedServer(labeler) as server:
         words = ["eval", "kiwi", "--task", "analyse", "--data", str(source.root), "--generator",
                  f"openai:tiny@{server.url}?retries=0", "--json"]  # fmt: skip
         dry = turnmark(*words, "--dry-run")
@@ -158,7 +158,7 @@ def test_a_model_labels_by_command(turnmark, tmp_path):
     summary = json.loads(ran.out)
     assert summary["metrics"]["instruction[Expand coverage]"]["mean"] == 1
     assert summary["usage"]["instruction"]["calls"] == 4
-    assert any("labelled by a language model" in note for note in summary["notes"])
+    assert any("labeled by a language model" in note for note in summary["notes"])
     manifest = json.loads((Path(summary["run"]) / "manifest.json").read_text())
     assert set(manifest["inputs"]) == {f"prompt {name}" for name in PROMPTS}
 

@@ -136,7 +136,7 @@ def test_a_sample_shows_all_there_is_of_it(page):
     for part in (
         "2 of 60", "c0<::>2", "domain fiqa", "turn later", "decision answer", "Good day.", "Question 1?",
         "the bell, question 1", "The bell was cast in 1801.", "In 1801.", "A bell", "Years", "1 relevant not found",
-        "relevant", "not labelled", "cited", "It was cast in 1801.", "0.0100", "judged 1: fine", "search", "0.250 s",
+        "relevant", "not labeled", "cited", "It was cast in 1801.", "0.0100", "judged 1: fine", "search", "0.250 s",
         "1 call, 101 + 9 tokens", "one passage was cut",
     ):  # fmt: skip
         assert part in printed, part

@@ -1,11 +1,11 @@
-"""Small runs of every task, frozen: whoever rewrites `eval` or `score` changes no sample, score or figure unawares.
+"""Small frozen runs of every task, so that a change of `eval` or `score` cannot change a result unnoticed.
 
-Each run is made anew from the demo data, without a model or with a scripted one, and set beside its file in `runs/`:
-what makes up the run's id, the samples, `scores.jsonl` line by line, the figures of `summary.json`. Times, versions,
-token counts and hashes of prompts are left out, numbers keep six digits and may differ in the last of them, since
-processors differ in the last bits.
-After a change that is meant to change results: `python -m tests.frozen.test_runs` writes the files anew; the commit
-says why.
+Each run is repeated on the demo data, without a model or with a scripted one, and compared with its file in `runs/`:
+the parts of the run's id, the samples, the lines of `scores.jsonl`, and the figures of `summary.json`. Times,
+versions, token counts and hashes of prompts are left out. Numbers are rounded to six digits and may differ in the last
+one, since processors differ in the last bits.
+
+After a deliberate change of results, `python -m tests.frozen.test_runs` rewrites the files; the commit says why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FROZEN = FOLDER / "runs"
 SCRIPTED = "replay:replies.jsonl"
 """A scripted model: any prompt gets the same plain reply."""
 RATED = "replay:ratings.jsonl"
-"""A scripted judge whose replies every rubric can read something from."""
+"""A scripted judge whose replies every rubric can parse."""
 
 EVAL: dict[str, str] = {
     "mtrag-reference": "mtrag --sample 5 --judge embedded",
@@ -78,7 +78,7 @@ SCRIPTS = ("replies.jsonl", "ratings.jsonl", "verdicts.jsonl", "official.jsonl",
 
 
 def rounded(value: Any) -> Any:
-    """Six digits after the point of every number in it."""
+    """Round every number in a value to six decimal places."""
     if isinstance(value, float):
         return round(value, 6)
     if isinstance(value, dict):
@@ -87,7 +87,7 @@ def rounded(value: Any) -> Any:
 
 
 def alike(first: Any, second: Any) -> bool:
-    """Whether two values are the same, numbers within what processors differ in."""
+    """Return whether two values are equal, allowing for rounding differences between processors."""
     if isinstance(first, float) and isinstance(second, float):
         return abs(first - second) < 5e-6
     if isinstance(first, list) and isinstance(second, list):
@@ -98,7 +98,7 @@ def alike(first: Any, second: Any) -> bool:
 
 
 def opened(frozen: Any) -> Any:
-    """A frozen line as it is read today: older manifests name `top_k` of the assistant `passages`."""
+    """Convert a frozen line to the current format: older manifests call the assistant's `top_k` `passages`."""
     if isinstance(frozen, dict) and frozen.get("assistant"):
         config = AssistantConfig.model_validate(frozen["assistant"])
         return {**frozen, "assistant": config.model_dump(mode="json")}
@@ -106,7 +106,7 @@ def opened(frozen: Any) -> Any:
 
 
 def lines_of(run: Path) -> Iterator[str]:
-    """What is frozen of a run, a line of JSON each."""
+    """Yield the frozen content of a run as lines of JSON."""
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     inputs = {name: content for name, content in manifest["inputs"].items() if not name.startswith("prompt ")}
     left_out = ("version", "versions", "makers", "judge_prompts", "prompts", "command", "started", "ended", "inputs")
@@ -118,7 +118,7 @@ def lines_of(run: Path) -> Iterator[str]:
         yield json.dumps(list(rounded(json.loads(text)).values()), ensure_ascii=False)
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     for name, metric in summary["metrics"].items():
-        metric.pop("shown", None)  # how it is shown is no result
+        metric.pop("shown", None)  # its display is not a result
         yield json.dumps([name, *rounded(metric).values()])
     for dimension, values in summary["breakdowns"].items():
         for value, metrics in values.items():
@@ -132,7 +132,7 @@ def lines_of(run: Path) -> Iterator[str]:
 
 
 def arguments(name: str) -> list[str]:
-    """The command of a run."""
+    """Return the command of a run."""
     if name in SCORE:
         return ["score", *SCORE[name].split(), "--json"]
     return ["eval", *EVAL[name].split(), "--concurrency", "1", "--json"] if not _retrieves(name) else [
@@ -171,7 +171,7 @@ def folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", [*EVAL, *SCORE])
-def test_the_run_is_what_it_was(name: str, folder: Path, turnmark: Turnmark) -> None:
+def test_run_is_unchanged(name: str, folder: Path, turnmark: Turnmark) -> None:
     lines = make(name, turnmark)
     frozen = (FROZEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == len(frozen)
@@ -183,7 +183,7 @@ def test_the_run_is_what_it_was(name: str, folder: Path, turnmark: Turnmark) -> 
 
 
 def reports(turnmark: Callable[..., Any]) -> dict[str, Any]:
-    """A comparison of two runs, and an agreement of metrics with people's ratings."""
+    """Return a comparison of two runs, and the agreement of metrics with human ratings."""
     runs = []
     for retriever in ("bm25", "bm25?b=0.1"):
         ran = turnmark(
@@ -198,21 +198,21 @@ def reports(turnmark: Callable[..., Any]) -> dict[str, Any]:
 
 
 def frozen_report(report: Any) -> Any:
-    """Without what names the folder, the time or the version."""
+    """Remove the fields with folders, times or versions."""
     if isinstance(report, dict):
         left_out = ("path", "started", "ended", "command", "version", "seconds", "shown")
         return {key: frozen_report(value) for key, value in report.items() if key not in left_out}
     return [frozen_report(part) for part in report] if isinstance(report, list) else rounded(report)
 
 
-def test_comparison_and_agreement_are_what_they_were(folder: Path, turnmark: Turnmark) -> None:
+def test_comparison_and_agreement_are_unchanged(folder: Path, turnmark: Turnmark) -> None:
     records = reports(turnmark)
     for name, report in records.items():
         assert frozen_report(report) == json.loads((FROZEN / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def freeze(names: Sequence[str]) -> None:
-    """Write files of `runs/` anew; "" stands for the comparison and the agreement."""
+    """Rewrite files of `runs/`; "" stands for the comparison and the agreement."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TURNMARK_HOME"] = str(Path(folder, "home"))
         for name in names:
@@ -228,7 +228,7 @@ def freeze(names: Sequence[str]) -> None:
 
 
 def in_process(*words: str | Path) -> Ran:
-    """The command line, its output kept."""
+    """Run the command line in this process and capture its output."""
     from turnmark.cli import main
 
     sys.argv = ["turnmark", *map(str, words)]

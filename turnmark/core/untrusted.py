@@ -42,7 +42,7 @@ MAX_EXCERPT = 300
 _LINE_BREAKS = str.maketrans({"\n": "␤", "\u2028": "␤", "\u2029": "␤", "\t": " "})
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colors, cursor movement
     # OSC, DCS, SOS, PM, APC. No sequence begins inside another, so that a text of openings alone takes linear time.
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\x9d\x90\x98\x9e\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"

@@ -21,12 +21,12 @@ class CompoundOptions(TaskOptions):
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Run in the setting dialogue, whose answers to the sub-questions are the references.",
+            help="Run in the setting dialogue; its answers to the sub-questions become the references",
             hidden=True,
         ),
     ] = None
     types: Annotated[
         tuple[str, ...],
         BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Question types; default: all five.", hidden=True),
+        typer.Option(metavar="A,B", help="Question types; default: all five", hidden=True),
     ] = ()

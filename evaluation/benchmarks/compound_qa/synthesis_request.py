@@ -17,11 +17,11 @@ class CompoundSynthRequest(SynthRequest):
     types: Annotated[
         tuple[str, ...],
         BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Question types, such as Factual-Statement; default: all five in turn."),
+        typer.Option(metavar="A,B", help="Question types, e.g. Factual-Statement; default: all five in turn"),
     ] = ()
     capability: Annotated[
-        str, typer.Option(metavar="NAME", help="What the questions test: Understanding, Reasoning or Knowledge.")
+        str, typer.Option(metavar="NAME", help="What the questions test: Understanding, Reasoning or Knowledge")
     ] = "Understanding"
     judge: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Model that filters the items; default: the generator.")
+        str | None, typer.Option(metavar="SPEC", help="Model that filters the items; default: the generator")
     ] = None

@@ -13,5 +13,5 @@ class InscoqaOptions(TaskOptions):
     """The options of InsCoQA."""
 
     query: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Query mode, such as last-turn; default: assistant.")
+        str | None, typer.Option(metavar="MODE", help="Query mode, e.g. last-turn; default: assistant")
     ] = None

@@ -39,7 +39,7 @@ class InsCoQAReply:
 
     Attributes:
         answer: the plain-text answer; may be empty.
-        steps: the steps of the procedure, each with its sub-items on one line; empty if no steps were recognised.
+        steps: the steps of the procedure, each with its sub-items on one line; empty if no steps were recognized.
         in_form: whether the reply has the form of appendix D.
     """
 

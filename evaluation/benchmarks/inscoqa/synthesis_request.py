@@ -12,4 +12,4 @@ from turnmark.evaluation.synth.request import SynthRequest
 class InscoqaSynthRequest(SynthRequest):
     """Make conversations over several instructional documents, with answer and procedure, in the form of InsCoQA."""
 
-    documents: Annotated[int, typer.Option(metavar="N", help="Largest number of documents for an item.")] = 6
+    documents: Annotated[int, typer.Option(metavar="N", help="Maximum number of documents per item")] = 6

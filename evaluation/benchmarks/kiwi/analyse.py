@@ -2,7 +2,7 @@
 
 It gives Tables 2, 3, 4 and 6 and the retrieval analysis of section 4.3. A model (few-shot prompts) or rules label each
 turn with the type of its instruction, the error of the revision, and whether the retrieved passages were enough. Where
-the data have human labels, the report gives the agreement with them. The paper's authors labelled some turns by hand
+the data have human labels, the report gives the agreement with them. The paper's authors labeled some turns by hand
 and the rest by GPT-4; retrieval they judged only by hand. The rules for retrieval check whether the passages hold the
 sentences that a user inserted, so they say nothing about turns without an edit. All other figures come from the data.
 
@@ -309,8 +309,8 @@ class KiwiAnalyse(KiwiTask):
     )  # fmt: skip
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
-        labeller = "a language model" if self.request.asks_model else "rules"
-        note = f"instruction types, errors and what was retrieved are labelled by {labeller}; all else is as recorded"
+        labeler = "a language model" if self.request.asks_model else "rules"
+        note = f"instruction types, errors and what was retrieved are labeled by {labeler}; all else is as recorded"
         return PROMPTS, [note]
 
     def items(self) -> Iterator[Item | Problem]:

@@ -16,5 +16,5 @@ class KiwiOptions(TaskOptions):
     protocol: AskingProtocol = "turn"
     chain: Annotated[
         bool,
-        typer.Option("--chain", help="Start each turn from our previous revision.", hidden=True),
+        typer.Option("--chain", help="Start each turn from our previous revision", hidden=True),
     ] = False

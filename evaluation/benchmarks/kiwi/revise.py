@@ -302,7 +302,7 @@ def rewrite_as_paper(
 ) -> Rewritten:
     """Write the revised answer anew; the reply is not post-processed.
 
-    An instruction that seeks information takes two calls: the first summarises what the passages say about it, the
+    An instruction that seeks information takes two calls: the first summarizes what the passages say about it, the
     second puts that into the answer. Any other instruction takes one call.
 
     Args:

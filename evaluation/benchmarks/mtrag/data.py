@@ -58,7 +58,7 @@ class MtragData(Record):
         return DataUsed(name=self.source.name, demo=self.source.demo, fingerprint=fingerprint(files))
 
 
-def labelled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
+def labeled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
     """Return the domains with relevance labels, sorted.
 
     Raises:
@@ -93,7 +93,7 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
         problems.extend(loaded_tasks.problems)
         files["tasks"] = loaded_tasks.path
     qrels: dict[str, Mapping[str, Mapping[str, int]]] = {}
-    for domain in choose_domains(labelled_domains(benchmark, source), domains):
+    for domain in choose_domains(labeled_domains(benchmark, source), domains):
         labels = mtrag.load_qrels(source.root, benchmark, domain)
         qrels[domain] = labels.data
         problems.extend(labels.problems)
@@ -145,12 +145,12 @@ def task_item(task: mtrag.MtragTask, domain: str) -> Item:
 def _standalone(task: mtrag.MtragTask) -> bool | None:
     """Return whether a turn is standalone: by our labels; by the data's label if the conversation has none of ours.
 
-    The data label 7 of the 423 tasks of two domains. Within conversations of ours they would mix two labelling rules.
+    The data label 7 of the 423 tasks of two domains. Within conversations of ours they would mix two labeling rules.
     """
     labels = standalone_labels()
     if task.id in labels:
         return labels[task.id]
-    return None if task.conversation in _labelled_conversations() else task.standalone
+    return None if task.conversation in _labeled_conversations() else task.standalone
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +159,7 @@ def standalone_labels() -> Mapping[str, bool]:
 
     A standalone turn can be understood without the conversation.
 
-    The head of `standalone.tsv` says how they were sampled and labelled.
+    The head of `standalone.tsv` says how they were sampled and labeled.
     """
     lines = Path(__file__).with_name("standalone.tsv").read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
@@ -168,7 +168,7 @@ def standalone_labels() -> Mapping[str, bool]:
 
 
 @lru_cache(maxsize=1)
-def _labelled_conversations() -> frozenset[str]:
+def _labeled_conversations() -> frozenset[str]:
     return frozenset(map(conversation_of, standalone_labels()))
 
 

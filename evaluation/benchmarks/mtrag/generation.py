@@ -237,7 +237,7 @@ class Mtrag(Task):
         return self.setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
 
     def _relevant_of(self, task: mtrag.MtragTask) -> frozenset[str]:
-        """Return the ids of the passages that are labelled relevant or are references."""
+        """Return the ids of the passages that are labeled relevant or are references."""
         return frozenset(self._relevant.get(task.id, ())) | {context.document_id for context in task.contexts}
 
     def items(self) -> Iterator[Item | Problem]:

@@ -15,23 +15,23 @@ class RetrievalOptions(TaskOptions):
     """The options of the task `retrieval`."""
 
     query: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Query mode, such as last-turn; default: assistant.")
+        str | None, typer.Option(metavar="MODE", help="Query mode, e.g. last-turn; default: assistant")
     ] = None
     queries: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', hidden=True),
+        typer.Option(metavar="FILE", help='Your own queries, one {"_id", "text"[, "variants"]} per line', hidden=True),
     ] = None
 
 
 class MtragOptions(RetrievalOptions):
     """The options of the generation task."""
 
-    passages: Annotated[Path | None, typer.Option(metavar="RUN|FILE", help="Answer from recorded passages.")] = None
+    passages: Annotated[Path | None, typer.Option(metavar="RUN|FILE", help="Answer from recorded passages")] = None
     counterfactual: Annotated[
         bool,
         typer.Option(
             "--counterfactual",
-            help="With --setting rag, repeat each answerable task with its relevant passages hidden.",
+            help="With --setting rag, repeat each answerable task with its relevant passages hidden",
             hidden=True,
         ),
     ] = False
@@ -39,7 +39,7 @@ class MtragOptions(RetrievalOptions):
         bool,
         typer.Option(
             "--live",
-            help="As --setting rag, but the earlier turns hold the assistant's own replies.",
+            help="Like --setting rag, but with the assistant's own replies as earlier turns",
             hidden=True,
         ),
     ] = False

@@ -260,9 +260,9 @@ def relevant_passages(
     passages: dict[str, tuple[str, ...]] = {}
     files: dict[str, Path] = {}
     problems: list[Problem] = []
-    labelled_domains = mtrag.retrieval_domains(root, name)
+    labeled_domains = mtrag.retrieval_domains(root, name)
     for domain in domains:
-        if domain not in labelled_domains:
+        if domain not in labeled_domains:
             continue
         loaded = mtrag.load_qrels(root, name, domain)
         files[f"qrels/{domain}"] = loaded.path

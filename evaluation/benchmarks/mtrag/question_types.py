@@ -24,7 +24,7 @@ class Shares(Record):
     follows: Mapping[str, Mapping[str, float]] = Field(
         description="type -> type -> share of the questions that come after one of the first type"
     )
-    clarifies: float = Field(description="share of later questions that are labelled as clarifications")
+    clarifies: float = Field(description="share of later questions that are labeled as clarifications")
     answerability: Mapping[str, float] = Field(description="label -> share of the questions")
 
 

@@ -191,7 +191,7 @@ class Retrieval(Task):
     def _load(self, name: mtrag.Benchmark, errors: ErrorCollector) -> bench.MtragData | None:
         """Load the data; of all domains if `--domains` is wrong, so that the rest of the request can be checked."""
         source = errors.collect(mtrag.locate, self.request.data)
-        known = errors.collect(bench.labelled_domains, name, source) if source else None
+        known = errors.collect(bench.labeled_domains, name, source) if source else None
         if source is None or known is None:
             return None
         domains = errors.collect(choose_domains, known, self.request.domains)

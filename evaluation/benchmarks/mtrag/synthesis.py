@@ -373,7 +373,7 @@ class _SynthesizedConversation:
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
         idk = self._judge[IDK].ask(NoModel(), case, None).label
         fits_label = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}
-        check(fits_label[label], "idk", f"labelled {label}, and the judge hears {idk}", answer)
+        check(fits_label[label], "idk", f"labeled {label}, and the judge hears {idk}", answer)
         if label == "UNANSWERABLE":
             return
         outcome = self._judge[FAITHFULNESS].ask(NoModel(), case, None)

@@ -12,4 +12,4 @@ from turnmark.evaluation.synth.request import SynthRequest
 class MtragSynthRequest(SynthRequest):
     """Make conversations in the form of MTRAG-S, of up to eight turns each."""
 
-    turns: Annotated[int, typer.Option(metavar="N", help="Largest number of turns in a conversation, up to 8.")] = 8
+    turns: Annotated[int, typer.Option(metavar="N", help="Maximum number of turns per conversation, up to 8")] = 8

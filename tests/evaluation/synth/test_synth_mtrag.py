@@ -69,7 +69,7 @@ def answer(text, label="ANSWERABLE", passages=(1,)):
 
 FAULTS = [
     (always("mtrag-answer", answer("Submarines from Atlantis patrol Neptune.")), "faithfulness", "below 0.7"),
-    (always("mtrag-answer", answer(UNKNOWN)), "idk", "labelled ANSWERABLE, and the judge hears yes"),
+    (always("mtrag-answer", answer(UNKNOWN)), "idk", "labeled ANSWERABLE, and the judge hears yes"),
     (always("mtrag-answer", Say("{'answer': oops")), "answer", "no usable reply: invalid"),
     (always("mtrag-answer", answer("So.", passages=[9])), "answer", "names a passage that there is not"),
     (SPEAKS, "question", "speaks of a document that the user has not seen"),
