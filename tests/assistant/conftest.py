@@ -35,7 +35,7 @@ def kitchen_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def in_home_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
-    """Enters a new home that has the indexes of another home."""
+    """Enter a new home that has the indexes of another home."""
 
     def enter(built: Path) -> Path:
         folder = tmp_path / "home"

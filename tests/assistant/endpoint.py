@@ -16,7 +16,7 @@ class Colour(BaseModel):
 
 
 def opened(server, options="", model="tiny"):
-    """A generator at a scripted server."""
+    """Open a generator at a scripted server."""
     return open_generator(f"openai:{model}@{server.url}{options}")
 
 

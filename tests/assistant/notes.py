@@ -26,13 +26,13 @@ def notes(tmp_path: Path, **files: str) -> Path:
 def over(
     tmp_path: Path, generator: str = "extractive", retriever: str = "bm25", steps: tuple[str, ...] = (), **files: str
 ) -> Assistant:
-    """An assistant over some notes."""
+    """Build an index over some notes; return an assistant over it."""
     build_index(notes(tmp_path, **files), "n", retriever=retriever)
     return assistant_over("n", generator, steps=steps)
 
 
 def script(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
-    """The spec of a model that replies with these lines, or texts, in turn."""
+    """Return the spec of a model that replies with these lines, or texts, in turn."""
     path = tmp_path / "script.jsonl"
     rows = [{"text": line} if isinstance(line, str) else line for line in lines]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -40,7 +40,7 @@ def script(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
 
 
 def scripted(folder: Path, *texts: str) -> str:
-    """The spec of a model that answers so, turn by turn, and takes every message as it is."""
+    """Return the spec of a model that gives these answers in turn and keeps every message unchanged."""
     understood = [{"text": "{}", "match": "The user's new message:"} for _ in texts]
     return script(folder, *understood, *({"text": text, "match": "Sections of the documents:"} for text in texts))
 
@@ -58,12 +58,12 @@ RADIO = {
 def with_model(
     home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = (), index: str = "n", options: str = ""
 ) -> Assistant:
-    """An assistant over an index of the kitchen, with a scripted model."""
+    """Return an assistant over an index of the kitchen, with a scripted model."""
     return assistant_over(index, script(home, *lines) + options, steps=steps)
 
 
 def prompts_of(assistant: Assistant) -> list[str]:
-    """What the assistant's model is asked from now on: the last message of every call."""
+    """Record the last message of every model call from now on; return the growing list."""
     asked: list[str] = []
     model: Any = assistant.generator
     complete = model.complete
@@ -77,20 +77,20 @@ def prompts_of(assistant: Assistant) -> list[str]:
 
 
 def understanding(*parts: str, **fields: Any) -> str:
-    """What a model replies to the prompt `understand`."""
+    """Return a model's reply to the prompt `understand`."""
     rows = [{"question": part} for part in parts]
     return json.dumps({"kind": "question", "leans": False, "rewrite": "", "parts": rows, "procedure": False} | fields)
 
 
 def turn_of(message: str, **fields: Any) -> Turn:
-    """A turn whose message was understood as it is."""
+    """Return a turn whose message was understood unchanged."""
     turn = Turn(message, **fields)
     turn.understood(Understanding(rewrite=message, sub_questions=(message,)), "rules")
     return turn
 
 
 class Room:
-    """All that building a prompt asks of a generator."""
+    """The part of a generator that is needed to build a prompt."""
 
     name = "room"
 
@@ -99,12 +99,12 @@ class Room:
 
 
 def hit(text: str, n: int = 1, title: str = "Title", start: int = 0, **more: Any) -> Hit:
-    """The n-th hit: a passage of a document of its own."""
+    """Return the n-th hit, a passage of its own document."""
     identity, end = f"d{n}-{start}-{start + len(text)}", start + len(text)
     passage = Passage(id=identity, document=f"d{n}", title=title, text=text, start=start, end=end)
     return Hit(passage=passage, score=1 / n, **more)
 
 
 def conversation(*texts: str) -> list[Message]:
-    """What a person and the assistant say in turn."""
+    """Return messages that alternate between user and assistant."""
     return [Message(role=("user", "assistant")[n % 2], content=text) for n, text in enumerate(texts)]

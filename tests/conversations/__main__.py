@@ -1,4 +1,4 @@
-"""Hold the conversations and print what was right: `python -m tests.conversations` (`--help` lists the options).
+"""Run the conversations and print the figures: `python -m tests.conversations` (`--help` lists the options).
 
 `tests/conversations/collections.py` says where the documents are and how they are installed. A run that was stopped
 continues with the same command.
@@ -52,7 +52,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledConversation]], list[str]]:
-    """The conversations to hold, by collection; and which collections are left out since they are not installed."""
+    """Return the conversations to run by collection, and the collections left out because they are not installed."""
     errors, absent = ErrorCollector(), ErrorCollector()
     collections = collections_named(options.collections.split(",")) if options.collections else COLLECTIONS
     labels: dict[str, list[LabelledConversation]] = {}
@@ -69,7 +69,7 @@ def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledC
 
 
 def run(options: argparse.Namespace) -> None:
-    """Hold, score, print."""
+    """Run the conversations, score the replies and print the figures."""
     from rich.console import Console
 
     from tests.conversations import tables
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """The exit code: 0, 2 for a wrong request, 1 for a failure, 130 after Ctrl-C."""
+    """Return the exit code: 0, 2 for an invalid request, 1 for a failure, 130 after Ctrl-C."""
     options = arguments()
     os.environ.setdefault("TURNMARK_HOME", str(work_folder() / "home"))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -1,4 +1,4 @@
-"""Ask for cells of tables and print how often the reply holds the cell, and how often the marked row is its row:
+"""Ask for table cells, and print how often the reply contains the cell and how often the right row is marked:
 `python -m tests.conversations.cells` (`--help` lists the options).
 
 The questions are in `data/cells/cells.toml`. Debian packages are downloaded with apt and unpacked below
@@ -32,7 +32,7 @@ LABEL_FILE = LABELS / "cells" / "cells.toml"
 
 
 class CellQuestion(Record):
-    """A question for a cell; patterns ignore case and see no emphasis and no citation marks."""
+    """A question about a cell. Patterns ignore case, emphasis and citation marks."""
 
     say: str = Field(min_length=1)
     facts: tuple[Pattern, ...] = Field(min_length=1, description="must all match in the reply")
@@ -40,7 +40,7 @@ class CellQuestion(Record):
 
 
 class TableDocument(Record):
-    """Documents with tables: where they come from, which files are indexed, what is asked."""
+    """Documents with tables: their origin, indexed files and questions."""
 
     name: str
     half: Half
@@ -60,13 +60,13 @@ class _Labels(Record):
 
 
 def read_cells(half: str = "all") -> list[TableDocument]:
-    """The documents of a half with their questions."""
+    """Return the documents of a half with their questions."""
     documents = _Labels.model_validate(tomllib.loads(LABEL_FILE.read_text("utf-8"))).document
     return [each for each in documents if half in ("all", each.half)]
 
 
 def documents_of(document: TableDocument) -> Path:
-    """The folder with the files to index; it is made if it is not there."""
+    """Return the folder with the files to index; make it if it is missing."""
     folder = work_folder() / "documents" / "cells" / document.name
     if folder.is_dir():
         return folder
@@ -96,7 +96,7 @@ def _roots(document: TableDocument) -> list[Path]:
 
 
 def _unpacked(package: str) -> Path:
-    """A Debian package, downloaded and unpacked."""
+    """Download and unpack a Debian package."""
     folder = work_folder() / "documents" / "packages" / package
     if folder.is_dir():
         return folder
@@ -121,7 +121,7 @@ def _put(file: Path, folder: Path) -> None:
 
 
 def sheet_as_markdown(path: Path) -> str:
-    """A CSV file, or the rows of an iso-codes JSON file, as a heading and a table."""
+    """Convert a CSV file, or the rows of an iso-codes JSON file, to a heading and a table."""
     rows: list[dict[str, str]]
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
@@ -134,12 +134,12 @@ def sheet_as_markdown(path: Path) -> str:
 
 
 def marked_rows(reply: str) -> list[str]:
-    """The rows of a reply that are in bold, without the emphasis."""
+    """Return the bold rows of a reply, without the emphasis."""
     return [line.replace("**", "") for line in reply.split("\n") if "|" in line and "**" in line]
 
 
 def judge(question: CellQuestion, reply: str) -> tuple[bool, bool]:
-    """Whether a reply holds the facts; and whether it does and the first marked row is the right one."""
+    """Return whether a reply contains the facts, and whether its first marked row is also the right one."""
     text = strip_citations(reply)
     plain = text.replace("**", "").replace("`", "")
     holds = all(re.search(fact, plain, re.IGNORECASE | re.MULTILINE) for fact in question.facts)
@@ -148,7 +148,7 @@ def judge(question: CellQuestion, reply: str) -> tuple[bool, bool]:
 
 
 def ask_all(documents: Sequence[TableDocument]) -> Iterator[tuple[TableDocument, CellQuestion, str]]:
-    """Every question with the reply of the form without a model."""
+    """Return every question with its reply without a model."""
     from tests.opened import assistant_over
     from turnmark.retrieval.build import build_index
     from turnmark.retrieval.stored import open_index
@@ -162,7 +162,7 @@ def ask_all(documents: Sequence[TableDocument]) -> Iterator[tuple[TableDocument,
 
 
 def main() -> int:
-    """Print the figures, and with `--show` the replies that are wrong."""
+    """Print the figures and, with `--show`, the wrong replies."""
     parser = argparse.ArgumentParser(prog="python -m tests.conversations.cells", description=__doc__)
     parser.add_argument("--half", choices=("tuning", "test", "all"), default="tuning", help="default: tuning")
     parser.add_argument("--show", action="store_true", help="print each reply whose marked row is not the right one")

@@ -24,18 +24,18 @@ _PAGES_OF_TOOLS = ("genindex.html", "search.html", "index.html")
 
 
 def work_folder() -> Path:
-    """`TURNMARK_CONVERSATIONS`, else `.conversations` in the repository: unpacked documents, indexes, replies."""
+    """Return the folder for unpacked documents, indexes and replies: `TURNMARK_CONVERSATIONS` or `.conversations`."""
     return Path(os.environ.get("TURNMARK_CONVERSATIONS") or ROOT / ".conversations").expanduser()
 
 
 def data_folder() -> Path:
-    """`TURNMARK_DATA`, else `../shared/data` next to the repository."""
+    """Return `TURNMARK_DATA`, or `../shared/data` next to the repository."""
     return Path(os.environ.get("TURNMARK_DATA") or ROOT.parent / "shared" / "data").expanduser()
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents that nobody here wrote.
+    """A collection of documents by other authors.
 
     Args:
         folder: where they are; called when it is needed, since it may depend on the environment.
@@ -58,13 +58,13 @@ class Collection:
 
     @property
     def labels(self) -> Path:
-        """The label file."""
+        """Return the label file."""
         if self.suite:
             return data_folder() / self.suite
         return LABELS / self.group / f"{self.name}.toml"
 
     def documents(self) -> Path:
-        """The folder."""
+        """Return the folder."""
         folder = self.folder()
         if not any(any(folder.glob(pattern)) for pattern in self.include):
             raise RequestError(
@@ -130,17 +130,17 @@ _ALL = (
 )  # fmt: skip
 COLLECTIONS = {collection.name: collection for collection in _ALL}
 GROUPS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
-"""Questions that one search hardly answers; those of `asked` are by somebody who had not seen the code."""
+"""Questions that a single search hardly answers. The author of `asked` had not seen the code."""
 FURTHER = {
     f"{group}-{name}": replace(COLLECTIONS[name], suite="", group=group)
     for group, names in GROUPS.items()
     for name in names
 }
-"""Held only if they are asked for: by name, or all of a group."""
+"""Collections that run only on request, by name or by group."""
 
 
 def collections_named(names: Sequence[str]) -> dict[str, Collection]:
-    """Collections by name, or by that of their group; RequestError for an unknown name."""
+    """Return collections by their name or group; raise RequestError for an unknown name."""
     known = COLLECTIONS | FURTHER
     spread: list[str] = []
     for given in names:
@@ -152,7 +152,7 @@ def collections_named(names: Sequence[str]) -> dict[str, Collection]:
 
 
 def fetch_hatch() -> Path:
-    """Download and unpack hatch's source archive, if it is not there yet; its folder."""
+    """Download and unpack hatch's source archive if it is missing; return its folder."""
     folder = work_folder() / "documents"
     if (folder / HATCH / "docs").is_dir():
         return folder / HATCH
@@ -173,7 +173,7 @@ def fetch_hatch() -> Path:
 
 
 def fetch_packaged(name: str) -> Path:
-    """Download a collection of `PACKAGES`, if it is not there yet, and check each file; its folder."""
+    """Download a collection of `PACKAGES` if it is missing, and check each file; return its folder."""
     folder = work_folder() / "documents" / name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -186,4 +186,4 @@ FETCHES: dict[str, Callable[[], Path]] = {
     "hatch": fetch_hatch,
     **{name: partial(fetch_packaged, name) for name in PACKAGES},
 }
-"""The collections that are downloaded, not installed."""
+"""Collections that are downloaded, not installed."""

@@ -24,7 +24,7 @@ FERRY = LabelledConversation(
 
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
-    """A few of the demo's documents, with an empty journal."""
+    """Make a collection of a few demo documents, with an empty journal."""
     monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path / "work"))
     return Corpus(
         Collection("demo", lambda: DEMO / "documents", ("almanac/*.md",), "the demo", "nothing"), NoProgress()

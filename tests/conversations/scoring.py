@@ -12,7 +12,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.text import sentences, strip_citations
 
 COURTESY_WORDS = 30
-"""A system that states no decision has answered a courtesy if it wrote no more words than this."""
+"""Maximum words of a reply to a courtesy by a system that states no decision."""
 
 Flag = Literal["refused", "hedged", "asked back", "repeated", "failed"]
 FLAGS: tuple[Flag, ...] = ("refused", "hedged", "asked back", "repeated", "failed")
@@ -23,7 +23,7 @@ _HEDGE = re.compile(r"^\W*(?:i am|i'm|i’m) not (?:quite |entirely )?(?:sure|ce
 
 
 class Answer(Record):
-    """What a system replied to one message.
+    """The reply of a system to one message.
 
     `decision` is None if the system states none; `prompt_tokens` are those of all `calls` of a model in the turn.
     """
@@ -56,18 +56,18 @@ def score(turn: LabelledTurn, answer: Answer, before: Answer | None) -> Score:
 
 
 def plain(text: str) -> str:
-    """One line, without citation marks."""
+    """Return a text as one line without citation marks."""
     return " ".join(strip_citations(text).split())
 
 
 def refuses(answer: Answer) -> bool:
-    """Whether a reply says that it does not know, if only in one of its sentences."""
+    """Return whether at least one sentence of a reply says that the answer is unknown."""
     text = answer.text
     return answer.decision == "unknown" or any(is_refusal(text[start:end]) for start, end in sentences(text))
 
 
 def _is_refusal(answer: Answer) -> bool:
-    """Whether a reply says, all in all, that it does not know: by its decision, else by its words."""
+    """Return whether a reply as a whole is a refusal, by its decision or else by its words."""
     return answer.decision == "unknown" or (answer.decision is None and is_refusal(answer.text))
 
 
@@ -88,7 +88,7 @@ def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[F
 
 
 def _mistake(turn: LabelledTurn, answer: Answer, before: Answer | None) -> str:
-    """What is wrong; empty: nothing."""
+    """Return what is wrong; empty: nothing."""
     if answer.error:
         return f"failed: {answer.error}"
     unmet = _unmet(turn, answer, before)
@@ -105,7 +105,7 @@ def _mistake(turn: LabelledTurn, answer: Answer, before: Answer | None) -> str:
 
 
 def _unmet(turn: LabelledTurn, answer: Answer, before: Answer | None) -> list[str]:
-    """The conditions of a label that a reply does not meet."""
+    """Return the conditions of a label that a reply does not meet."""
     line = plain(answer.text)
     # Emphasis may come between words of a pattern ("**30** days"): each form is tried with and without it.
     if turn.lines:

@@ -19,19 +19,19 @@ from turnmark.retrieval.registry import default_retriever, open_retriever
 from turnmark.retrieval.types import Hit, Query
 
 Ask = Callable[[str], Answer]
-"""The next message of one conversation, and the reply to it."""
+"""Takes the next message of a conversation and returns the reply."""
 
 
 class System(Protocol):
-    """Holds conversations over one collection."""
+    """A system that converses over one collection."""
 
     def converse(self) -> Ask:
-        """Begin a conversation."""
+        """Start a conversation."""
         ...
 
 
 class Product:
-    """Our assistant, as the chat of the terminal holds a conversation with it."""
+    """Our assistant, used as in the terminal chat."""
 
     def __init__(self, index: Index, generator: str, steps: Sequence[str]) -> None:
         self.assistant = assistant_over(index, generator, steps=steps)

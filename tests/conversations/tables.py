@@ -23,7 +23,7 @@ SEED = 0
 
 
 class ScoredTurn:
-    """A turn with its score, and the conversation that it is drawn with when figures are resampled."""
+    """A turn with its score, and its conversation, which is the unit of resampling."""
 
     def __init__(self, held: HeldConversation, at: int) -> None:
         self.collection, self.conversation, self.at = held.collection, held.conversation.id, at
@@ -33,12 +33,12 @@ class ScoredTurn:
 
 
 def scored(held: Sequence[HeldConversation]) -> list[ScoredTurn]:
-    """All turns of all conversations."""
+    """Return all turns of all conversations."""
     return [ScoredTurn(each, at) for each in held for at in range(len(each.answers))]
 
 
 def summary(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
-    """The figures of one system: `right` by kind (share, n, interval), by collection, flags, seconds, tokens."""
+    """Return the figures of one system: `right` by kind (share, n, interval), by collection, flags, seconds, tokens."""
     groups: dict[str, list[ScoredTurn]] = {ALL: [turn for turn in turns if turn.label.kind in QUESTIONS]}
     groups |= {kind: [turn for turn in turns if turn.label.kind == kind] for kind in KINDS}
     collections: dict[str, list[ScoredTurn]] = {}
@@ -68,7 +68,7 @@ def _share(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
 
 
 def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
-    """The figures of all systems side by side."""
+    """Return the figures of all systems side by side."""
     made = Table(title="right replies (95% interval over conversations)", title_justify="left")
     made.add_column("")
     for system in summaries:
@@ -100,7 +100,7 @@ def _cell(share: Mapping[str, Any] | None) -> str:
 
 
 def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
-    """Each wrong turn as a paragraph: question, what was expected, reply, decision."""
+    """Return each wrong turn as a paragraph: question, expected answer, reply, decision."""
     for turn in turns:
         if turn.score.right:
             continue

@@ -1,1 +1,1 @@
-"""Drills: what goes wrong in the world, brought about on purpose. `make drill` runs them and prints a table."""
+"""Drills provoke real-world failures on purpose. `make drill` runs them and prints a table."""

@@ -1,4 +1,4 @@
-"""Damaged files of every type, each beside a good one: read or refused in words, and what is beside it is read."""
+"""Damaged files of every type, each next to a good one. Each is read or refused with a message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnmark.corpora.types import Document, Problem
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """As many variants of each type as there are kills."""
+    """Try as many variants of each type as there are kills."""
     folder = effort.folder("damaged")
     for suffix, content in seeds(folder).items():
         tally = Tally(f"damaged {suffix}")
@@ -24,7 +24,7 @@ def drills(effort: Effort) -> Iterator[Tally]:
 
 
 def survives(folder: Path, suffix: str, content: bytes) -> None:
-    """Assert that a damaged file gives documents or a message, and that the one beside it is read."""
+    """Assert that a damaged file gives documents or a message, and that the good file next to it is read."""
     (folder / f"a{suffix}").write_bytes(content)
     (folder / "z.md").write_text("The gates are shut.", encoding="utf-8")
     items = list(read_source(folder))

@@ -1,4 +1,4 @@
-"""A disk that is full, folders that may not be written or read."""
+"""Full disks, and folders without permission to write or read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.drills.tally import Effort, Tally
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Each after the other."""
+    """Run the drills one after the other."""
     dice = random.Random(effort.seed)
     tries = max(3, effort.kills // 10)
     yield _full(effort.folder("full"), dice, tries)
@@ -34,13 +34,13 @@ def _eval(out: Path) -> tuple[str | Path, ...]:
 
 
 def _at_most(size: int) -> None:
-    """No file may grow beyond `size` bytes: what a full disk is to a program, in the middle of any write."""
+    """Limit every file to `size` bytes, so that a write fails in the middle as on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
-    """Files that stop growing: an error in words; with room again, the same command makes it whole."""
+    """Check that a full disk gives a readable error, and that the same command completes once there is room."""
     tally = Tally("disk full (no file may grow)")
     _source(folder / "notes")
     home = folder / "home"
@@ -66,7 +66,7 @@ def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
 
 
 def _powerless() -> None:
-    """In the child: the superuser obeys the modes of files as everyone does (no capability is left)."""
+    """Drop all capabilities in the child, so that file modes apply to the superuser too."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     if libc.capset(header, (ctypes.c_uint32 * 6)()):
@@ -74,7 +74,7 @@ def _powerless() -> None:
 
 
 def _refused(folder: Path) -> Tally:
-    """Folders that may not be written or read, and files where folders belong: one line that names the place."""
+    """Check that missing permissions, and files in place of folders, give one line that names the path."""
     tally = Tally("read-only, permission denied")
     _source(folder / "notes")
     home = folder / "home"

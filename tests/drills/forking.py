@@ -1,4 +1,4 @@
-"""`turnmark` in a fork of this process, which has imported the libraries: a second saved for every try.
+"""Run `turnmark` in a fork of this process, which has imported the libraries. This saves a second per try.
 
 Nothing here may have started a thread before it forks: a lock that another thread holds would be held for ever.
 """
@@ -20,7 +20,7 @@ SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended: its exit code (negative: the signal), what it printed, and how long it took."""
+    """The end of a child: its exit code (negative: the signal), its output, and its duration."""
 
     code: int
     out: str
@@ -29,12 +29,12 @@ class Ended:
 
     @property
     def killed(self) -> bool:
-        """Whether it was killed before it had ended by itself."""
+        """Return whether the child was killed before it ended by itself."""
         return self.code == -signal.SIGKILL
 
 
 def warm() -> None:
-    """Import once what the children need."""
+    """Import the modules that the children need."""
     import bm25s  # noqa: F401
     import chromadb  # noqa: F401
     import numpy  # noqa: F401
@@ -94,7 +94,7 @@ def _wait(child: int, began: float, kill_after: float | None, seconds: float, me
 def _child(
     words: list[str], home: Path, folder: Path, environment: dict[str, str], before: Callable[[], None] | None
 ) -> None:
-    """In the child: never returns."""
+    """Run in the child; never return."""
     code = 70
     try:
         for stream, name, mode in ((0, ".in", os.O_RDONLY), (1, ".out", _FRESH), (2, ".err", _FRESH)):
@@ -125,7 +125,7 @@ _FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 def fine(ended: Ended, *codes: int) -> Ended:
-    """That a child ended with one of these codes (0), and with words for people."""
+    """Assert that a child ended with one of these exit codes (default: 0) and a readable message."""
     last_line = ended.err.strip().splitlines()[-1:] or [""]
     assert "Traceback (most recent call last)" not in ended.err + ended.out, f"a traceback: {last_line[0]}"
     assert ended.code in (codes or (0,)), f"exit {ended.code}: {last_line[0]}"

@@ -1,4 +1,4 @@
-"""Whatever comes in, mangled: no traceback, no hang, no memory blow-up, for every reader and parser."""
+"""Fuzzing of every reader and parser: mangled input causes no traceback, no hang and no memory growth."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.drills.tally import Effort, Tally
 from turnmark.core.errors import TurnmarkError
 
 HANG = 10
-"""Seconds of the processor that one input may take."""
+"""Maximum processor seconds for one input."""
 GROWTH = 700_000
-"""Kilobytes that a parser's fuzzing may make the process grow by."""
+"""Maximum growth of the process in kilobytes while one parser is fuzzed."""
 A_ROUND = 50
 
 TOKENS = (
@@ -44,7 +44,7 @@ EDITS = st.lists(
 
 
 def mangled(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
-    """A content with edits at some places, each a share of its length."""
+    """Apply edits to a content at some places, each given as a share of its length."""
     result = bytearray(content)
     for way, share, token in edits:
         offset = int(share * len(result))
@@ -62,11 +62,11 @@ def mangled(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
 
 
 _WORK: dict[str, Callable[[], Tally]] = {}
-"""Name -> what its process does; the fork has it too."""
+"""Name -> function that its process runs; the fork inherits it."""
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Every parser for the same time, each in a fork, some at once."""
+    """Fuzz every parser for the same time, each in a fork, a few at once."""
     for name, (seeds, parse) in targets(effort.folder("fuzz")).items():
         _WORK[f"fuzz: {name}"] = partial(_fuzzed, f"fuzz: {name}", seeds, parse, effort)
     names = [f"fuzz: {name}" for name in effort.parsers] or list(_WORK)
@@ -99,7 +99,7 @@ def _fuzzed(name: str, seeds: list[bytes], parse: Callable[[bytes], Any], effort
 
 
 def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends: float, tally: Tally) -> list[str]:
-    """One run of hypothesis, which makes a failing input small before it tells."""
+    """Run hypothesis once; it shrinks a failing input before it reports it."""
 
     @seed(number)
     @settings(max_examples=A_ROUND, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -112,7 +112,7 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
             content = splice.encode("utf-8", "surrogatepass")
         elif splice is not None:
             content = splice
-        # A mistake in words is what a bad input should come to.
+        # A bad input should end in a readable error.
         with alarm(), suppress(TurnmarkError):
             parse(mangled(content, edits))
 
@@ -127,7 +127,7 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
 
 @contextmanager
 def alarm() -> Iterator[None]:
-    """Raises TimeoutError in what takes longer than `HANG` seconds of the processor."""
+    """Raise TimeoutError in code that takes longer than `HANG` processor seconds."""
 
     def late(*_: object) -> None:
         raise TimeoutError(f"hangs: no end after {HANG} s")

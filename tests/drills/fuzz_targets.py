@@ -1,4 +1,4 @@
-"""What is fuzzed: every reader of a file, and what a client sends. What is typed has properties tested elsewhere."""
+"""Targets of fuzzing: every reader of a file, and requests of clients. Typed input has property tests elsewhere."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.drills.forking import fine, turnmark
 
 Parse = Callable[[bytes], Any]
 Target = tuple[list[bytes], Parse]
-"""Contents to begin with, and what reads them."""
+"""Initial contents, and the function that reads them."""
 
 
 def targets(folder: Path) -> dict[str, Target]:
-    """Name -> contents to begin with, and what reads them."""
+    """Return name -> initial contents and the function that reads them."""
     return _data(folder) | _documents(folder) | _stored(folder) | {"requests to the server": ([_REQUEST], _request)}
 
 
 def _file(path: Path, load: Callable[[Path], Any]) -> Parse:
-    """Reads a content from a file."""
+    """Read a content from a file."""
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
@@ -34,7 +34,7 @@ def _file(path: Path, load: Callable[[Path], Any]) -> Parse:
 
 
 def _data(folder: Path) -> dict[str, Target]:
-    """Every data file of the benchmarks, in a copy of its folder."""
+    """Return a target for every data file of the benchmarks, in a copy of its folder."""
     from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, rows
 
     targets: dict[str, Target] = {}
@@ -69,13 +69,13 @@ def _data(folder: Path) -> dict[str, Target]:
 
 
 def _head(path: Path, size: int = 20_000) -> bytes:
-    """The first lines of a file."""
+    """Return the first lines of a file."""
     content = path.read_bytes()
     return content[: content.rfind(b"\n", 0, size) + 1] or content
 
 
 def _documents(folder: Path) -> dict[str, Target]:
-    """Every kind of document, and what other programs hand us."""
+    """Return targets for every kind of document, and for input from other programs."""
     from turnmark.assistant.commands import read_history
     from turnmark.assistant.generators.replay import read_script
     from turnmark.assistant.prompts import PROMPTS_FOLDER, read_prompt
@@ -140,7 +140,7 @@ def _pdf() -> bytes:
 
 
 def _stored(folder: Path) -> dict[str, Target]:
-    """What a command wrote and another one reads again."""
+    """Return targets for files that one command writes and another reads."""
     from turnmark.assistant.session_files import read_session, sessions_folder
     from turnmark.evaluation.report.stored import read_run
 
@@ -165,7 +165,7 @@ def _stored(folder: Path) -> dict[str, Target]:
 def _request(content: bytes) -> None:
     from turnmark.assistant.serving.request import Refusal, parse_request
 
-    with suppress(Refusal):  # the client's own mistake, in words
+    with suppress(Refusal):  # a readable error about the client's mistake
         parse_request(content, "k")
 
 

@@ -1,4 +1,4 @@
-"""Documents and predictions that mean harm; and secrets of the environment, which must stay there."""
+"""Hostile documents and predictions, and secrets of the environment that must not leak."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Documents first, whose outputs and files are then looked through for secrets."""
+    """Run the commands over hostile documents first, then search their outputs and files for secrets."""
     folder = effort.folder("hostile")
     planted = Tally("secrets of the environment")
     outputs: list[Ended] = []
@@ -69,7 +69,7 @@ def _without_secrets(content: bytes, place: str) -> None:
 
 
 def inert(ended: Ended) -> None:
-    """That nothing printed acts on a terminal: no control character, and none that turns the direction of writing."""
+    """Assert that the output contains no control character and none that changes the writing direction."""
     match = _ACTS.search(ended.out + ended.err)
     assert not match, f"{match.group()!r} was printed, after {(ended.out + ended.err)[: match.start()][-60:]!r}"
 
@@ -112,7 +112,7 @@ def _sources(folder: Path) -> None:
 
 
 def _sheet_bomb() -> bytes:
-    """A workbook with a cell of 3 GB; the process that reads it may have 2."""
+    """A workbook with a cell of 3 GB; the reading process is limited to 2 GB."""
     buffer = io.BytesIO()
     sheet = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +143,7 @@ _LAUGHS = '<!DOCTYPE d [<!ENTITY a0 "kettle">{}]>'.format(
 
 
 def word(doctype: str, text: str = "&a9;", bomb: bool = False) -> bytes:
-    """A Word file whose document has a document type and a text, or whose parts unpack without end."""
+    """A Word file that declares a document type, or whose parts unpack to endless data."""
     name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     body = f'<w:document xmlns:w="{name}"><w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>'
     buffer = io.BytesIO()
@@ -161,7 +161,7 @@ Run = Callable[..., Ended]
 
 
 def _documents(folder: Path, run: Run) -> Tally:
-    """An index over all of it: what is in the documents stays text, and nothing outside the folder is read."""
+    """Check an index over all of them: their content stays text, and nothing outside the folder is read."""
     tally = Tally("hostile documents")
     _sources(folder)
     with tally.attempt("build"):
@@ -194,7 +194,7 @@ def _documents(folder: Path, run: Run) -> Tally:
 
 
 def _predictions(folder: Path, run: Run) -> Tally:
-    """Answers of another system that mean harm: scored, reported and compared as text."""
+    """Check that hostile answers of another system are scored, reported and compared as text."""
     tally = Tally("hostile predictions")
     tasks = DEMO / "mt-rag-benchmark" / "mtrag-human" / "generation_tasks" / "reference.jsonl"
     rows = [json.loads(line) for line in tasks.read_text("utf-8").splitlines()]

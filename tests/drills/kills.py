@@ -1,4 +1,4 @@
-"""`kill -9` at random moments: nothing that was finished is lost, nothing half-written is read."""
+"""`kill -9` at random moments: finished work is not lost, and half-written files are not read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.drills.tally import Effort, Tally
 SLOW = "python:tests.evaluation.kill_eval:slow"
 NOTES = 60
 _SECONDS = re.compile(r" · [0-9.]+ s$", re.MULTILINE)
-"""The end of the line below each answer, which says how long it took."""
+"""End of the line below each answer, which shows its duration."""
 QUESTIONS = ["Where is the kettle 3?", "And the kettle 7?", "What colour is kettle 12?", "Which shelf is kettle 20 on?"]
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """The four commands, `build` with and without vectors: as many kills each as can be, and those that are left."""
+    """Divide the kills evenly over the four commands, with `build` once with and once without vectors."""
     dice = random.Random(effort.seed)
     commands: dict[str, Callable[[Tally, Path, random.Random, int], None]] = {
         "build": partial(_build, retriever="bm25"), "build with vectors": partial(_build, retriever="conversational"),
@@ -36,7 +36,7 @@ def drills(effort: Effort) -> Iterator[Tally]:
         _source(folder / "notes")
         try:
             drill(tally, folder, dice, times)
-        except AssertionError as error:  # before the first kill, or of the end that all of them lead to
+        except AssertionError as error:  # before the first kill, or in the final check
             tally.tried += 1
             tally.lost.append(f"undisturbed: {error}")
         yield tally
@@ -52,7 +52,7 @@ def _source(folder: Path, colour: str = "red", notes: int = NOTES) -> None:
 def _series(
     tally: Tally, times: int, dice: random.Random, run: Callable[[float | None], Ended], check: Callable[[Ended], None]
 ) -> None:
-    """Measure the command undisturbed, then kill it `times` times at moments drawn over that time."""
+    """Measure the undisturbed command, then kill it `times` times at random moments of that duration."""
     seconds = fine(run(None)).seconds
     for number in range(times):
         wait = dice.uniform(0, seconds)
@@ -61,11 +61,11 @@ def _series(
 
 
 def _build(tally: Tally, folder: Path, dice: random.Random, times: int, retriever: str) -> None:
-    """After a kill there is the index that was there before, or the new one, and it verifies."""
+    """Check that a kill leaves either the old index or the new one, and that it verifies."""
     home, colours = folder / "home", ["red"]
 
     def build(wait: float | None) -> Ended:
-        # Each time another source, so that each build has something to do.
+        # The source changes each time, so that each build has something to do.
         colours.append(dice.choice(["blue", "green", "red", "white"]))
         _source(folder / "notes", colours[-1])
         ended = turnmark(
@@ -93,7 +93,7 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int, retrieve
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file."""
+    """Return the complete lines of a file."""
     content = path.read_bytes() if path.exists() else b""
     return [json.loads(line) for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
 
@@ -110,7 +110,7 @@ def _same(run: Path, second: Path) -> None:
 
 
 def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
-    """A sample that was finished stays as it is; what ends at last is what an undisturbed run gives."""
+    """Check that finished samples are kept and that the final run equals an undisturbed one."""
     words = ("eval", "mtrag", "--generator", SLOW, "--data", DEMO / "mt-rag-benchmark", "--limit", "24",
              "--concurrency", "2")  # fmt: skip
     runs = [folder / "r0"]
@@ -137,7 +137,7 @@ def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
 
 
 def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
-    """A run of `score` that was killed is none until it is whole; the same command makes it whole."""
+    """Check that a killed `score` leaves no readable run, and that the same command completes it."""
     answers = folder / "made"
     fine(turnmark("eval", "compound-qa", "--out", answers, home=folder / "home", folder=folder))
 
@@ -158,7 +158,7 @@ def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
 
 
 def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
-    """Every exchange whose answer was shown is kept, and what is kept can be read and gone on with."""
+    """Check that every exchange with a shown answer is kept, and that the session can be read and continued."""
     home = folder / "home"
     fine(turnmark("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
     typed = "".join(f"{question}\n" for question in QUESTIONS)
@@ -169,11 +169,11 @@ def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     def check(ended: Ended) -> None:
         names = [row["name"] for row in json.loads(
             fine(turnmark("sessions", "list", "--json", home=home, folder=folder)).out)["sessions"]]  # fmt: skip
-        # What is shown after an answer comes when it is kept: all but the last that began to be drawn are there.
+        # The line after an answer is shown once it is saved, so all answers but the last one drawn are on file.
         answered = len(_SECONDS.findall(ended.out))
         for name in names:
             lines = (home / "sessions" / f"{name}.jsonl").read_text("utf-8").splitlines(keepends=True)
-            events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be torn
+            events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last line may be incomplete
             questions = [event["question"] for event in events if event["event"] == "turn"]
             assert questions == QUESTIONS[: len(questions)], questions
             assert len(questions) >= answered - 1, f"{answered} answers were shown, {len(questions)} are kept"

@@ -1,8 +1,8 @@
 """A served assistant under load: eight clients at once, 500 turns in one conversation, clients that leave, and an
 agent whose endpoint fails in 5% of its requests.
 
-The server is `turnmark serve` in a process of its own, over Clef's handbook; the questions are those of its suite
-(`shared/data/conversations`). What is measured stands below the table.
+The server is `turnmark serve` in its own process, over Clef's handbook; the questions are those of its suite
+(`shared/data/conversations`). The measurements are printed below the table.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tests.servers import Raw, Reset, Say, Scripted, ScriptedServer, Status
 INDEX = "clef"
 CLIENTS = 8
 FAIR, FLAT = 2.0, 1.05
-"""Slowest client's mean wait over the fastest's; memory at the end over that in the middle."""
+"""Maximum ratios: slowest to fastest client's mean wait, and memory at the end to that in the middle."""
 SLOWER = 2.0
-"""Median time of the last turns of a long conversation over that of the first ones."""
+"""Maximum ratio of the median time of the last turns of a long conversation to that of the first ones."""
 SETTLED, WATCHED, IDLE = 1.0, 3.0, 0.3
 """Seconds that a turn may take to end after its client has left, seconds in which its processor time is measured then,
 and the most of it."""
@@ -50,7 +50,7 @@ Messages = list[dict[str, str]]
 
 
 def conversations() -> list[list[str]]:
-    """The questions of each conversation of the suite."""
+    """Return the questions of each conversation of the suite."""
     suite = json.loads((DATA / "conversations" / "clef_suite.json").read_text("utf-8"))
     return [[turn["q"] for turn in talk["turns"]] for talk in suite]
 
@@ -72,7 +72,7 @@ def built(effort: Effort, retriever: str = "conversational") -> Path:
 
 
 def megabytes(pid: int) -> float:
-    """Resident memory of a process."""
+    """Return the resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text("utf-8")
     found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
     assert found, f"process {pid} has ended"
@@ -80,7 +80,7 @@ def megabytes(pid: int) -> float:
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time of a process and its threads."""
+    """Return the processor time of a process and its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -102,7 +102,7 @@ class Asked:
 
     @property
     def tokens(self) -> tuple[int, int, int]:
-        """Calls of the model, tokens of its prompts and of its replies."""
+        """Return the number of model calls, prompt tokens and reply tokens."""
         usage = (self.reply or {}).get("usage", {}).values()
         calls, prompts, replies = (
             sum(role[name] for role in usage) for name in ("calls", "prompt_tokens", "completion_tokens")
@@ -111,7 +111,7 @@ class Asked:
 
 
 def ask(url: str, client: int, messages: Messages) -> Asked:
-    """Take one turn, as the page does or, for every second client, in one piece."""
+    """Take one turn: streamed like the page, or unstreamed for every second client."""
     began = time.monotonic()
     with httpx.Client(timeout=None) as http:
         take = _as_the_page if client % 2 == 0 else _in_one_piece
@@ -189,7 +189,7 @@ def together(server: Server, turns: int, tag: Callable[[int, int], str]) -> tupl
 
 
 def figures(done: Sequence[Asked], memory: dict[int, float], seconds: float) -> list[str]:
-    """Lines about turns that were taken together."""
+    """Return lines about turns that ran concurrently."""
     waits = by_client(done)
     sorted_seconds = sorted(asked.seconds for asked in done)
     centiles = quantiles(sorted_seconds, n=100, method="inclusive")
@@ -206,7 +206,7 @@ def figures(done: Sequence[Asked], memory: dict[int, float], seconds: float) -> 
 
 
 def by_client(done: Sequence[Asked]) -> dict[int, list[float]]:
-    """Seconds of each client's turns."""
+    """Return the seconds of each client's turns."""
     waits: dict[int, list[float]] = defaultdict(list)
     for asked in done:
         waits[asked.client].append(asked.seconds)
@@ -214,7 +214,7 @@ def by_client(done: Sequence[Asked]) -> dict[int, list[float]]:
 
 
 def fairness(done: Sequence[Asked]) -> float:
-    """The slowest client's mean wait over the fastest's."""
+    """Return the ratio of the slowest client's mean wait to the fastest's."""
     means = [fmean(seconds) for seconds in by_client(done).values()]
     return max(means) / min(means)
 
@@ -232,7 +232,7 @@ def _check_together(tally: Tally, done: Sequence[Asked], memory: dict[int, float
 
 
 def model(effort: Effort) -> Iterator[Tally]:
-    """Eight clients of a small model in the server's process."""
+    """Run eight clients of a small model in the server's process."""
     tally = Tally("load: eight clients, a model in process")
     if not READER.exists():
         tally.figures.append(f"not run: no model at {READER}; `make reader` fetches it, or set TURNMARK_READER")
@@ -256,7 +256,7 @@ _TAG = re.compile(r"\(c(\d+)-(\d+)\)")
 RETRIED = ("500", "429", "reset", "broken off before a word")
 TOLD_THE_MODEL = ("broken arguments", "unknown tool", "endless calls")
 FATAL = ("broken off", "not a completion")
-"""Faults of an answer that cannot be retried, since its beginning was shown, or that no retry would mend."""
+"""Faults that cannot be retried: the beginning of the answer was shown, or a retry would fail again."""
 
 
 @dataclass
@@ -314,7 +314,7 @@ _FAULTS: dict[str, Scripted] = {
 
 
 def agent(effort: Effort) -> Iterator[Tally]:
-    """Eight clients of an agent whose endpoint fails."""
+    """Run eight clients of an agent whose endpoint fails."""
     tally = Tally("load: eight clients, an agent, 5% faults")
     endpoint = FailingEndpoint(random.Random(effort.seed))
     with (
@@ -343,7 +343,7 @@ def agent(effort: Effort) -> Iterator[Tally]:
 
 
 def _check_faults(asked: Asked, faults: Sequence[tuple[str, bool]]) -> None:
-    """A turn fails if its answer cannot be had, and says why; otherwise it answers."""
+    """Check that a turn fails with a reason if there can be no answer, and answers otherwise."""
     fatal = [kind for kind, answering in faults if answering and kind in FATAL]
     if fatal:
         words = {"broken off": "broke off", "not a completion": "not a chat completion"}[fatal[0]]
@@ -364,7 +364,7 @@ def _check_faults(asked: Asked, faults: Sequence[tuple[str, bool]]) -> None:
 
 
 def long(effort: Effort) -> Iterator[Tally]:
-    """So many turns in one conversation: served without a model and with one, and in `chat`."""
+    """Run a long conversation: served without a model and with one, and in `chat`."""
     questions = list(islice(cycle(question for talk in conversations() for question in talk), effort.long_turns))
     yield _served_long(effort, questions, "extractive", [])
     sentence = "The handbook says who decides, how long it takes and what to hand in before it is granted. [1] "
@@ -407,7 +407,7 @@ def _served_long(effort: Effort, questions: Sequence[str], generator: str, sizes
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """The medians of the first and the last turns of a long conversation, as many as the suite has questions."""
+    """Return the median times of the first and last turns of a long conversation."""
     several = min(len(values) // 4, sum(map(len, conversations())))
     return median(values[:several]), median(values[-several:])
 
@@ -484,7 +484,7 @@ def _chat_long(effort: Effort, questions: Sequence[str]) -> Tally:
 
 
 def _kept(home: Path) -> int:
-    """The turns in the only session file."""
+    """Return the turns in the only session file."""
     return sum(path.read_bytes().count(b'"event": "turn"') for path in (home / "sessions").glob("*.jsonl"))
 
 
@@ -492,7 +492,7 @@ def _kept(home: Path) -> int:
 
 
 def leaving(effort: Effort) -> Iterator[Tally]:
-    """Clients that leave in the middle of a stream, and while they wait for their turn."""
+    """Run clients that leave in the middle of a stream, or while they wait for their turn."""
     yield _leaving_scripted(effort)
     if READER.exists():
         yield _leaving_model(effort)
@@ -500,7 +500,7 @@ def leaving(effort: Effort) -> Iterator[Tally]:
 
 @contextmanager
 def streaming(server: Server, question: str) -> Iterator[socket.socket]:
-    """A client that has asked, and can leave."""
+    """A client that has sent a request and can disconnect."""
     host, port = server.url.removeprefix("http://").split(":")
     body = {"model": INDEX, "messages": [{"role": "user", "content": question}], "stream": True}
     content = json.dumps(body).encode()
@@ -524,7 +524,7 @@ TEXT = b'"delta": {"content": "'
 
 
 def _leaving_scripted(effort: Effort) -> Tally:
-    """One place: the first client leaves in the middle, the second while it waits; the third is served."""
+    """Check that a server with one slot serves the third client after two others left, one while waiting."""
     tally = Tally("load: clients that leave, scripted")
     waits: list[float] = []
     talk = iter(range(10**6))
@@ -569,7 +569,7 @@ def _leaving_scripted(effort: Effort) -> Tally:
 
 
 def _leaving_model(effort: Effort) -> Tally:
-    """The same with a model in process: its processor time falls, and nothing of the broken turn is kept."""
+    """Check that an in-process model stops computing after its client left, and that the turn is not kept."""
     tally = Tally("load: clients that leave, a model in process")
     question = "How long is new parent leave, and who may take it?"
     busy: list[float] = []

@@ -1,4 +1,4 @@
-"""What a drill counts, and the table of all of them."""
+"""Counts of a drill, and the table of all drills."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried: kills over all commands, seconds of fuzzing for each parser (of these; none: all)."""
+    """The amount of tries: kills over all commands, and seconds of fuzzing per parser (only these; none: all)."""
 
     kills: int
     seconds: float
@@ -19,20 +19,20 @@ class Effort:
     seed: int
     scratch: Path
     turns: int
-    """Turns of eight clients together; those of one long conversation and of an agent follow from it."""
+    """Total turns of eight clients; the numbers for the long conversation and the agent derive from it."""
 
     @property
     def long_turns(self) -> int:
-        """Turns of a long conversation: 500 for 200."""
+        """Return the number of turns of a long conversation, e.g. 500 for 200."""
         return self.turns * 5 // 2
 
     @property
     def agent_turns(self) -> int:
-        """Turns with a scripted agent, which are fast: 1,000 for 200."""
+        """Return the number of turns with a scripted agent, which are fast, e.g. 1,000 for 200."""
         return self.turns * 5
 
     def folder(self, name: str) -> Path:
-        """A folder of a drill's own, empty."""
+        """Make an empty folder for a drill."""
         path = self.scratch / name
         path.mkdir(parents=True)
         return path
@@ -40,8 +40,7 @@ class Effort:
 
 @dataclass
 class Tally:
-    """One line of the table. `lost` says of each try that was not survived what happened; `figures` are lines with what
-    was measured."""
+    """One row of the table. `lost` describes each failed try; `figures` are lines with measurements."""
 
     name: str
     tried: int = 0
@@ -50,12 +49,12 @@ class Tally:
 
     @property
     def survived(self) -> int:
-        """Tries after which everything was as it should be."""
+        """Return the number of tries that succeeded."""
         return self.tried - len(self.lost)
 
     @contextmanager
     def attempt(self, case: str) -> Iterator[None]:
-        """One try: whatever is raised inside, it is lost, and the next one goes on."""
+        """Count one try; an exception inside counts as lost and does not stop the drill."""
         self.tried += 1
         try:
             yield
@@ -69,7 +68,7 @@ Drill = Callable[[Effort], Iterator[Tally]]
 
 
 def table(tallies: list[Tally]) -> str:
-    """The table, in Markdown, and below it what was measured and what was lost."""
+    """Return the table in Markdown, followed by the measurements and the lost tries."""
     width = max(len(tally.name) for tally in tallies)
     lines = [f"| {'drill':{width}} | tried | survived | lost |", f"|{'-' * (width + 2)}|------:|---------:|-----:|"]
     for tally in tallies:

@@ -1,4 +1,4 @@
-"""`kill -9` of a watch over a folder that keeps changing: old passages until the new ones are complete, none lost."""
+"""`kill -9` of a watch over a changing folder: old passages stay until the new ones are complete, and none is lost."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from turnmark.retrieval.stored import StoredIndex
 
 NOTES = 200
 LONGEST = 6.0
-"""Most seconds before a kill: a start, and a few builds."""
+"""Maximum seconds before a kill, enough for a start and a few builds."""
 PAUSES = 0.1, 1.0
-"""Seconds between two changes: bursts that are one build, and changes in the middle of one."""
+"""Seconds between two changes: bursts that become one build, and changes in the middle of a build."""
 QUESTIONS = 5_000
-"""More than are answered before any kill."""
+"""Number of questions; more than can be answered before a kill."""
 _STATED = re.compile(r"kettle number (\d+) is in version (\d+)\.")
 _ANSWERED = re.compile(r"^(answer|partial|unknown)( · .*)? · [0-9.]+ s$", re.MULTILINE)
 
@@ -30,7 +30,7 @@ Versions = dict[int, int]
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Half of the kills are of `index build --watch`, half of `chat --watch` in the middle of its answers."""
+    """Kill `index build --watch` half of the time, and `chat --watch` in the middle of its answers otherwise."""
     dice = random.Random(effort.seed)
     for name, times in (("build", effort.kills - effort.kills // 2), ("chat", effort.kills // 2)):
         tally = Tally(f"kill -9: {name} --watch")
@@ -71,7 +71,7 @@ class _Drill:
         self.half_built = self.answers = 0
 
     def kill(self, wait: float) -> None:
-        """Kill a watch after some seconds; check what is there, and that the next start brings it up to date."""
+        """Kill a watch after some seconds; check the index, and that the next start brings it up to date."""
         before = dict(self.written)
         ended = self._watch(wait)
         assert ended.killed, f"it ended by itself, with {ended.code}: {ended.err[-300:]}"
@@ -87,7 +87,7 @@ class _Drill:
         self.up_to_date()
 
     def up_to_date(self) -> None:
-        """The next start, undisturbed: it answers, and the index holds everything in its last version."""
+        """Start a watch undisturbed; check that it answers and that the index is up to date."""
         if self.name == "build":
             self._run("index", "build", self.notes, "--name", "k", "--retriever", "bm25")
         else:
@@ -110,7 +110,7 @@ class _Drill:
         )
 
     def _change(self) -> None:
-        """Write a few notes anew, if it is time."""
+        """Rewrite a few notes if the time has come."""
         if time.monotonic() < self._next_change:
             return
         for note in self.dice.sample(range(NOTES), self.dice.randint(1, 5)):
@@ -118,7 +118,7 @@ class _Drill:
         self._next_change = time.monotonic() + self.dice.uniform(*PAUSES)
 
     def _write(self, note: int, version: int) -> None:
-        # As a whole: a file that is read half written would be another failure than the one that is drilled.
+        # The file is replaced atomically, since reading a half-written file would be a different failure.
         half = self.notes / ".half"
         text = f"# Kettle {note}\n\nThe kettle number {note} is in version {version}. It stands on the shelf.\n"
         half.write_text(text, encoding="utf-8")
@@ -131,7 +131,7 @@ class _Drill:
         return manifest
 
     def _held(self) -> Versions:
-        """The version of each note in the index."""
+        """Return the version of each note in the index."""
         store = StoredIndex(self.index, self._manifest()).store
         try:
             stated = [_stated(passage.text) for page in store.pages() for _, _, passage in page]
@@ -145,7 +145,7 @@ class _Drill:
             assert before[note] <= version <= self.written[note], f"note {note} is in version {version}"
 
     def _answers(self, before: Versions, printed: str) -> None:
-        """Every answer states a version, and never an older one than an answer before it."""
+        """Check that every answer states a version that is not older than in an earlier answer."""
         newest = dict(before)
         *answers, _ = _ANSWERED.split(printed)[::3]
         self.answers += len(answers)
@@ -157,7 +157,7 @@ class _Drill:
                 newest[note] = version
 
     def _found(self, held: Versions) -> None:
-        """A search answers from what the index holds."""
+        """Check that a search finds what the index contains."""
         hits = json.loads(self._run("search", "kettle number 7", "--index", "k", "--json").out)["hits"]
         found = dict(stated for hit in hits for stated in _stated(hit["passage"]["text"]))
         assert found, "nothing is found"

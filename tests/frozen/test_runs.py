@@ -145,7 +145,7 @@ def _retrieves(name: str) -> bool:
 
 
 def make(name: str, command: Callable[..., Any]) -> list[str]:
-    """Make a run anew in the working folder, in the folder that the command chooses for itself."""
+    """Repeat a run in the working folder; the command chooses the run's own folder."""
     ran = command(*arguments(name))
     assert ran.code == 0, ran.err
     run = Path(json.loads(ran.out)["run"])
@@ -156,13 +156,13 @@ def make(name: str, command: Callable[..., Any]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One home for all runs: an index is built once."""
+    """Make one home for all runs, so that each index is built only once."""
     return tmp_path_factory.mktemp("frozen-home")
 
 
 @pytest.fixture
 def folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with the scripts and files that the commands name."""
+    """Enter a working folder with the scripts and files that the commands name."""
     for name in SCRIPTS:
         shutil.copy(FOLDER / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)

@@ -1,1 +1,1 @@
-"""Programs for those who work on Turnmark; run by hand."""
+"""Programs for developers of Turnmark, run by hand."""

@@ -1,4 +1,4 @@
-"""Regenerates the demo's `mt-rag-benchmark/` folder from `documents/` and `conversations.json`.
+"""Regenerate the demo's `mt-rag-benchmark/` folder from `documents/` and `conversations.json`.
 
 The folder has the layout and the field spelling of IBM/mt-rag-benchmark, so the code that reads the real
 benchmark reads this one unchanged. The output depends on nothing but the two sources: no clock, no random
@@ -17,7 +17,7 @@ from typing import Any
 
 DEMO_ROOT = Path(__file__).resolve().parents[2] / "corpora" / "demo"
 LIMIT = 1200
-"""A section of more characters than this is split where a paragraph or a list ends."""
+"""Maximum characters of a section; a longer one is split at the end of a paragraph or list."""
 DATASET = "Turnmark demo"
 DOMAINS = ("handbook", "almanac")
 SPLITS = ("mtrag-human", "mtragun-human", "mtrag-synthetic")
@@ -162,14 +162,14 @@ def task(conversation: Row, number: int, relevant: list[Passage]) -> Row:
 
 
 def write(path: Path, lines: Iterable[str | Row]) -> None:
-    """One line each, a row as JSON; always UTF-8 with line feeds, so that the bytes are the same everywhere."""
+    """Write one JSON row per line, always UTF-8 with line feeds, so that the bytes are the same everywhere."""
     texts = (line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8", newline="\n")
 
 
 def build(source: Path, target: Path) -> None:
-    """Writes the benchmark folder to `target`, or stops with all mistakes in `source` and writes nothing."""
+    """Write the benchmark folder to `target`, or exit with all mistakes in `source` and write nothing."""
     folder = source / "documents"
     complaints: list[str] = []
     corpus: dict[str, list[Passage]] = {domain: [] for domain in DOMAINS}
@@ -215,7 +215,7 @@ def build(source: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Builds beside the old folder first, so that a refused source leaves the old one as it was."""
+    """Build next to the old folder first, so that a refused source leaves the old one unchanged."""
     fresh, target = DEMO_ROOT / ".mt-rag-benchmark.new", DEMO_ROOT / "mt-rag-benchmark"
     shutil.rmtree(fresh, ignore_errors=True)
     build(DEMO_ROOT, fresh)
