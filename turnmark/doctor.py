@@ -297,14 +297,14 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
     from turnmark.corpora.readers.registry import list_readers
-    from turnmark.evaluation.benchmarks.mtrag.data import MODES
+    from turnmark.evaluation.benchmarks.mtrag.data import MODE_DESCRIPTIONS
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import RETRIEVERS
     from turnmark.retrieval.rerank import RERANKERS
 
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
     # A query mode has no factory and takes no options: --query looks it up in its own table.
-    modes = {name: Entry("", summary) for name, summary in MODES.items()}
+    modes = {name: Entry("", summary) for name, summary in MODE_DESCRIPTIONS.items()}
     forms: dict[str, Entry] = {}
     for step, entries in all_forms().items():
         for form, entry in entries.items():

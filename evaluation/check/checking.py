@@ -16,8 +16,7 @@ from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.types import Passage
-from turnmark.evaluation.benchmarks.mtrag import own_index
-from turnmark.evaluation.benchmarks.mtrag.synthesis import FAITHFUL, Questions
+from turnmark.evaluation.benchmarks import own_index
 from turnmark.evaluation.check.request import MAX_FOUND_RANK, CheckManifest, CheckRequest, check_manifest, place
 from turnmark.evaluation.check.result import Asked, CheckResult, finished_of, share, worst_of
 from turnmark.evaluation.check.sentences import LeftOut, draw_sentences
@@ -176,7 +175,7 @@ def _result(
     if written is not None:
         usage = {f"questions, {role}": dict(used) for role, used in written.usage.items()} | usage
     found = share(sum(_is_found(one) for one in known), len(known))
-    supported = share(sum((one.support or 0.0) >= FAITHFUL for one in judged), len(judged))
+    supported = share(sum((one.support or 0.0) >= own_index.MIN_FAITHFULNESS for one in judged), len(judged))
     recognised = share(sum(one.decision == "unknown" for one in hidden), len(hidden))
     return CheckResult(
         index=checked.request.index,
@@ -217,7 +216,9 @@ def _is_found(one: Asked) -> bool:
 
 def _is_elsewhere(one: Asked) -> bool:
     """Return whether a question is answered although its section was hidden, and other sections support the answer."""
-    return one.decision in ("answer", "partial") and not one.hedged and (one.support or 0.0) >= FAITHFUL
+    return (
+        one.decision in ("answer", "partial") and not one.hedged and (one.support or 0.0) >= own_index.MIN_FAITHFULNESS
+    )
 
 
 def rank_of(contexts: Sequence[ContextRef], relevant: Iterable[str]) -> int | None:
@@ -356,7 +357,7 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
         generator = open_generator(request.assistant.generator)
         if generator is not None and stored.specs["generator"] != generator.name:
             return None, False
-    return synthesize(plan_synthesis(synth, Questions(), ErrorCollector()))
+    return synthesize(plan_synthesis(synth, own_index.QuestionSynthesis(), ErrorCollector()))
 
 
 def _answered(
@@ -396,7 +397,7 @@ def _faults_known(one: Asked) -> Iterator[str]:
         yield "the reply says it is unknown"
     elif one.decision == "clarify":
         yield "asked back"
-    elif one.support is not None and one.support < FAITHFUL:
+    elif one.support is not None and one.support < own_index.MIN_FAITHFULNESS:
         yield f"hardly supported by the passages found ({one.support:.2f})"
 
 
@@ -405,5 +406,5 @@ def _faults_hidden(one: Asked) -> Iterator[str]:
         return
     others = ", from other sections that support the answer" if _is_elsewhere(one) else ""
     yield f"answered although its section was hidden{others}"
-    if one.support is not None and one.support < FAITHFUL:
+    if one.support is not None and one.support < own_index.MIN_FAITHFULNESS:
         yield f"hardly supported by the passages found ({one.support:.2f})"

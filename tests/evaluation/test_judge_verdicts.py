@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
-from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE
+from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE_LABELS
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
 from turnmark.evaluation.judging.verdicts import Labels, RatingScale, Verdict, ask_verdict, read_verdict, spoken
 from turnmark.evaluation.tasks.items import Case
@@ -38,7 +38,7 @@ def measure_of(form):
 def outcome_of(form, *lines):
     """What comes of a judge that writes these lines."""
     if form == "pairwise":
-        return ask_verdict(replay(*lines), (), FIVE)[0]
+        return ask_verdict(replay(*lines), (), FIVE_LABELS)[0]
     if form == "verdicts":
         lines = (ScriptLine(text=TWO_CLAIMS), *lines)
     if form == "claims":
@@ -74,7 +74,13 @@ def test_a_broken_reply_twice(row):
         assert expect in (outcome.value, outcome.label)
 
 
-OFFERS = (IDK, FIVE, RATING, RatingScale(name="Score", low=0, high=100), Labels(offered=("relevant", "not relevant")))
+OFFERS = (
+    IDK,
+    FIVE_LABELS,
+    RATING,
+    RatingScale(name="Score", low=0, high=100),
+    Labels(offered=("relevant", "not relevant")),
+)
 PIECES = st.sampled_from(
     ["[[", "]]", "[", "]", "Rating:", "Verdict:", "yes", "no", "partial", "A>B", "B>>A", "7", "10", "7/10", "11", "-1",
      "\n", " ", "**", "<think>", "</think>", "\u200b", "［", "６", "maybe", "Final verdict: ", "\\[", "0x1", "1e9",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.evaluation.scripted_judges import CASE, Heard, replay, say
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE
+from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE_LABELS
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
 from turnmark.evaluation.benchmarks.mtrag.rubrics import (
     CLARIFICATION,
@@ -134,8 +134,8 @@ def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tm
         ("Rating: [[5]]", RatingScale(name="Rating"), "5"), ("Good.\nTotal rating: 8", RatingScale(name="Rating"), "8"),
         ("Feedback:: Total rating: 7.5", RatingScale(name="Rating"), "7.5"),
         ("Overall Rating: 8/10", RatingScale(name="Rating"), "8"), ("no", IDK, "no"), ("Partial.", IDK, "partial"),
-        ("[[A>B]]", FIVE, "A>B"), ("Reply A says more. [B»A]", FIVE, "B>>A"),
-        ("1. It is fine [1].\n2. [A≈B]", FIVE, "A=B"),
+        ("[[A>B]]", FIVE_LABELS, "A>B"), ("Reply A says more. [B»A]", FIVE_LABELS, "B>>A"),
+        ("1. It is fine [1].\n2. [A≈B]", FIVE_LABELS, "A=B"),
         ('```json\n{"decision": "yes", "explanation": "it asks"}\n```', YES_NO, "yes"),
     ],
 )  # fmt: skip

@@ -77,7 +77,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark, 
         broken = {row["id"]: row for row in lines(Path("run/predictions.jsonl")) if row["status"] == "failed"}
         assert list(broken) == ["0/1", "0/2"]
         assert broken["0/2"]["kind"] == "EarlierTurn"
-        assert "turn 0/1 has no answer to go on from" in broken["0/2"]["reason"]
+        assert "turn 0/1 has no answer to continue from" in broken["0/2"]["reason"]
         before = len(server.bodies)
         server.replies[:] = [reviser()]
         again = turnmark(*words)

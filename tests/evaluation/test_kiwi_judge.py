@@ -58,7 +58,7 @@ def test_any_split_has_three_parts_and_every_turn_once(sizes, seed):
     sessions = sessions_of(*sizes)
     turns = [turn_of_session.id for session in sessions for turn_of_session in session.turns]
     if len(turns) < 3:
-        with pytest.raises(RequestError, match="takes three at least"):
+        with pytest.raises(RequestError, match="needs at least three"):
             split(sessions, seed)
         return
     parts = split(sessions, seed)

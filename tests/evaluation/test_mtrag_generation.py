@@ -296,7 +296,7 @@ def test_a_live_turn_after_a_failed_one_fails_and_is_tried_again_with_it(benchma
     run = live(benchmark_root, "r")
     failed = [sample for sample in run.samples.values() if sample.status == "failed"]
     assert [sample.id for sample in failed] == ["c4<::>1", "c4<::>2"]
-    assert "turn c4<::>1 has no answer to go on from" in (failed[1].reason or "")
+    assert "turn c4<::>1 has no answer to continue from" in (failed[1].reason or "")
 
 
 def test_live_is_a_setting_of_its_own(turnmark):

@@ -145,7 +145,7 @@ def test_nonsense_of_a_retriever_stops_the_run(benchmark_root, scored_ids):
             ]
             return [hits for _ in queries]
 
-    with pytest.raises(TurnmarkError, match="found a passage twice, or gave it no number"):
+    with pytest.raises(TurnmarkError, match="returned a passage twice, or a score that is not finite"):
         searched(planned(benchmark_root, Path("r")), lambda corpus, *_: (Nonsense(corpus), "x"))
 
 

@@ -76,7 +76,7 @@ def test_without_any_wording_the_message_is_searched_and_this_is_said(
         summary, run, gave_up = searched(planned_run, opener)
     check_run(run)
     assert (summary.n, summary.failed, gave_up) == (7, 0, False)
-    assert f"3 of 7 queries were searched without the model's words: {why}" in summary.notes
+    assert f"3 of 7 queries were searched without the model's rewrite: {why}" in summary.notes
     later = samples_of(run)["c1<::>2"]
     assert (later.status, later.rewrite, dict(later.left_out)) == ("done", None, {"minimal": why.split()[0]})
     assert later.notes[0].startswith("minimal: searched as typed")
@@ -111,9 +111,9 @@ MODEL_FLAGS = "is for the calls of a model: generation, --query assistant or min
         f"--generator {MODEL_FLAGS}", f"--deadline {MODEL_FLAGS}", f"--budget {MODEL_FLAGS}",
     ]),
     (["--query", "minimum", "--generator", "openai:x@http://127.0.0.1:9/v1"], [
-        "--query: no mode is called 'minimum'; there are: last-turn (the recorded last message), rewrite (the recorded "
-        "rewrite), questions (the recorded questions up to this one), conversation (all turns and answers), last-K "
-        "(the last K turns of the user, such as last-3), assistant (what our own turn searches for, "
+        "--query: unknown mode 'minimum'; expected one of: last-turn (the recorded last message), rewrite (the "
+        "recorded rewrite), questions (the recorded questions up to this one), conversation (all turns and answers), "
+        "last-K (the last K turns of the user, such as last-3), assistant (what our own turn searches for, "
         "with the --generator's rewrite, parts and phrases), minimal (a "
         "language model's rewrite)",
     ]),

@@ -164,12 +164,12 @@ def test_as_many_questions_of_compound_qa_as_the_papers_are_not_the_papers():
 
 def test_data_that_are_not_known_to_be_the_papers():
     """Of a domain the rows over it, alone or with others; of all data together the rows over all of them."""
-    rows = find_rows(ran(doubts={"clapnq": "clapnq has as many queries as published, but other ones"}))
+    rows = find_rows(ran(doubts={"clapnq": "clapnq has as many queries as published, but different ones"}))
     doubted = {row.domains for row in rows if "data" in row.differs}
     assert doubted == {row.domains for row in rows if "clapnq" in row.domains}
     assert ("fiqa",) not in doubted
     (row,) = named(rows, "Table 4", domains=("clapnq",))
-    assert row.why == "data: not known to be the paper's: clapnq has as many queries as published, but other ones"
+    assert row.why == "data: not known to be the paper's: clapnq has as many queries as published, but different ones"
     rows = find_rows(ran(doubts={"": "841 tasks here, published 842"}))
     assert {len(row.domains) for row in rows if "data" in row.differs} == {4}
     assert [row.comparable for row in named(rows, "Table 4", domains=("clapnq",))] == [True]

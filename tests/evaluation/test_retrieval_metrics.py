@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.benchmarks.mtrag.retrieval import NAMES, score_lists
+from turnmark.evaluation.benchmarks.mtrag.retrieval import METRIC_NAMES, score_lists
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.storage.predictions import format_trec, parse_run, ranked, read_runs
 
@@ -46,7 +46,7 @@ def test_by_hand():
 
 def test_queries_without_results_are_0_and_without_labels_are_left_out():
     scores = score_lists({"q": {"a": 1}, "empty": {"a": 1}, "none": {"a": 0}}, lists_of({"empty": {}, "x": {"a": 1.0}}))
-    assert scores == {"q": dict.fromkeys(NAMES, 0.0), "empty": dict.fromkeys(NAMES, 0.0)}
+    assert scores == {"q": dict.fromkeys(METRIC_NAMES, 0.0), "empty": dict.fromkeys(METRIC_NAMES, 0.0)}
     assert score_lists({}, {}) == {}
 
 

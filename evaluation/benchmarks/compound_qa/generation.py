@@ -7,7 +7,7 @@ Nothing is searched: the contexts come with the data. The settings are
   model consult the context; ours asks for an answer that rests on it.) Without a model, the turn chooses sentences of
   the context for each part and joins them in the order asked; closed-book questions get "I don't know".
 - `vanilla`, `cot`, `few-shot`: a model is asked once, by the paper's modes (Tables 21, 22).
-- `dialogue`: the sub-questions are asked one a turn (section 5, Figure 3).
+- `dialogue`: the sub-questions are asked one per turn (section 5, Figure 3).
 - `positions`: each Factual-Statement question of three parts is asked in four orders (Tables 3, 20).
 
 `dialogue` and `positions` use the prompt of `vanilla` if there is a model, and else the assistant's turn.
@@ -174,7 +174,7 @@ class CompoundQA(Task):
         try:
             return self._answer(item, generator)
         except EmptyReply as error:
-            return _sample(item, item.task, "", "answer", error.usage, began, (f"{modes.EMPTY}: {error}",))
+            return _sample(item, item.task, "", "answer", error.usage, began, (f"{modes.EMPTY_REPLY}: {error}",))
 
     def _answer(self, item: Item, generator: Generator | None) -> Sample:
         task: CompoundQuestion = item.task
@@ -265,7 +265,7 @@ class CompoundQA(Task):
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
 
     def _dialogue(self, item: Item, task: CompoundQuestion, generator: Generator | None) -> Sample:
-        """Ask the sub-questions one a turn, each with the turns before it.
+        """Ask one sub-question per turn, each with the turns before it.
 
         With `--references` they are the sub-questions of that run; else the rules split the question or, with
         `understand=llm`, the model does (Table 18). Replies are kept as written, including "I don't know": the judge

@@ -39,7 +39,7 @@ ORDERS = ((0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 0, 1))
 """The four orders of Table 20: at each position, the index of the original sub-question asked there."""
 _ORDER = re.compile(r"#order([1-4])\Z")
 SPLIT = "compound-split"
-EMPTY = "the reply is empty"
+EMPTY_REPLY = "the reply is empty"
 LIST_TOKENS = 1024
 
 
@@ -76,7 +76,7 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
         if reply.finish_reason == "content_filter":
             reason = f"{reply.model} said nothing: the endpoint's content filter stopped it"
             raise GeneratorError("refused", reason, reply.usage)
-        return ModeReply("", reply.usage, f"{EMPTY} ({reply.finish_reason})")
+        return ModeReply("", reply.usage, f"{EMPTY_REPLY} ({reply.finish_reason})")
     note_of_reason = {
         "length": f"the answer is incomplete: it was cut at the limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is incomplete: the endpoint's content filter stopped it",
@@ -85,7 +85,7 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
 
 
 def prompts_of(setting: str | None) -> tuple[str, ...]:
-    """Return the names of the prompts that a setting asks a model with."""
+    """Return the names of the prompts that a setting uses."""
     if setting in PROMPTS:
         return (PROMPTS[setting],)
     if setting == DIALOGUE:
@@ -110,7 +110,7 @@ def prompt_of(mode: str, question: str, context: str | None, prompts: Path | Non
 def ask_dialogue(
     generator: Generator, messages: tuple[PromptMessage, ...], questions: Sequence[str], spec: str
 ) -> list[ModeReply]:
-    """Ask the questions one a turn and return the replies.
+    """Ask one question per turn and return the replies.
 
     Args:
         messages: the prompt of the first question; later questions are sent as they are, after the turns so far.

@@ -39,7 +39,7 @@ OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"
 """The errors of Table 23."""
 SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
 """Winner of both orders -> value of `preference`; human ratings in `turnmark agreement` use the same values."""
-FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
+FIVE_LABELS = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
 """The five labels of Table 17, from Arena-Hard."""
 MARGINS: Mapping[str, int] = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}
 CRITERIA = (
@@ -158,7 +158,7 @@ def compare_replies(
         )
         if prompt is None:
             return TOO_LONG
-        verdict, usage = ask_verdict(generator, prompt.messages, FIVE, prompts)
+        verdict, usage = ask_verdict(generator, prompt.messages, FIVE_LABELS, prompts)
         if isinstance(verdict, Failure):
             return failed_outcome(verdict, usage)
         value = float(sign * MARGINS[verdict.label])
@@ -178,7 +178,11 @@ def _judge_reply(generator: Generator, case: Case, prompts: Path | None) -> Outc
     if pair.failure is not None:
         return pair.failure.model_copy(update={"usage": pair.usage})
     side = pair.winner
-    also = {WIN_RATE + FLIPS: float(pair.flipped), WIN_RATE + FIRST: pair.to_first, PREFERENCE: SIDES[side]}
+    also = {
+        WIN_RATE + FLIPS: float(pair.flipped),
+        WIN_RATE + FIRST: pair.to_first,
+        PREFERENCE: SIDES[side],
+    }
     reasons = "\n---\n".join(outcome.reason[-RAW // 2 :] for outcome in pair.orders)
     return Outcome(
         status="scored", value=pair.wins, label=side, reason=f"{'; '.join(pair.labels)}\n{reasons}",
@@ -307,13 +311,13 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 _PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
 WHOLE_REPLY = Rubric(
-    WIN_RATE, _PAIRED, ("pairwise",), _judge_reply, needs(reference=True), offers=FIVE,
+    WIN_RATE, _PAIRED, ("pairwise",), _judge_reply, needs(reference=True), offers=FIVE_LABELS,
     also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
     shown={WIN_RATE: MetricStyle(headline=30)},
 )  # fmt: skip
 PARTS = Rubric(
     SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
-    _judge_parts, _without_references, offers=FIVE, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
+    _judge_parts, _without_references, offers=FIVE_LABELS, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
 )  # fmt: skip
 ERRORS = Rubric(
     OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _judge_errors,

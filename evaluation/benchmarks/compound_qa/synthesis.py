@@ -25,11 +25,11 @@ from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.evaluation.synth.attempt import Attempt, Rejected, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
-LEAST_CONTEXT, MOST_CONTEXT = 60, 600
-"""Smallest and largest number of words in a context."""
-FEWEST_PARTS = 2
-LONGEST_QUESTION, LONGEST_ANSWER = 80, 350
-"""Largest number of words in a question and in an answer."""
+MIN_CONTEXT_WORDS, MAX_CONTEXT_WORDS = 60, 600
+"""Minimum and maximum number of words in a context."""
+MIN_PARTS = 2
+MAX_QUESTION_WORDS, MAX_ANSWER_WORDS = 80, 350
+"""Maximum number of words in a question and in an answer."""
 TYPES: tuple[QuestionType, ...] = get_args(QuestionType)
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 REASONING = "Reasoning"
@@ -104,7 +104,7 @@ class ReferenceReply(BaseModel):
 
 
 class CompoundQuestions:
-    """Makes compound questions; see the module.
+    """A synthesis of compound questions; see the module.
 
     Args:
         types: question types to make, in turn.
@@ -138,7 +138,7 @@ class CompoundQuestions:
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """Each seed is a passage and a type. The types alternate, so that every number of items is about balanced."""
         seeds: list[Seed] = []
-        for passage in source.draw_passages(seed, LEAST_CONTEXT, MOST_CONTEXT):
+        for passage in source.draw_passages(seed, MIN_CONTEXT_WORDS, MAX_CONTEXT_WORDS):
             for name in self.types:
                 seeds.append(Seed(f"{len(seeds):06d}", (passage, name), name))
         return seeds
@@ -172,8 +172,8 @@ class CompoundQuestions:
         about |= {"original": reply.original, "question": question}
         raw = reply.model_dump_json()
         check(bool(words(question)), "question", "empty", raw)
-        check(count_words(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", raw)
-        check(len(split_questions(question)) >= FEWEST_PARTS, "question", "fewer than two questions", raw)
+        check(count_words(question) <= MAX_QUESTION_WORDS, "question", f"longer than {MAX_QUESTION_WORDS} words", raw)
+        check(len(split_questions(question)) >= MIN_PARTS, "question", "fewer than two questions", raw)
         missing = missing_keywords(question, name)
         check(missing is None, "keywords", f"{name}: no word of list {missing}", question)
         criteria = "\n".join(f"- {text}" for text in rules.criteria)
@@ -185,7 +185,7 @@ class CompoundQuestions:
         texts = {"context": context, "question": question}
         answer = strip_citations(attempt.ask("reference", "compound-reference", ReferenceReply, texts).answer).strip()
         check(bool(words(answer)), "reference", "empty", answer)
-        check(count_words(answer) <= LONGEST_ANSWER, "reference", f"longer than {LONGEST_ANSWER} words", answer)
+        check(count_words(answer) <= MAX_ANSWER_WORDS, "reference", f"longer than {MAX_ANSWER_WORDS} words", answer)
         return {
             "ID": f"synth_{attempt.seed.id}",
             "context": context,

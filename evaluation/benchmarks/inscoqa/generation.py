@@ -43,7 +43,7 @@ from turnmark.evaluation.tasks.measures import (
     REFERENCE_METRICS,
     STYLE_METRICS,
 )
-from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.metric import Metric, metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turns import heading_of, prompted_sample, strip_marks, turn_sample
 from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, nearest_among, ranked_by
@@ -62,12 +62,10 @@ class InstructionalCase(Case):
     """Whether the reply has the form of appendix D; None: that form was not asked for, or the raw reply is lost."""
 
 
-FORMAT_METRIC: Metric[InstructionalCase] = Metric(
-    names=("format_ok",),
-    by="appendix D's form, read strictly",
-    measure=lambda case: {"format_ok": None if case.format_ok is None else float(case.format_ok)},
-    without="no reply was asked for in the two parts of appendix D",
-)
+@metric(by="appendix D's form, read strictly", without="no reply was asked for in the two parts of appendix D")
+def format_ok(case: InstructionalCase) -> float | None:
+    """Measure whether the reply has the form of appendix D."""
+    return None if case.format_ok is None else float(case.format_ok)
 
 
 def pool(tasks: Iterable[InscoqaTask | Problem]) -> Iterator[Passage]:
@@ -136,7 +134,7 @@ class InsCoQA(Task):
             *STYLE_METRICS,
         )
         if self.setting == "prompt":
-            self.metrics = (FORMAT_METRIC, *self.metrics)
+            self.metrics = (format_ok, *self.metrics)
         asks = self.setting == "prompt" and not request.scoring
         if asks and not request.asks_model:
             errors.add(NEEDS_MODEL)

@@ -79,7 +79,7 @@ def _read_strictly(reply: str) -> InsCoQAReply | None:
     """Parse a reply that has the form of appendix D; None if it does not.
 
     The form: both headings at the beginning of a line, `Answer:` first of all with a non-empty answer; steps numbered
-    1, 2, 3 …, one a line, or all on one line as the paper shows them; no nested list, no text after the steps. Markdown
+    1, 2, 3 …, one per line, or all on one line as in the paper; no nested list, no text after the steps. Markdown
     around the headings and a block of reasoning before them are allowed.
     """
     answer_heading = _ANSWER.match(reply)
@@ -91,13 +91,13 @@ def _read_strictly(reply: str) -> InsCoQAReply | None:
     steps_heading = steps_headings[0]
     answer = reply[answer_heading.end() : steps_heading.start()].strip()
     lines = [line for line in reply[steps_heading.end() :].splitlines() if line.strip()]
-    steps = _in_one_line(lines[0].strip()) if len(lines) == 1 else _one_a_line(lines)
+    steps = _in_one_line(lines[0].strip()) if len(lines) == 1 else _one_per_line(lines)
     if not answer or not steps or not all(steps):
         return None
     return InsCoQAReply(answer, steps)
 
 
-def _one_a_line(lines: list[str]) -> tuple[str, ...]:
+def _one_per_line(lines: list[str]) -> tuple[str, ...]:
     """Return the steps of a flat list numbered 1, 2, 3 …; empty if the lines are not one."""
     indented = [line[0].isspace() for line in lines]
     if any(indented) and not all(indented):
@@ -154,10 +154,10 @@ def _read_list(text: str) -> tuple[str, ...]:
 
 
 def _end_of_list(lines: Sequence[str], matches: Sequence[re.Match[str] | None], heads: Sequence[re.Match[str]]) -> int:
-    """Return the number of the line behind the last step.
+    """Return the index of the line after the last step.
 
-    Items and indented lines belong to the list. So do paragraphs below its last step: as many as the others have at
-    most, or one if steps are headings; what follows them is no step.
+    Items and indented lines belong to the list. So do paragraphs below its last step: at most as many as below another
+    step, or one if steps are headings. Later paragraphs are not steps.
     """
     inside = [
         bool(item) or (line[:1].isspace() and not line.isspace()) for line, item in zip(lines, matches, strict=True)
@@ -168,7 +168,7 @@ def _end_of_list(lines: Sequence[str], matches: Sequence[re.Match[str] | None], 
     *others, (begin, body) = zip(begins, bodies, strict=True)
     is_heading = lines[begin].lstrip().startswith("#")
     most = max([int(is_heading), *(len(paragraphs) for _, paragraphs in others)])
-    # Right beneath the step, unless steps are headings or another one has a blank line there.
+    # Directly below the step, unless steps are headings or another step is followed by a blank line.
     apart = is_heading or any(paragraphs and paragraphs[0].start > start + 1 for start, paragraphs in others)
     taken = body[:most]
     if taken and (apart or taken[0].start == begin + 1):

@@ -52,9 +52,9 @@ JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_cove
 BY_STEPS = f"{COMPLETION}[steps]"
 STEP, REFERENCE_STEP = "step", "reference step"
 """Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
-PLAIN: Mapping[str, str] = {"Total rating": "rating", "Task completion rate": "completion"}
+PLAIN_FIELDS: Mapping[str, str] = {"Total rating": "rating", "Task completion rate": "completion"}
 """Name of the line that appendix E asks for -> field of `InsevalReply`."""
-NO_STEPS = "the reply is empty"
+EMPTY_REPLY = "the reply is empty"
 TOKENS_PER_STEP = 24
 _NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)?\s*")
 
@@ -140,7 +140,7 @@ def _judge_rating(generator: Generator, case: Case, prompts: Path | None) -> Out
     if prompt is None:
         return TOO_LONG
     if asks_for_text(JUDGES.load("inseval", prompts)):
-        reply, usage = ask_ratings(generator, prompt.messages, PLAIN, InsevalReply)
+        reply, usage = ask_ratings(generator, prompt.messages, PLAIN_FIELDS, InsevalReply)
     else:
         reply, usage = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)
     if isinstance(reply, Failure):
@@ -155,7 +155,7 @@ def _judge_rating(generator: Generator, case: Case, prompts: Path | None) -> Out
 def _judge_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     steps, expected = judged_steps(case)
     if not steps:
-        return Outcome(status="scored", value=0.0, reason=NO_STEPS, also={BY_STEPS: 0.0})
+        return Outcome(status="scored", value=0.0, reason=EMPTY_REPLY, also={BY_STEPS: 0.0})
     texts = {"steps": number_lines(steps), "reference_steps": number_lines(expected)}
     limit = max(generator.reply_tokens, TOKENS_PER_STEP * (len(expected) + len(steps)))
     prompt = judge_prompt(
@@ -199,7 +199,7 @@ def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[st
 
 
 def without_procedure(case: Case) -> str | None:
-    """Return why completion does not apply (the data have no procedure); None: it applies."""
+    """Return why completion does not apply: the data have no procedure. None: it applies."""
     _, expected = judged_steps(case)
     return None if expected else "the data has no reference procedure"
 
@@ -283,7 +283,7 @@ def _overlap(sentences: Sequence[str], other_sentences: Sequence[str], embedded:
 def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
     steps, expected = judged_steps(case)
     if not steps:
-        return Outcome(status="scored", value=0.0, reason=NO_STEPS)
+        return Outcome(status="scored", value=0.0, reason=EMPTY_REPLY)
     covered = match_steps(step_likeness(expected, steps, embedded(expected) @ embedded(steps).T))
     return covered_outcome(covered, steps, expected)
 

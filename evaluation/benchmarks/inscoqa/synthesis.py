@@ -25,21 +25,21 @@ from turnmark.evaluation.metrics.overlap import token_recall
 from turnmark.evaluation.synth.attempt import Attempt, Rejected, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
-QUERIES = 3
-"""Largest number of queries from a document."""
-FEWEST_DOCUMENTS, MOST_DOCUMENTS = 2, 6
-"""Smallest and default largest number of documents for a query; the paper's mean is 4.09 (Table 2)."""
-PASSAGES_SEARCHED = 24
-"""Number of passages retrieved for a query; the item has their documents, best first."""
-ROUNDS = (1, 2, 2, 2, 3)
+MAX_QUERIES = 3
+"""Maximum number of queries per document."""
+MIN_DOCUMENTS, MAX_DOCUMENTS = 2, 6
+"""Minimum and default maximum number of documents per query; the paper's mean is 4.09 (Table 2)."""
+RETRIEVED_PASSAGES = 24
+"""Number of passages retrieved per query; the item contains their documents, best first."""
+ROUND_COUNTS = (1, 2, 2, 2, 3)
 """Rounds before the last question, drawn from these; the paper's mean is 3.11 with the last question (Table 2)."""
-FEWEST_STEPS, MOST_STEPS = 2, 36
-"""Smallest and largest number of steps; the paper's longest procedure has 36 (Table 1)."""
-LEAKED = 0.8
+MIN_STEPS, MAX_STEPS = 2, 36
+"""Minimum and maximum number of steps; the paper's longest procedure has 36 (Table 1)."""
+LEAKED_WORD_SHARE = 0.8
 """The history leaks a step if it has at least this share of the step's words."""
-LEAKS = 0.5
-"""Largest share of leaked steps."""
-SAME_STEP = 0.95
+MAX_LEAKED_SHARE = 0.5
+"""Maximum share of leaked steps."""
+DUPLICATE_STEP_COSINE = 0.95
 """Two steps are duplicates if their cosine is at least this."""
 _BROKEN_STEP = re.compile(r"\n|^\s*(?:[-*•]|\(?[0-9]{1,2}[.)])\s|(?:^|[:;])\s*(?:[a-z]\)|\(?i{1,3}\)).*[;:]\s*[a-z]\)")
 
@@ -54,7 +54,7 @@ class ProposedQuery(BaseModel):
 class QueriesReply(BaseModel):
     """The reply that the prompt `inscoqa-queries` asks for."""
 
-    queries: Annotated[list[ProposedQuery], at_most(QUERIES)]
+    queries: Annotated[list[ProposedQuery], at_most(MAX_QUERIES)]
 
 
 class QueryVerdict(BaseModel):
@@ -70,7 +70,7 @@ class QueryVerdict(BaseModel):
 class QueryVerdictsReply(BaseModel):
     """The reply that the prompt `inscoqa-filter` asks for."""
 
-    verdicts: Annotated[list[QueryVerdict], at_most(QUERIES)]
+    verdicts: Annotated[list[QueryVerdict], at_most(MAX_QUERIES)]
 
 
 class Round(BaseModel):
@@ -83,7 +83,7 @@ class Round(BaseModel):
 class HistoryReply(BaseModel):
     """The reply that the prompt `inscoqa-history` asks for."""
 
-    history: Annotated[list[Round], at_most(max(ROUNDS))]
+    history: Annotated[list[Round], at_most(max(ROUND_COUNTS))]
     question: str
 
 
@@ -127,11 +127,11 @@ class Instructions:
     prompts: ClassVar[tuple[str, ...]] = (
         "inscoqa-queries", "inscoqa-filter", "inscoqa-history", "inscoqa-answer", "inscoqa-procedure",
     )  # fmt: skip
-    each: ClassVar[int] = QUERIES
+    each: ClassVar[int] = MAX_QUERIES
 
-    def __init__(self, documents: int = MOST_DOCUMENTS) -> None:
-        if documents < FEWEST_DOCUMENTS:
-            raise RequestError(f"--documents {documents}: a number from {FEWEST_DOCUMENTS} was expected")
+    def __init__(self, documents: int = MAX_DOCUMENTS) -> None:
+        if documents < MIN_DOCUMENTS:
+            raise RequestError(f"--documents {documents}: a number from {MIN_DOCUMENTS} was expected")
         self.options = {"documents": documents}
         self.tokens = (2_900 * documents, 2_400)
 
@@ -172,7 +172,7 @@ class Instructions:
         replied_queries = attempt.ask(
             "query", "inscoqa-queries", QueriesReply, {"document": attempt.tools.source.text(attempt.seed.start)},
             plain={"domains": ", ".join(DOMAINS)}, temperature=0.7,
-        ).queries[:QUERIES]  # fmt: skip
+        ).queries[:MAX_QUERIES]  # fmt: skip
         proposed = [query for query in replied_queries if words(query.query)]
         if not proposed:
             raise Rejected("query", "the document guides nobody through anything")
@@ -199,7 +199,7 @@ class Instructions:
         """
         documents = self._documents(query.query, attempt)
         texts = [f"{document['title']}\n{document['text']}" for document in documents]
-        rounds = str(random.Random(f"{attempt.tools.seed * 10 + number} {attempt.seed.id}").choice(ROUNDS))
+        rounds = str(random.Random(f"{attempt.tools.seed * 10 + number} {attempt.seed.id}").choice(ROUND_COUNTS))
         reply = attempt.ask(
             "history", "inscoqa-history", HistoryReply, {"query": query.query}, passages=texts,
             plain={"rounds": rounds}, temperature=0.7,
@@ -233,10 +233,10 @@ class Instructions:
     def _documents(self, query: str, attempt: Attempt) -> list[dict[str, str]]:
         """Return the documents for a query: the one that it was proposed from, and those of the best passages."""
         first: str = attempt.seed.start
-        hits = attempt.tools.source.search(query, k=PASSAGES_SEARCHED)
+        hits = attempt.tools.source.search(query, k=RETRIEVED_PASSAGES)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
         names = list(dict.fromkeys([first, *titles]))[: self.options["documents"]]
-        check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
+        check(len(names) >= MIN_DOCUMENTS, "documents", f"fewer than {MIN_DOCUMENTS} were found", query)
         first_passages = attempt.tools.source.passages_of(first)
         titles.setdefault(first, first_passages[0].title if first_passages else "")
         return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
@@ -252,7 +252,7 @@ class Instructions:
         check(bool(words(answer)), "answer", "empty", raw)
         check(bool(numbers), "answer", "the documents do not answer it", raw)
         check(all(1 <= n <= len(texts) for n in numbers), "answer", "names a document not shown", raw)
-        check(len(numbers) >= FEWEST_DOCUMENTS, "answer", f"rests on fewer than {FEWEST_DOCUMENTS}", raw)
+        check(len(numbers) >= MIN_DOCUMENTS, "answer", f"rests on fewer than {MIN_DOCUMENTS}", raw)
         return answer
 
     def _steps(self, question: str, turns: Sequence[Message], answer: str, attempt: Attempt) -> list[str]:
@@ -263,24 +263,29 @@ class Instructions:
         for name, reason in _CRITERIA.items():
             check(getattr(reply, name), "suitability", reason, raw)
         steps = [step.strip() for step in reply.procedure]
-        check(FEWEST_STEPS <= len(steps) <= MOST_STEPS, "procedure", "too few steps or too many", raw)
+        check(MIN_STEPS <= len(steps) <= MAX_STEPS, "procedure", "too few steps or too many", raw)
         check(all(words(step) for step in steps), "procedure", "an empty step", raw)
         check(not any(_BROKEN_STEP.search(step) for step in steps), "procedure", "a step is numbered or a list", raw)
         vectors = attempt.tools.embed(steps)
         cosines = vectors @ vectors.T
-        has_duplicates = any((cosines[number, :number] >= SAME_STEP).any() for number in range(len(steps)))
+        has_duplicates = any((cosines[number, :number] >= DUPLICATE_STEP_COSINE).any() for number in range(len(steps)))
         check(not has_duplicates, "procedure", "a step says what another says", raw)
         return steps
 
     def _check_leaks(self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str) -> None:
-        """Reject a sample whose history leaks the steps, repeats the question, or whose question holds the answer."""
+        """Reject a sample whose history leaks the steps or repeats the question, or whose question has the answer."""
         replies = "\n".join(reply for _, reply in history)
-        leaked = [step for step in steps if _recall(replies, step) >= LEAKED]
-        check(len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked))
+        leaked = [step for step in steps if _recall(replies, step) >= LEAKED_WORD_SHARE]
+        check(
+            len(leaked) <= MAX_LEAKED_SHARE * len(steps),
+            "leakage",
+            "the history gives the steps away",
+            "\n".join(leaked),
+        )
         for earlier, _ in history:
             is_repeated = _recall(earlier, question) >= 1.0 and count_words(earlier) <= count_words(question)
             check(not is_repeated, "leakage", "the last question was asked before", question)
-        check(_recall(question, answer) < LEAKED, "leakage", "question and answer are reversed", answer)
+        check(_recall(question, answer) < LEAKED_WORD_SHARE, "leakage", "question and answer are reversed", answer)
 
 
 def _recall(text: str, reference: str) -> float:

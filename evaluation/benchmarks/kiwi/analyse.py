@@ -32,7 +32,7 @@ from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, KiwiTurn, Session
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.kiwi.rubrics import INFORMATION, operations, read_revision, type_of
+from turnmark.evaluation.benchmarks.kiwi.rubrics import INFORMATION_TYPES, operations, read_revision, type_of
 from turnmark.evaluation.benchmarks.kiwi.turns import (
     EDITS_AS_WRITTEN,
     EDITS_SHOWN,
@@ -49,7 +49,7 @@ from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.metric import Metric, Value
+from turnmark.evaluation.tasks.metric import Metric, Value, metric
 
 InstructionType = Literal[
     "More information", "Expand coverage", "Clarification",
@@ -130,7 +130,7 @@ def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
     """Return whether an instruction seeks information: as its user ticked it, or else by its fine type."""
     if turn.coarse:
         return turn.coarse == "information-seeking"
-    return labels.instruction in INFORMATION
+    return labels.instruction in INFORMATION_TYPES
 
 
 # --- by rules --------------------------------------------------------------------------------------------------------
@@ -191,9 +191,7 @@ def retrieved_by_rules(turn: KiwiTurn) -> Retrieved | None:
 
 # --- the tables -------------------------------------------------------------------------------------------------------
 
-GOOD = "share of turns that the user rated good"
 LABELLED = "the labels of this run, by its model or by rules"
-TICKED = "as the users ticked it"
 NOT_ACCEPTED = "rated neutral or bad and not edited: there is no answer that the user accepted"
 
 
@@ -211,16 +209,29 @@ class Analysed:
         return accepted_answer(self.turn)
 
 
-def _session(analysed: Analysed) -> Mapping[str, Value]:
+@metric(by="share of turns that the user rated good", style=MetricStyle(headline=140))
+def good(analysed: Analysed) -> float:
+    """Measure whether the user rated the turn good."""
+    return float(is_good(analysed.turn.rating))
+
+
+@metric(by="turns / sessions", style=RATIO)
+def turns_per_session(analysed: Analysed) -> tuple[float, float]:
     """Weight each turn of a session of n turns by 1 / n, so that the mean is turns / sessions."""
     count = len(analysed.session.turns)
-    return {"turns_per_session": (float(count), 1 / count)}
+    return float(count), 1 / count
 
 
-def _information_seeking(analysed: Analysed) -> Mapping[str, Value]:
-    if analysed.turn.coarse is None:
-        return {}
-    return {"information_seeking": float(seeks_information(analysed.turn, analysed.labels))}
+@metric(by="share of turns whose answer the user edited")
+def edited(analysed: Analysed) -> float:
+    """Measure whether the user edited the answer of the turn."""
+    return float(analysed.turn.edit is not None)
+
+
+@metric(by="as the users ticked it", without="the data do not say what the user ticked")
+def information_seeking(analysed: Analysed) -> float | None:
+    """Measure whether the instruction seeks information, where the data record it."""
+    return None if analysed.turn.coarse is None else float(seeks_information(analysed.turn, analysed.labels))
 
 
 def _types(analysed: Analysed) -> Mapping[str, Value]:
@@ -253,7 +264,7 @@ def _agreement(analysed: Analysed) -> Mapping[str, Value]:
     if turn.fine:
         values["instruction_accuracy"] = float(labels.instruction == turn.fine)
     if turn.coarse:
-        by_fine_type = labels.instruction in INFORMATION
+        by_fine_type = labels.instruction in INFORMATION_TYPES
         values["type_accuracy"] = float(by_fine_type == seeks_information(turn, labels))
     if turn.error and labels.error:
         values["error_accuracy"] = float(labels.error == turn.error)
@@ -287,13 +298,10 @@ class KiwiAnalyse(KiwiTask):
     raters = ("human",)
 
     metrics: Sequence[Metric[Analysed]] = (
-        Metric(names=("good",), by=GOOD, measure=lambda analysed: {"good": float(is_good(analysed.turn.rating))},
-               shown=MetricStyle(headline=140)),
-        Metric(names=("turns_per_session",), by="turns / sessions", measure=_session, shown=RATIO),
-        Metric(names=("edited",), by="share of turns whose answer the user edited",
-               measure=lambda analysed: {"edited": float(analysed.turn.edit is not None)}),
-        Metric(names=("information_seeking",), by=TICKED, measure=_information_seeking,
-               without="the data do not say what the user ticked"),
+        good,
+        turns_per_session,
+        edited,
+        information_seeking,
         Metric(names=("length_ratio", "edit_distance", "edit_ratio", "instruction_words", "source_words",
                       "target_words"),
                by=EDITS_AS_WRITTEN, measure=_edits, without=NOT_ACCEPTED, shown=EDITS_SHOWN),

@@ -45,13 +45,13 @@ from turnmark.evaluation.metrics.idk import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.metric import Metric, Value
+from turnmark.evaluation.tasks.metric import Metric, Value, metric
 
 SplitPart = Literal["train", "validation", "test"]
 
-HELD_OUT, OF = 186, 1260
-"""Test turns in the paper, which has as many validation turns, and all of its turns."""
-NEAREST = 10
+TEST_TURNS, ALL_TURNS = 186, 1260
+"""Number of test turns in the paper, which is also that of validation turns, and of all turns."""
+MAX_EXAMPLES = 10
 """Number of examples in the paper's few-shot prompt."""
 
 
@@ -66,8 +66,8 @@ def split(sessions: Sequence[Session], seed: int) -> dict[str, SplitPart]:
     """
     ids = [turn.id for session in sessions for turn in session.turns]
     if len(ids) < 3:
-        raise RequestError(f"the data has {len(ids)} turns, and a split into three parts takes three at least")
-    held_out = max(1, round(len(ids) * HELD_OUT / OF))
+        raise RequestError(f"the data has {len(ids)} turns, and a split into three parts needs at least three")
+    held_out = max(1, round(len(ids) * TEST_TURNS / ALL_TURNS))
     shuffled = list(ids)
     random.Random(seed).shuffle(shuffled)
     part_of: dict[str, SplitPart] = dict.fromkeys(ids, "train")
@@ -92,7 +92,7 @@ class Examples:
             build_bm25((turn.instruction for _, turn in turns), Path(folder), settings)
             self._index = BM25(Path(folder), settings)
 
-    def nearest(self, instruction: str, limit: int = NEAREST) -> list[tuple[Session, KiwiTurn]]:
+    def nearest(self, instruction: str, limit: int = MAX_EXAMPLES) -> list[tuple[Session, KiwiTurn]]:
         """Return the most similar turns by BM25 over the instructions, best first; only turns that share a word."""
         return [self._turns[row] for row, _ in self._index.top(instruction, limit)]
 
@@ -100,11 +100,11 @@ class Examples:
 FEW_SHOT = "few-shot"
 PROMPT = "kiwi-verdict"
 MAJORITY, RANDOM = "[majority]", "[random]"
-BY = "against the users' ratings, good being positive"
+INSTRUMENT = "against the users' ratings, good being positive"
 _HEADS = {
     "question": "Question", "previous": "Answer before", "instruction": "Instruction", "revised": "Revised answer",
 }  # fmt: skip
-_PRINTED = {
+_PRINTED_HEADS = {
     "question": "# Question", "previous": "# Original answer", "instruction": "# Instruction",
     "revised": "# Updated answer",
 }  # fmt: skip
@@ -112,9 +112,9 @@ _PRINTED = {
 RATINGS = Labels(name="Rating", offered=("good", "bad"))
 _FIGURES = ("accuracy", "precision", "recall", "f1")
 _BASELINES: Mapping[str, str] = {
-    "": BY,
-    MAJORITY: f"{BY}: always what most training turns are",
-    RANDOM: f"{BY}: good as often as among the training turns, at random",
+    "": INSTRUMENT,
+    MAJORITY: f"{INSTRUMENT}: always what most training turns are",
+    RANDOM: f"{INSTRUMENT}: good as often as among the training turns, at random",
 }
 
 
@@ -157,6 +157,12 @@ def _metric(mark: str, instrument: str) -> Metric[JudgedTurn]:
     return Metric(names=names, by=instrument, measure=_measured, without=without, shown=shown)
 
 
+@metric(by="share of turns that the user rated good")
+def rated_good(context: JudgedTurn) -> float:
+    """Measure whether the user rated the turn good."""
+    return float(context.good)
+
+
 class KiwiJudge(KiwiTask):
     """The task `judge`: judge the revision of each test turn of KIWI.
 
@@ -167,11 +173,7 @@ class KiwiJudge(KiwiTask):
     measures_judges = True
     metrics: Sequence[Metric[JudgedTurn]] = (
         *(_metric(mark, by) for mark, by in _BASELINES.items()),
-        Metric(
-            names=("rated_good",),
-            by="share of turns that the user rated good",
-            measure=lambda verdict: {"rated_good": float(verdict.good)},
-        ),
+        rated_good,
     )
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
@@ -283,7 +285,7 @@ def _prompt(
     all_texts = [text for texts in (*texts_of_examples, texts_of_turn) for text in texts.values()]
     tag = fence_tag(*all_texts)
     if prompt.bare:
-        heads, rating_head, separator = _PRINTED, "# Rating of the Updated answer:\n", "\n"
+        heads, rating_head, separator = _PRINTED_HEADS, "# Rating of the Updated answer:\n", "\n"
     else:
         heads, rating_head, separator = _HEADS, "Rating: ", "\n\n"
     shown_examples: list[str] = []

@@ -55,12 +55,12 @@ from turnmark.evaluation.tasks.turns import EarlierTurn, with_title
 from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 
-PARAGRAPHS = 5
-"""Number of passages that a revision is shown, and of paragraphs chosen from the companion file."""
+MAX_SHOWN_PASSAGES = 5
+"""Maximum number of passages in the prompt of a revision, and of paragraphs from the companion file."""
 TEMPERATURE = 0.7
 """Sampling temperature of the models that revise (section 3.2)."""
-FIRST, INFORMATION, REWRITE = "kiwi-first", "kiwi-information", "kiwi-rewrite"
-PROMPTS = (FIRST, INFORMATION, REWRITE)
+FIRST_PROMPT, INFORMATION_PROMPT, REWRITE_PROMPT = "kiwi-first", "kiwi-information", "kiwi-rewrite"
+PROMPTS = (FIRST_PROMPT, INFORMATION_PROMPT, REWRITE_PROMPT)
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompts: add --generator, or leave it out"
 
 
@@ -119,7 +119,7 @@ class Kiwi(KiwiTask):
             self.specs = {"chain": "our own answers"}
         if self.paper:
             return PROMPTS, notes
-        return ((FIRST,) if self.chain else ()), notes
+        return ((FIRST_PROMPT,) if self.chain else ()), notes
 
     def open(self) -> None:
         super().open()
@@ -190,7 +190,7 @@ class Kiwi(KiwiTask):
             return Rewritten(text, Usage())
         history = [Message(role="user", content=task.session.question)]
         prompts = self.assistant.config.prompts
-        reply, notes = revise_by_model(generator, history, previous, instruction, hits[:PARAGRAPHS], prompts)
+        reply, notes = revise_by_model(generator, history, previous, instruction, hits[:MAX_SHOWN_PASSAGES], prompts)
         if reply.note:
             notes = [*notes, reply.note]
         return Rewritten(reply.text, reply.usage, tuple(notes))
@@ -201,7 +201,7 @@ class Kiwi(KiwiTask):
         """Revise by the paper's prompts; return the revision and the passages that the model was shown."""
         if generator is None:
             raise RequestError(NEEDS_MODEL)
-        turn, best = task.turn, hits[:PARAGRAPHS]
+        turn, best = task.turn, hits[:MAX_SHOWN_PASSAGES]
         seeks = (turn.coarse or type_of(turn.instruction).coarse) == "information-seeking"
         revision = rewrite_as_paper(
             generator, task.session.question, previous, turn.instruction, best, seeks, self.assistant.config.prompts
@@ -218,14 +218,14 @@ class Kiwi(KiwiTask):
             return task.turn.previous, Usage()
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
-                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+                raise EarlierTurn(f"turn {item.after} has no answer to continue from: {item.earlier.reason}")
             return self._shown(item.earlier.prediction), Usage()
         # Only an estimate asks for a later turn without the turns before it; rules write no first answer.
         is_later_turn = task.turn.turn > 0
         if is_later_turn or generator is None:
             return task.turn.previous, Usage()
         question, hits = task.session.question, self._session_hits(task.session)
-        first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.assistant.config.prompts)
+        first_reply = first_answer(generator, question, hits[:MAX_SHOWN_PASSAGES], self.assistant.config.prompts)
         return self._shown(first_reply.text), first_reply.usage
 
     def _shown(self, answer: str) -> str:
@@ -268,11 +268,11 @@ class Kiwi(KiwiTask):
         if session.papers is None:
             return []
         paragraphs = _passages(session.papers.paragraphs, f"{session.index}#paragraph")
-        return ranked_by(paragraphs, (*queries, session.question), self._embed)[:PARAGRAPHS]
+        return ranked_by(paragraphs, (*queries, session.question), self._embed)[:MAX_SHOWN_PASSAGES]
 
 
 def _passages(texts: Sequence[kiwi.PaperPassage], document: str) -> list[Passage]:
-    """Convert passages of the data to passages of one document. Their ids count from 1: the data have no ids."""
+    """Convert passages of the data to passages of one document, numbered from 1, since the data have no ids."""
     passages: list[Passage] = []
     start = 0
     for number, source in enumerate(texts, 1):
@@ -283,12 +283,12 @@ def _passages(texts: Sequence[kiwi.PaperPassage], document: str) -> list[Passage
     return passages
 
 
-# --- the paper's way (section 2.2, appendix A.1): the complete answer is written anew, by plain prompts ---------------
+# --- the paper's way (section 2.2, appendix A.1): the complete answer is rewritten, with plain prompts ----------------
 
 
 def first_answer(generator: Generator, question: str, hits: Sequence[Hit], prompts: Path | None = None) -> Rewritten:
     """Write the first answer of a session from the passages found for its question."""
-    return _ask(generator, FIRST, {"question": question}, hits, prompts)
+    return _ask(generator, FIRST_PROMPT, {"question": question}, hits, prompts)
 
 
 def rewrite_as_paper(
@@ -300,7 +300,7 @@ def rewrite_as_paper(
     seeks_information: bool,
     prompts: Path | None = None,
 ) -> Rewritten:
-    """Write the revised answer anew; the reply is not post-processed.
+    """Write the complete revised answer; the reply is not post-processed.
 
     An instruction that seeks information takes two calls: the first summarizes what the passages say about it, the
     second puts that into the answer. Any other instruction takes one call.
@@ -311,11 +311,11 @@ def rewrite_as_paper(
     """
     texts = {"previous": previous, "instruction": instruction}
     if not seeks_information:
-        return _ask(generator, REWRITE, {"question": question, **texts, "information": ""}, (), prompts)
-    summary = _ask(generator, INFORMATION, texts, hits, prompts)
+        return _ask(generator, REWRITE_PROMPT, {"question": question, **texts, "information": ""}, (), prompts)
+    summary = _ask(generator, INFORMATION_PROMPT, texts, hits, prompts)
     try:
         texts |= {"question": question, "information": summary.text}
-        rewrite = _ask(generator, REWRITE, texts, (), prompts)
+        rewrite = _ask(generator, REWRITE_PROMPT, texts, (), prompts)
     except GeneratorError as error:
         raise GeneratorError(error.kind, str(error), summary.usage + error.usage) from error
     return Rewritten(rewrite.text, summary.usage + rewrite.usage, (*summary.notes, *rewrite.notes))

@@ -87,7 +87,7 @@ _COVERS = re.compile(
     re.IGNORECASE,
 )
 _FINE = {"edit": "Specific edit", "remove": "Remove", "condense": "Condense", "reorganize": "Reorganize"}
-INFORMATION = frozenset(FINE_TYPES[:3])
+INFORMATION_TYPES = frozenset(FINE_TYPES[:3])
 """The fine types that ask for information that is not in the answer."""
 
 
@@ -149,8 +149,8 @@ def type_of(instruction: str) -> InstructionLabel:
 
 # --- operations of a revision ----------------------------------------------------------------------------------------
 
-_SAME_SENTENCE = 0.5
-"""Similarity of their words from which on one sentence is an edited version of another."""
+_MIN_EDIT_SIMILARITY = 0.5
+"""Minimum similarity of the words of two sentences for one to be an edited version of the other."""
 
 
 class Operation(Record):
@@ -217,7 +217,7 @@ def _pair_sentences(removed: list[str], inserted: list[str]) -> list[Operation]:
     for i, text in enumerate(removed):
         likeness = [Indel.normalized_similarity(words(text), words(candidate)) for candidate in inserted[start:]]
         best = max(range(len(likeness)), key=likeness.__getitem__, default=None)
-        if best is not None and likeness[best] >= _SAME_SENTENCE:
+        if best is not None and likeness[best] >= _MIN_EDIT_SIMILARITY:
             pairs[i] = start + best
             start += best + 1
     changes = [Operation(kind="replace", before=removed[i], after=inserted[j]) for i, j in pairs.items()]
@@ -231,15 +231,15 @@ def _pair_sentences(removed: list[str], inserted: list[str]) -> list[Operation]:
 
 # --- checking a revision against its instruction ---------------------------------------------------------------------
 
-TOLERATED = 0.2
-"""Share of the previous sentences that may change without being asked, unless the instruction forbids other changes."""
-MUCH = 0.5
-"""Share of unrequested changes from which on the rating is bad instead of neutral."""
-KEPT = 0.8
-"""A text counts as kept if at least this share of its content words is there."""
-NEW = 0.5
+MAX_UNREQUESTED_SHARE = 0.2
+"""Maximum share of previous sentences with tolerated changes, unless the instruction forbids other changes."""
+BAD_UNREQUESTED_SHARE = 0.5
+"""Share of unrequested changes at which the rating becomes bad instead of neutral."""
+MIN_KEPT_SHARE = 0.8
+"""A text counts as kept if at least this share of its content words is kept."""
+MAX_KNOWN_SHARE = 0.5
 """A sentence says something new if the previous answer has less than this share of its content words."""
-ABOUT_TOPIC = 0.7
+MIN_TOPIC_SHARE = 0.7
 """A sentence is about a topic if it has at least this share of the topic's content words."""
 _ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
 _KEEPS_FIGURES = re.compile(
@@ -287,10 +287,10 @@ def read_revision(instruction: str, previous: str, revised: str) -> RevisionRead
     unasked = [change for change in changes if asks_for_copy or not _is_requested(kind, request, before, change)]
     share = min(1.0, len(unasked) / max(1, len(spaced_sentences(before))))
     forbids_other_changes = asks_for_copy or bool(_LEAVE_ALONE.search(instruction))
-    too_much = share > (0.0 if forbids_other_changes else TOLERATED)
+    too_much = share > (0.0 if forbids_other_changes else MAX_UNREQUESTED_SHARE)
     if too_much:
         reasons.append(f"{share:.0%} of the sentences changed unasked: {'; '.join(map(_in_words, unasked[:3]))}")
-    if share >= MUCH or (missing_figures and too_much):
+    if share >= BAD_UNREQUESTED_SHARE or (missing_figures and too_much):
         rating: RevisionRating = "bad"
     else:
         rating = "neutral" if reasons else "good"
@@ -324,16 +324,16 @@ def _is_requested(kind: RevisionKind, request: str, before: str, change: Operati
         quotations = [_plain(quotation) for quotation in _quotations(request)]
         return any(quotation in text or text in quotation for quotation in quotations for text in texts)
     if kind == "add":
-        return change.kind == "insert" or coverage(change.before, [change.after]) >= KEPT
+        return change.kind == "insert" or coverage(change.before, [change.after]) >= MIN_KEPT_SHARE
     if kind == "remove":
         if change.kind in ("insert", "move"):
             return change.kind == "move"
         topics = _topics(request)
-        on_topic = not topics or any(coverage(topic, [change.before]) >= ABOUT_TOPIC for topic in topics)
+        on_topic = not topics or any(coverage(topic, [change.before]) >= MIN_TOPIC_SHARE for topic in topics)
         if change.kind == "remove":
             return on_topic
-        says_something_new = coverage(change.after, [before]) < NEW
-        return coverage(change.after, [change.before]) >= KEPT or (on_topic and not says_something_new)
+        says_something_new = coverage(change.after, [before]) < MAX_KNOWN_SHARE
+        return coverage(change.after, [change.before]) >= MIN_KEPT_SHARE or (on_topic and not says_something_new)
     return True
 
 
@@ -348,7 +348,7 @@ PREVIOUS, INSTRUCTION = "previous", "instruction"
 """Names of the texts in `Case.more`: the previous answer and the instruction."""
 RATINGS: Mapping[str, float] = {"good": 1.0, "neutral": 0.0, "bad": 0.0}
 """Rating -> value in the share of good turns."""
-_OFFER = Labels(offered=tuple(RATINGS))
+_RATING_LABELS = Labels(offered=tuple(RATINGS))
 
 
 def kiwi_rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
@@ -369,8 +369,8 @@ def _judge_by_rules(case: Case) -> Outcome:
 
 BY_MODEL = Rubric(
     GOOD, f"share of revisions that a judge rates good (section 2.2), {OWN_WORDS}", ("kiwi-rating",),
-    by_verdict("kiwi-rating", _OFFER, lambda label, _: RATINGS[label], "question", "answer"),
-    _without, "nominal", RATINGS, offers=_OFFER, shown=MetricStyle(headline=140),
+    by_verdict("kiwi-rating", _RATING_LABELS, lambda label, _: RATINGS[label], "question", "answer"),
+    _without, "nominal", RATINGS, offers=_RATING_LABELS, shown=MetricStyle(headline=140),
 )  # fmt: skip
 BY_CODE = Rubric(
     GOOD_EMBEDDED,

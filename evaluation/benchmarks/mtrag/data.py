@@ -220,7 +220,7 @@ def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
     ]
 
 
-# --- whether it is the data that the published figures are over -------------------------------------------------------
+# --- whether the data is that of the published figures ----------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)
@@ -236,12 +236,12 @@ def _known_data() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, str | i
 
 
 def tasks_hash(tasks: Iterable[mtrag.MtragTask]) -> str:
-    """Return the SHA-256 over ids, questions and references, in whatever order; spaces and line ends do not count."""
+    """Return the SHA-256 over ids, questions and references, independent of order, spaces and line ends."""
     return _hash((task.id, task.question, task.reference) for task in tasks)
 
 
 def labels_hash(labels: Mapping[str, Mapping[str, int]]) -> str:
-    """Return the SHA-256 over the queries of a domain with their relevant passages, in whatever order."""
+    """Return the SHA-256 over the queries of a domain with their relevant passages, independent of order."""
     relevant = {query: sorted(name for name, grade in grades.items() if grade > 0) for query, grades in labels.items()}
     return _hash((query, *names) for query, names in relevant.items())
 
@@ -287,15 +287,15 @@ def doubts_of_queries(benchmark: str, qrels: Mapping[str, Mapping[str, Mapping[s
 
 def _other(domain: str, what: str, here: int, published: object) -> str:
     if here == published:
-        return f"{domain} has as many {what} as published, but other ones"
+        return f"{domain} has as many {what} as published, but different ones"
     return f"{domain} has {here} {what}, published {published}"
 
 
-# --- what is searched for at a turn: the query modes (MTRAG section 5.2, and ours) ------------------------------------
+# --- the query modes: MTRAG section 5.2, and ours ---------------------------------------------------------------------
 
-RECORDED: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
-_LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")
-MADE: Mapping[str, Callable[[mtrag.MtragTask], Query]] = {
+RECORDED_MODES: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
+_LAST_TURNS = re.compile(r"^last-([1-9][0-9]{0,3})$")
+QUERY_MAKERS: Mapping[str, Callable[[mtrag.MtragTask], Query]] = {
     "conversation": lambda task: Query(text="\n".join([*(turn.content for turn in task.history), task.question])),
     # The message in its conversation; the assistant's texts or a model's rewrite are added to it later.
     "assistant": lambda task: Query(text=task.question, history=task.history),
@@ -303,7 +303,7 @@ MADE: Mapping[str, Callable[[mtrag.MtragTask], Query]] = {
 }
 """Modes that make the query from the conversation. So do `last-K` and, without a recorded query, `last-turn` and
 `questions`."""
-MODES: Mapping[str, str] = {
+MODE_DESCRIPTIONS: Mapping[str, str] = {
     "last-turn": "the recorded last message",
     "rewrite": "the recorded rewrite",
     "questions": "the recorded questions up to this one",
@@ -320,7 +320,7 @@ class NoQuery(Exception):
 
 
 class QuerySource:
-    """Gives each task its query in one mode.
+    """The source of the query of each task, in one mode.
 
     Args:
         mode: the query mode, or `file` for queries from `--queries`.
@@ -372,11 +372,11 @@ class QuerySource:
         return query
 
     def _from_conversation(self, task: mtrag.MtragTask) -> Query:
-        if self.mode in MADE:
-            return MADE[self.mode](task)
+        if self.mode in QUERY_MAKERS:
+            return QUERY_MAKERS[self.mode](task)
         questions = [message.content for message in task.history if message.role == "user"]
         questions.append(task.question)
-        match = _LAST.match(self.mode)
+        match = _LAST_TURNS.match(self.mode)
         if match:
             questions = questions[-int(match[1]) :]
         elif self.mode != "questions":
@@ -386,11 +386,11 @@ class QuerySource:
 
 def known_mode(mode: str) -> bool:
     """Return whether a query mode exists."""
-    return mode in RECORDED or mode in MADE or bool(_LAST.match(mode))
+    return mode in RECORDED_MODES or mode in QUERY_MAKERS or bool(_LAST_TURNS.match(mode))
 
 
 def check_mode(mode: str, benchmark: mtrag.Benchmark, retrieval: bool = False) -> str:
-    """Return a query mode if the benchmark has it.
+    """Check that the benchmark has a query mode, and return the mode.
 
     Args:
         retrieval: whether the task is `retrieval`, which alone has the mode `minimal`.
@@ -399,11 +399,11 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, retrieval: bool = False) -
         RequestError: the mode does not exist or does not fit.
     """
     if not known_mode(mode):
-        modes = ", ".join(f"{name} ({summary})" for name, summary in MODES.items())
-        raise RequestError(f"--query: no mode is called {mode!r}; there are: {modes}")
+        modes = ", ".join(f"{name} ({summary})" for name, summary in MODE_DESCRIPTIONS.items())
+        raise RequestError(f"--query: unknown mode {mode!r}; expected one of: {modes}")
     if mode == MINIMAL_QUERY and not retrieval:
         raise RequestError(
-            f"--query {mode}: it is for --task retrieval; where answers are written, the --generator rewrites by itself"
+            f"--query {mode}: it is only for --task retrieval; in other tasks, the --generator rewrites by itself"
         )
     if benchmark != "mtrag" and mode in ("rewrite", "questions"):
         raise RequestError(
@@ -423,12 +423,12 @@ def open_queries(mode: str, data: MtragData, retrieval: bool = False) -> QuerySo
         RequestError: the mode does not fit, or the data have nothing to make its queries from.
     """
     check_mode(mode, data.benchmark, retrieval)
-    recorded = next((name for name in RECORDED if name == mode), None)
+    recorded = next((name for name in RECORDED_MODES if name == mode), None)
     if recorded is None or data.benchmark != "mtrag":
         if not data.tasks:
             loaded_tasks = mtrag.load_tasks(data.source.root, data.benchmark)
             first = f"; the first mistake in it: {loaded_tasks.problems[0]}" if loaded_tasks.problems else ""
-            what = f"it is made from conversations, and {loaded_tasks.path.name} holds none{first}"
+            what = f"it is made from conversations, and {loaded_tasks.path.name} contains none{first}"
             raise RequestError(f"--query {mode}: {what}")
         return QuerySource(mode, data.tasks)
     texts: dict[str, RecordedQuery] = {}

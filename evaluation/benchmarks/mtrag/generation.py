@@ -3,7 +3,7 @@
 - `reference`: answer from the annotators' passages; unanswerable and conversational tasks have none.
 - `reference+rag`: the tasks with at most two such passages, filled up to five with retrieved ones in random order.
 - `rag`: the assistant searches the corpus; by the paper's protocol it uses five passages.
-- `live`: as `rag`, but the earlier turns hold the assistant's own replies instead of the recorded ones.
+- `live`: like `rag`, but the earlier turns have the assistant's own replies instead of the recorded ones.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
 LIVE = "live"
 """The setting of `--live`, which no paper has."""
-SETTINGS = ("reference", *shown.SEARCHING, LIVE)
-TOPPED_UP = 2
-"""Largest number of references of a task in `reference+rag` (section 6.1)."""
+SETTINGS = ("reference", *shown.SEARCHING_SETTINGS, LIVE)
+MAX_TOPPED_UP_REFERENCES = 2
+"""Maximum number of references of a task in `reference+rag` (section 6.1)."""
 FEW_REFERENCES = {"references": ("at most two",)}
 """Label of these tasks in all settings: MTRAG Table 5 compares three settings on them, without conversational tasks."""
-FIRST = 3
-"""A pair counts in `hidden.auroc` if a relevant passage was among this many first passages before it was hidden."""
+MAX_PAIR_RANK = 3
+"""Rank up to which a relevant passage must be found before it is hidden, so that its pair counts in `hidden.auroc`."""
 
 
 def _exchange(question: str, answer: str) -> tuple[Message, Message]:
@@ -139,7 +139,7 @@ class Mtrag(Task):
     def _check_search_flags(self, errors: ErrorCollector) -> None:
         """Record flags that contradict each other or the setting."""
         options = self.options
-        if self._source_setting not in shown.SEARCHING:
+        if self._source_setting not in shown.SEARCHING_SETTINGS:
             for flag in ("query", "queries", "passages"):
                 if getattr(options, flag):
                     errors.add(f"--{flag}: the setting {self.setting} searches for nothing; use --setting rag")
@@ -168,7 +168,7 @@ class Mtrag(Task):
         request, root = self.request, source.root
         setting_file = mtrag.setting_file(root, self._benchmark, self._source_setting)
         official = passages is not None and setting_file is not None and passages.resolve() == setting_file.resolve()
-        searching = self._source_setting in shown.SEARCHING
+        searching = self._source_setting in shown.SEARCHING_SETTINGS
         if searching and (request.scoring or (lists is not None and official)):
             self.corpora = bench.available_corpora(root, self.domains)
         elif searching:
@@ -234,7 +234,7 @@ class Mtrag(Task):
 
     def _takes(self, task: mtrag.MtragTask) -> bool:
         """Return whether the setting has the task."""
-        return self.setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
+        return self.setting != "reference+rag" or len(task.contexts) <= MAX_TOPPED_UP_REFERENCES
 
     def _relevant_of(self, task: mtrag.MtragTask) -> frozenset[str]:
         """Return the ids of the passages that are labeled relevant or are references."""
@@ -256,7 +256,7 @@ class Mtrag(Task):
                 item = replace(item, after=previous_of.get(task.conversation))
                 previous_of[task.conversation] = task.id
             # In the setting `reference+rag` all tasks have few references.
-            few_references = len(task.contexts) <= TOPPED_UP and self.setting != "reference+rag"
+            few_references = len(task.contexts) <= MAX_TOPPED_UP_REFERENCES and self.setting != "reference+rag"
             if self._benchmark == "mtrag" and few_references and item.headline:
                 item = replace(item, labels={**item.labels, **FEW_REFERENCES})
             yield item
@@ -348,7 +348,7 @@ class Mtrag(Task):
         history: list[Message] = []
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
-                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+                raise EarlierTurn(f"turn {item.after} has no answer to continue from: {item.earlier.reason}")
             history += item.earlier.history or ()
             history += _exchange(item.earlier.query or "", item.earlier.prediction)
         earlier_questions = [message.content for message in task.history if message.role == "user"]
@@ -395,7 +395,7 @@ class Mtrag(Task):
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
         """See `Task.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
 
-        A pair is the item with its passages visible and then hidden; it is complete with the second, and counts then.
+        A pair is the item with its passages visible and then hidden. It counts once the second is complete.
         """
         turn: MtragTurn = item.task
         if self._source_setting != "rag" or sample.confidence is None or sample.status != "done":
@@ -406,7 +406,7 @@ class Mtrag(Task):
             if confidence is None:
                 return {}
             return {"hidden.auroc": [(False, -confidence), (True, score)]}
-        first_passages = {context.document_id for context in sample.contexts[:FIRST]}
+        first_passages = {context.document_id for context in sample.contexts[:MAX_PAIR_RANK]}
         if self.options.counterfactual and first_passages & self._relevant_of(turn.task):
             self._visible_confidence[key] = sample.confidence
         positive = unknown_label(turn.task.answerability)

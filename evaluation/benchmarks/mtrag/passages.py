@@ -24,10 +24,10 @@ from turnmark.evaluation.tasks.turns import PASSAGES
 from turnmark.retrieval.task_passages import Embed, hits_of, nearest_among, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
-SEARCHING = ("reference+rag", "rag")
+SEARCHING_SETTINGS = ("reference+rag", "rag")
 """Settings that show retrieved passages."""
-MOST_REFERENCES = 10
-"""Largest number of passages in the setting `reference`; MTRAG-UN has tasks with more."""
+MAX_REFERENCES = 10
+"""Maximum number of passages in the setting `reference`; MTRAG-UN has tasks with more."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class MtragTurn:
 
 @dataclass(frozen=True)
 class Shown:
-    """Gives each task the passages of the setting.
+    """The passages of the setting for each task.
 
     Attributes:
         texts: domain -> the passages of its corpus by id.
@@ -121,7 +121,7 @@ class Shown:
         """
         if not sample.contexts:
             if self.setting == "reference":
-                return tuple(context.text for context in task.contexts[:MOST_REFERENCES])
+                return tuple(context.text for context in task.contexts[:MAX_REFERENCES])
             return None if sample.decision is None else ()
         text_of_id = {context.document_id: context.text for context in task.contexts}
         corpus = self.texts.get(task.domain)
@@ -150,7 +150,7 @@ class Shown:
         return tuple(refs)
 
     def _with_cosines(self, task: mtrag.MtragTask, hits: list[Hit]) -> list[Hit]:
-        """Add to passages that our retrievers did not find the cosines by which the turn decides."""
+        """Add the cosines by which the turn decides to passages that our retrievers did not find."""
         if self.embed is None or not hits:
             return hits
         passages = [hit.passage for hit in hits]
@@ -179,7 +179,7 @@ class Shown:
 
 
 class _ToppedUp(RetrieverWrapper):
-    """A retriever whose lists hold the references and the best other passages."""
+    """A retriever whose lists contain the references and the best other passages."""
 
     def __init__(self, retriever: Retriever, references: list[Hit], seed: str) -> None:
         super().__init__(retriever)
@@ -191,7 +191,7 @@ class _ToppedUp(RetrieverWrapper):
 
 
 def _top_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str) -> list[Hit]:
-    """Fill up the references with retrieved passages, in random order: references must not always come first.
+    """Add retrieved passages to the references, in random order, so that references do not always come first.
 
     The scores are reassigned to fall in the new order, so that sorting by score keeps it.
 
@@ -214,7 +214,7 @@ def _top_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str
 
 
 def _references(task: mtrag.MtragTask) -> list[Hit]:
-    contexts = task.contexts[:MOST_REFERENCES]
+    contexts = task.contexts[:MAX_REFERENCES]
     return hits_of([_passage(context.document_id, context.title, context.text) for context in contexts])
 
 
@@ -240,7 +240,7 @@ def recorded_file(
     if options.passages is not None and not official:
         return options.passages
     file = mtrag.setting_file(source.root, name, setting) if source is not None else None
-    if official and source is not None and file is None and setting in SEARCHING:
+    if official and source is not None and file is None and setting in SEARCHING_SETTINGS:
         errors.add(
             f"--passages {OFFICIAL}: expected {mtrag.setting_file_name(name, setting)} in {str(source.root)!r}; point "
             f"--data at a clone of {mtrag.REPOSITORY} that has it, or name a file"

@@ -1,6 +1,6 @@
-"""Plans a conversation over MTRAG's question dimensions (Tables 9 to 11), by their shares in the human conversations.
+"""Plan a conversation over MTRAG's question dimensions (Tables 9 to 11), by their shares in the human conversations.
 
-`question_types.json` holds the shares of question types after another type. A question of several types counts for
+`question_types.json` contains the shares of question types after another type. A question of several types counts for
 each.
 """
 
@@ -57,12 +57,12 @@ ANSWERABILITY: Mapping[str, str] = {
     "PARTIAL": "The passages answer a part of it, and say nothing of another part.",
     "UNANSWERABLE": "It is on the subject and likely to be asked, but the passages do not answer it, not even in part.",
 }
-MOST_TURNS = 8
-"""Largest number of turns; in longer conversations questions repeat and answers hallucinate (appendix G.1)."""
-FEWEST_TURNS = 4
-MOST_UNANSWERABLE = 2
-"""Largest number of unanswerable turns in one conversation (appendix B.2)."""
-_SMOOTHED = 0.02
+MAX_TURNS = 8
+"""Maximum number of turns; in longer conversations questions repeat and answers hallucinate (appendix G.1)."""
+MIN_PLANNED_TURNS = 4
+MAX_UNANSWERABLE = 2
+"""Maximum number of unanswerable turns in one conversation (appendix B.2)."""
+_SMOOTHING = 0.02
 """Added to each share (additive smoothing), because the shares come from only two domains."""
 
 
@@ -85,11 +85,11 @@ def instructions(step: PlannedTurn) -> dict[str, str]:
 
 
 class ConversationPlan:
-    """Plans a conversation turn by turn: question type, multi-turn type and answerability."""
+    """A plan of a conversation, made turn by turn: question type, multi-turn type and answerability."""
 
-    def __init__(self, chance: random.Random, most_turns: int = MOST_TURNS) -> None:
+    def __init__(self, chance: random.Random, most_turns: int = MAX_TURNS) -> None:
         self._chance, self._shares = chance, load_shares()
-        self.turns = chance.randint(min(FEWEST_TURNS, most_turns), most_turns)
+        self.turns = chance.randint(min(MIN_PLANNED_TURNS, most_turns), most_turns)
         self._unanswerable = 0
 
     def next(
@@ -108,7 +108,7 @@ class ConversationPlan:
         for name in TYPE_INSTRUCTIONS:
             opens_with_statement = number == 1 and name == "Non-Question"
             if name not in avoid and not opens_with_statement:
-                share_of_kind[name] = shares.get(name, 0.0) + _SMOOTHED
+                share_of_kind[name] = shares.get(name, 0.0) + _SMOOTHING
         kind = self._draw(share_of_kind)
         turn = "N/A"
         if number > 1:
@@ -122,7 +122,7 @@ class ConversationPlan:
     @property
     def full(self) -> bool:
         """Whether the conversation has the largest number of unanswerable turns."""
-        return self._unanswerable >= MOST_UNANSWERABLE
+        return self._unanswerable >= MAX_UNANSWERABLE
 
     def record(self, answerability: str) -> None:
         """Count a turn that was kept."""

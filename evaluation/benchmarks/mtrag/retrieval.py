@@ -2,9 +2,9 @@
 
 Only queries with relevance labels count, which are those of answerable and partial tasks.
 
-If the query mode asks a language model, the engine that answers samples makes the queries too, with its deadlines,
-concurrency, budget and resuming: each query is searched as soon as its rewrite has come. A missing rewrite is noted and
-the query searched without it. Only a refused API key fails the query, because then no query would get a rewrite.
+If the query mode asks a language model, the code that runs answers also makes the queries, with its deadlines,
+concurrency, budget and resuming. Each query is searched as soon as its rewrite arrives. A missing rewrite is noted, and
+the query is searched without it. Only a refused API key fails the query, because then no query would get a rewrite.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from turnmark.evaluation.tasks.task import Task, choose_domains
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 CUTOFFS = (1, 3, 5, 10)
-NAMES = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in CUTOFFS)
-VARIANT = "pytrec_eval"
-DEPTH = 10
+METRIC_NAMES = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in CUTOFFS)
+INSTRUMENT = "pytrec_eval"
+LIST_LENGTH = 10
 """Number of passages kept for each query: the largest cutoff of the metrics."""
-BATCH = 64
+BATCH_SIZE = 64
 QUERIES = "queries.jsonl"
 """File in the run folder with the queries that were searched, in the format of `--queries`."""
-SEARCHING = 300.0
+SEARCH_SECONDS = 300.0
 """Seconds for the search after the rewrite's deadline; they include the wait for the searches of other queries."""
-PROMPTS = ("rewrite", "json", "repair")
+REWRITE_PROMPTS = ("rewrite", "json", "repair")
 """Names of the prompts that ask a model for a rewrite as a JSON object."""
 Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
 """Passage id -> grade, and the retrieved passages."""
@@ -65,7 +65,7 @@ Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
 def score_lists(
     qrels: Mapping[str, Mapping[str, int]], lists: Mapping[str, Sequence[ContextRef]]
 ) -> dict[str, dict[str, float]]:
-    """Compute every metric in `NAMES` for every query with a relevant passage: query id -> metric -> 0..1.
+    """Compute every metric in `METRIC_NAMES` for every query with a relevant passage: query id -> metric -> 0..1.
 
     A query of `qrels` without passages in `lists` scores 0; a list without relevance labels is left out.
 
@@ -86,7 +86,7 @@ def score_lists(
         if passages:
             run[query] = {passage.document_id: float(passage.score) for passage in passages}
     evaluated = evaluator.evaluate(run) if run else {}
-    trec_names = {name: name.replace("recall@", "recall_").replace("ndcg@", "ndcg_cut_") for name in NAMES}
+    trec_names = {name: name.replace("recall@", "recall_").replace("ndcg@", "ndcg_cut_") for name in METRIC_NAMES}
     zeros = dict.fromkeys(trec_names.values(), 0.0)
     scores: dict[str, dict[str, float]] = {}
     for query in judged:
@@ -119,8 +119,8 @@ class Retrieval(Task):
     options: RetrievalOptions
     metrics: Sequence[Metric[Lists]] = (
         Metric(
-            names=NAMES,
-            by=VARIANT,
+            names=METRIC_NAMES,
+            by=INSTRUMENT,
             measure=_measured,
             shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
         ),
@@ -184,9 +184,9 @@ class Retrieval(Task):
             self.prompts = own_prompts(request.assistant.prompts)
             if self._mode == MINIMAL_QUERY:
                 self._seconds = MINIMAL_QUERY_SECONDS if request.deadline is None else request.deadline
-                self.deadline = self._seconds + SEARCHING
+                self.deadline = self._seconds + SEARCH_SECONDS
                 self.specs = {**self.specs, "rewrite": f"within {self._seconds:g} s"}
-                self.prompts = {name: self.prompts[name] for name in PROMPTS}
+                self.prompts = {name: self.prompts[name] for name in REWRITE_PROMPTS}
 
     def _load(self, name: mtrag.Benchmark, errors: ErrorCollector) -> bench.MtragData | None:
         """Load the data; of all domains if `--domains` is wrong, so that the rest of the request can be checked."""
@@ -236,7 +236,9 @@ class Retrieval(Task):
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:  # noqa: ARG003
         """Read TREC runs."""
         lists = read_runs(paths)
-        samples = (Sample(id=query, status="done", contexts=contexts[:DEPTH]) for query, contexts in lists.items())
+        samples = (
+            Sample(id=query, status="done", contexts=contexts[:LIST_LENGTH]) for query, contexts in lists.items()
+        )
         return Answers(tuple(samples), tuple(paths))
 
     def items(self) -> Iterator[Item | Problem]:
@@ -272,10 +274,10 @@ class Retrieval(Task):
     def _search_by_assistant(self, item: Item, query: Query, assistant: Assistant) -> Sample:
         """Search as the assistant's turn does: for the message and, with a model, its rewrite, parts and phrases."""
         assert assistant.retriever is not None, "opened for every domain"
-        findings = assistant.find(query.history, query.text, DEPTH)
+        findings = assistant.find(query.history, query.text, LIST_LENGTH)
         if findings.fallback in HOPELESS:
             raise GeneratorError("auth", "; ".join(findings.notes), sum(findings.usage.values(), Usage()))
-        hits = findings.hits[:DEPTH]
+        hits = findings.hits[:LIST_LENGTH]
         if len(findings.searches) > 1:  # the parts take turns, and their scores do not compare
             hits = tuple(hit.model_copy(update={"score": 1 / rank}) for rank, hit in enumerate(hits, 1))
         variants = [text for text in searched_texts(findings.searches) if text != query.text]
@@ -299,7 +301,7 @@ class Retrieval(Task):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         rewritten = time.monotonic()
         full_query = query.model_copy(update={"variants": tuple(wordings.variants.values())})
-        contexts = contexts_of(retriever, retriever.search([full_query], DEPTH)[0])
+        contexts = contexts_of(retriever, retriever.search([full_query], LIST_LENGTH)[0])
         return _sample(item.id, item.domain, full_query, contexts).model_copy(update={
             "variants": wordings.variants,
             "left_out": wordings.left_out,
@@ -310,7 +312,7 @@ class Retrieval(Task):
 
     def _query(self, task_id: str, domain: str | None) -> Query | Sample:
         """Return the query of a task, or a failed sample with the reason why it has no query."""
-        assert self._queries is not None, "lists that are there already are not searched for"
+        assert self._queries is not None, "recorded lists are not searched"
         try:
             return self._queries.query(task_id)
         except NoQuery as error:
@@ -359,7 +361,7 @@ class Retrieval(Task):
 
 
 def _rewrite_notes(done: Sequence[Sample]) -> list[str]:
-    """Return how many queries were searched without a model's rewrite, and why."""
+    """Note how many queries were searched without a model's rewrite, and why."""
     without_rewrite = [sample for sample in done if sample.left_out]
     if not without_rewrite:
         return []
@@ -367,7 +369,7 @@ def _rewrite_notes(done: Sequence[Sample]) -> list[str]:
     for sample in without_rewrite:
         reasons.update(reason.replace("_", " ") for reason in set(sample.left_out.values()))
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    return [f"{len(without_rewrite)} of {len(done)} queries were searched without the model's words: {counts}"]
+    return [f"{len(without_rewrite)} of {len(done)} queries were searched without the model's rewrite: {counts}"]
 
 
 def searched_texts(searches: Iterable[Search]) -> list[str]:
@@ -381,13 +383,15 @@ def searched_texts(searches: Iterable[Search]) -> list[str]:
 def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
     with shown_progress() as progress:
         progress.start(f"searching {one_line(domain)}", len(pending))
-        for start in range(0, len(pending), BATCH):
-            batch = pending[start : start + BATCH]
+        for start in range(0, len(pending), BATCH_SIZE):
+            batch = pending[start : start + BATCH_SIZE]
             began = time.perf_counter()
-            results = retriever.search([query for _, query in batch], DEPTH)
+            results = retriever.search([query for _, query in batch], LIST_LENGTH)
             seconds = (time.perf_counter() - began) / len(batch)
             if len(results) != len(batch):
-                raise TurnmarkError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
+                raise TurnmarkError(
+                    f"retriever {retriever.name!r} returned {len(results)} lists for {len(batch)} queries"
+                )
             for (task_id, query), hits in zip(batch, results, strict=True):
                 sample = _sample(task_id, domain, query, contexts_of(retriever, hits))
                 run.append(sample.model_copy(update={"timings": {"search": seconds}}))
@@ -400,12 +404,12 @@ def _sample(task_id: str, domain: str | None, query: Query, contexts: tuple[Cont
 
 
 def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
-    """Return the ids and scores of retrieved passages, for a sample: at most `DEPTH`, best first.
+    """Return the ids and scores of retrieved passages, for a sample: at most `LIST_LENGTH`, best first.
 
     Raises:
         TurnmarkError: a passage occurs twice, or a score is not finite.
     """
     distinct = {hit.passage.id for hit in hits}
     if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
-        raise TurnmarkError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
-    return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])
+        raise TurnmarkError(f"retriever {retriever.name!r} returned a passage twice, or a score that is not finite")
+    return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:LIST_LENGTH])

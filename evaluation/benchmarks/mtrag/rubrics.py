@@ -39,9 +39,9 @@ RATING = RatingScale(name="Rating", low=1, high=10)
 IDK = Labels(offered=("yes", "partial", "no"))
 YES_NO = Labels(offered=("yes", "no"))
 TOKENS_PER_CLAIM = 60
-MOST_CLAIMS = 100
-"""Largest number of claims of one reply; a longer list means that the judge's reply is broken."""
-GUESSES = 3
+MAX_CLAIMS = 100
+"""Maximum number of claims of one reply; a longer list means that the judge's reply is broken."""
+IMPLIED_QUESTIONS = 3
 """Number of questions that the prompt `implied-questions` asks for."""
 
 
@@ -52,7 +52,7 @@ class ClaimsReply(BaseModel):
     """The reply that the prompt `claims` asks for."""
 
     # One more than the limit, so that a list that is too long can be told from a complete one.
-    claims: Annotated[list[str], at_most(MOST_CLAIMS + 1)]
+    claims: Annotated[list[str], at_most(MAX_CLAIMS + 1)]
 
 
 class ClaimVerdict(BaseModel):
@@ -87,7 +87,7 @@ def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Out
     claims = [" ".join(claim.split()) for claim in reply.claims if claim.strip()]
     if not claims:
         return Outcome(status="not_applicable", reason="the reply makes no claims", usage=usage)
-    if len(claims) > MOST_CLAIMS:
+    if len(claims) > MAX_CLAIMS:
         failure = Failure(kind="invalid", reason=f"{len(claims)} claims were found in one reply", raw="\n".join(claims))
         return failed_outcome(failure, usage)
     return _check_claims(generator, case, prompts, claims, usage)
@@ -134,7 +134,7 @@ def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims
 class ImpliedReply(BaseModel):
     """The reply that the prompt `implied-questions` asks for."""
 
-    questions: Annotated[list[str], at_most(GUESSES)]
+    questions: Annotated[list[str], at_most(IMPLIED_QUESTIONS)]
     evasive: bool
 
     @model_validator(mode="after")
@@ -180,7 +180,7 @@ def _dot(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def _only_underspecified(case: Case) -> str | None:
-    return None if case.answerability == UNDERSPECIFIED else "it is for underspecified tasks alone"
+    return None if case.answerability == UNDERSPECIFIED else "it is for underspecified tasks only"
 
 
 RB_LLM = Rubric(

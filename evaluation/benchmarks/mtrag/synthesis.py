@@ -23,8 +23,8 @@ from turnmark.core.errors import RequestError
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.mtrag.question_types import (
-    MOST_TURNS,
-    MOST_UNANSWERABLE,
+    MAX_TURNS,
+    MAX_UNANSWERABLE,
     ConversationPlan,
     PlannedTurn,
     instructions,
@@ -35,35 +35,35 @@ from turnmark.evaluation.synth.folder import MIN_DOCUMENT_WORDS, IndexSource, Sy
 from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.types import section_of
 
-TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
-CORPORA = "corpora/passage_level"
-FAITHFUL = 0.7
-"""Smallest faithfulness of an answer by the embedded judge. It accepts 97% of MTRAG's human references with their own
+TASKS_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
+CORPORA_FOLDER = "corpora/passage_level"
+MIN_FAITHFULNESS = 0.7
+"""Minimum faithfulness of an answer by the embedded judge. It accepts 97% of MTRAG's human references with their own
 passages and none with those of another conversation (docs/measured.md)."""
 PASSAGES_SHOWN = 5
 """Number of passages for an answer, as in MTRAG's retrieval settings."""
-LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
-"""Largest number of words in a question and in an answer."""
-TEMPERATURES = (0.7, 0.85, 1.0, 1.0)
+MAX_QUESTION_WORDS, MAX_ANSWER_WORDS = 60, 300
+"""Maximum number of words in a question and in an answer."""
+QUESTION_TEMPERATURES = (0.7, 0.85, 1.0, 1.0)
 """Temperatures of the tries for the user's message of a turn. Each try plans another question type, and from the third
 on the message is written from one unused passage. If all tries fail, the conversation ends."""
-SURE = 2
+TRIES_BEFORE_ANSWERABLE = 2
 """Number of failed tries after which an answerable question is planned."""
-FEWEST = 2
-"""Smallest number of turns in a conversation."""
-AGAIN = 0.9
+MIN_TURNS = 2
+"""Minimum number of turns in a conversation."""
+REPEAT_COSINE = 0.9
 """A question repeats an earlier one of its conversation if their cosine is at least this."""
 NOT_ABOUT_DOCUMENTS = ("Opinion", "Non-Question")
-"""Question types that single questions do not have: no passage holds their answer."""
-MOST_WORDS = 1_000
-"""Largest number of words of a passage to ask about; passages of files have at most 256 tokens."""
-LOOKED_AT = 10
-"""Number of found passages among which others that answer a question are looked for."""
-ROUNDS, MOST_SEEDS = 20, 20_000
-"""Largest number of conversations from one document, and about the largest number of seeds."""
-ANSWERS = (None, 0.7)
+"""Question types that single questions do not have, since no passage contains their answer."""
+MAX_PASSAGE_WORDS = 1_000
+"""Maximum number of words of a passage to ask about; passages of files have at most 256 tokens."""
+SUPPORT_CANDIDATES = 10
+"""Number of retrieved passages that are checked for further support of an answer."""
+MAX_PER_DOCUMENT, MAX_SEEDS = 20, 20_000
+"""Maximum number of conversations per document, and approximate maximum number of seeds."""
+ANSWER_TEMPERATURES = (None, 0.7)
 """Temperatures of the tries to answer a message (None: the generator's own) before another message is tried."""
-_SPOKEN_OF = re.compile(
+_DOCUMENT_MENTION = re.compile(
     r"\b(?:the|this|these|that|those|provided|given|above) "
     r"(?:passages?|documents?|texts?|excerpts?|articles?|contexts?)\b"
     r"|\baccording to the (?:author|passage|text|document)",
@@ -73,7 +73,7 @@ _IN_THE_PASSAGE = re.compile(
     r" (?:in|by|from) (?:the|this|these) (?:(?:given|provided|above) )?(?:passages?|documents?|texts?|excerpts?)\b",
     re.IGNORECASE,
 )
-"""Phrases that are removed from questions, whose meaning they do not change."""
+"""Phrases that are removed from questions; the meaning stays the same."""
 
 
 class UserMessageReply(BaseModel):
@@ -91,10 +91,10 @@ class TurnAnswerReply(BaseModel):
 
 
 class Conversations:
-    """Makes conversations; see the module.
+    """A synthesis of conversations; see the module.
 
     Args:
-        turns: largest number of turns in a conversation.
+        turns: maximum number of turns per conversation.
     """
 
     name: ClassVar[str] = "mtrag"
@@ -103,24 +103,24 @@ class Conversations:
     prompts: ClassVar[tuple[str, ...]] = ("mtrag-question", "mtrag-answer")
     each: ClassVar[int] = 1
 
-    def __init__(self, turns: int = MOST_TURNS) -> None:
-        if not FEWEST <= turns <= MOST_TURNS:
-            raise RequestError(f"--turns {turns}: expected a number from {FEWEST} to {MOST_TURNS}")
+    def __init__(self, turns: int = MAX_TURNS) -> None:
+        if not MIN_TURNS <= turns <= MAX_TURNS:
+            raise RequestError(f"--turns {turns}: expected a number from {MIN_TURNS} to {MAX_TURNS}")
         self.options: Mapping[str, int] = {"turns": turns}
         self.tokens = (2_100 * turns, 130 * turns)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """Each seed is a document. Documents occur several times; each conversation starts at other passages."""
         documents = source.draw_documents(seed)
-        rounds = max(1, min(ROUNDS, MOST_SEEDS // max(1, len(documents))))
+        rounds = max(1, min(MAX_PER_DOCUMENT, MAX_SEEDS // max(1, len(documents))))
         return [Seed(f"{number:06d}", name) for number, name in enumerate(documents * rounds)]
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
         document = attempt.tools.source.passages_of(attempt.seed.start)
         turns = _SynthesizedConversation(attempt, self.options["turns"], document).turns_that_pass()
-        if len(turns) < FEWEST:
-            rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
+        if len(turns) < MIN_TURNS:
+            rejected = Rejected("conversation", f"it ended before its turn {MIN_TURNS}")
             attempt.reject(rejected, document=attempt.seed.start, turns=turns)
             return
         domain = domain_name(attempt.tools.source.corpus().name)
@@ -139,20 +139,20 @@ class Conversations:
 
     def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
         """Write the tasks in the layout of MTRAG-S, and the corpus, so that the setting `rag` can search it."""
-        write_rows(folder / TASKS, (row for item in items for row in _rows(item)))
+        write_rows(folder / TASKS_FILE, (row for item in items for row in _rows(item)))
         domains = sorted({domain_name(item.content["domain"]) for item in items})
-        corpora = [f"{CORPORA}/{domain}.jsonl" for domain in domains]
+        corpora = [f"{CORPORA_FOLDER}/{domain}.jsonl" for domain in domains]
         for name in corpora:
             if not (folder / name).is_file():
                 write_rows(folder / name, map(corpus_row, source.passages()))
-        return [TASKS, *corpora]
+        return [TASKS_FILE, *corpora]
 
 
 class Questions(Conversations):
-    """Makes conversations of one turn: a question that a given section answers, and its answer from this section.
+    """A synthesis of single turns: a question that a given section answers, and its answer from this section.
 
-    The contexts of the turn are the passages of the section, and of what a search finds for the question those that
-    support the answer by themselves.
+    The contexts of the turn are the passages of the section, and those retrieved passages that support the answer by
+    themselves.
     """
 
     def __init__(self) -> None:
@@ -164,12 +164,12 @@ class Questions(Conversations):
         document_of = {passage.id: passage.document for passage in source.passages()}
         rank_in_document: Counter[str] = Counter()
         ranked: list[tuple[int, str]] = []
-        for name in source.draw_passages(seed, MIN_DOCUMENT_WORDS, MOST_WORDS):
+        for name in source.draw_passages(seed, MIN_DOCUMENT_WORDS, MAX_PASSAGE_WORDS):
             document = document_of[name]
             ranked.append((rank_in_document[document], name))
             rank_in_document[document] += 1
         ranked.sort(key=lambda pair: pair[0])
-        return [Seed(f"{number:06d}", name) for number, (_, name) in enumerate(ranked[:MOST_SEEDS])]
+        return [Seed(f"{number:06d}", name) for number, (_, name) in enumerate(ranked[:MAX_SEEDS])]
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
@@ -196,7 +196,7 @@ def _context(passage: Passage) -> dict[str, str]:
 
 
 class _SynthesizedConversation:
-    """Makes one conversation, turn by turn.
+    """One conversation in the making, turn by turn.
 
     Args:
         document: the passages that it starts at.
@@ -238,7 +238,7 @@ class _SynthesizedConversation:
     def question_from(self, section: Sequence[Passage]) -> dict[str, Any] | None:
         """Make a turn that needs no conversation and that a section answers; None: all tries failed."""
         kinds = list(NOT_ABOUT_DOCUMENTS)
-        for temperature in TEMPERATURES:
+        for temperature in QUESTION_TEMPERATURES:
             step = self._plan.next(1, (), kinds, answerable=True)
             kinds.append(step.kind)
             about: dict[str, Any] = {"planned": vars(step), "passage": section[0].id}
@@ -256,25 +256,25 @@ class _SynthesizedConversation:
         return None
 
     def _others(self, question: str, answer: str, section: Sequence[Passage]) -> Iterator[Passage]:
-        """Yield what is found elsewhere and supports the answer, too."""
+        """Yield retrieved passages from other sections that also support the answer."""
         ids = {passage.id for passage in section}
-        for hit in self._source.search(question, (), LOOKED_AT):
+        for hit in self._source.search(question, (), SUPPORT_CANDIDATES):
             case = Case(question=question, answer=answer, passages=(hit.passage.indexed_text,))
             if hit.passage.id not in ids and self._supports(case):
                 yield hit.passage
 
     def _supports(self, case: Case) -> bool:
-        return (self._judge[FAITHFULNESS].ask(NoModel(), case, None).value or 0.0) >= FAITHFUL
+        return (self._judge[FAITHFULNESS].ask(NoModel(), case, None).value or 0.0) >= MIN_FAITHFULNESS
 
     def _turn(self, number: int) -> dict[str, Any] | None:
         """Make a turn that passes the filters; None: all tries failed."""
         previous_types = self._turns[-1]["question_types"] if self._turns else ()
         questions = [turn["question"] for turn in self._turns]
         kinds: list[str] = []
-        for failures, temperature in enumerate(TEMPERATURES):
-            step = self._plan.next(number, previous_types, kinds, answerable=failures >= SURE)
+        for failures, temperature in enumerate(QUESTION_TEMPERATURES):
+            step = self._plan.next(number, previous_types, kinds, answerable=failures >= TRIES_BEFORE_ANSWERABLE)
             kinds.append(step.kind)
-            passages = self._passages if failures < SURE else self._unused()
+            passages = self._passages if failures < TRIES_BEFORE_ANSWERABLE else self._unused()
             about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._attempt.seed.start}
             try:
                 question = self._question(step, passages, questions, temperature)
@@ -282,7 +282,7 @@ class _SynthesizedConversation:
             except Rejected as error:
                 self._attempt.reject(error, **about)
                 continue
-            for answer_temperature in ANSWERS:
+            for answer_temperature in ANSWER_TEMPERATURES:
                 about_answer = dict(about)
                 try:
                     return self._answer(question, step, about_answer, answer_temperature)
@@ -303,8 +303,15 @@ class _SynthesizedConversation:
         )  # fmt: skip
         question = _IN_THE_PASSAGE.sub("", " ".join(reply.question.split()))
         check(bool(words(question)), "question", "empty", reply.question)
-        check(count_words(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
-        check(not _SPOKEN_OF.search(question), "question", "speaks of a document that the user has not seen", question)
+        check(
+            count_words(question) <= MAX_QUESTION_WORDS, "question", f"longer than {MAX_QUESTION_WORDS} words", question
+        )
+        check(
+            not _DOCUMENT_MENTION.search(question),
+            "question",
+            "speaks of a document that the user has not seen",
+            question,
+        )
         repeats = self._repeats(question, earlier)
         earlier.append(question)
         check(not repeats, "question", "repeats an earlier one", question)
@@ -314,7 +321,7 @@ class _SynthesizedConversation:
         if not earlier_questions:
             return False
         vector, *earlier_vectors = self._attempt.tools.embed([question, *earlier_questions])
-        return any(float(vector @ earlier_vector) >= AGAIN for earlier_vector in earlier_vectors)
+        return any(float(vector @ earlier_vector) >= REPEAT_COSINE for earlier_vector in earlier_vectors)
 
     def _answer(
         self,
@@ -361,12 +368,12 @@ class _SynthesizedConversation:
     def _check_answer(self, answer: str, reply: TurnAnswerReply, n_passages: int) -> None:
         raw = reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
-        check(count_words(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
-        check(all(1 <= n <= n_passages for n in reply.passages), "answer", "names a passage that there is not", raw)
+        check(count_words(answer) <= MAX_ANSWER_WORDS, "answer", f"longer than {MAX_ANSWER_WORDS} words", raw)
+        check(all(1 <= n <= n_passages for n in reply.passages), "answer", "names a passage that does not exist", raw)
         grounded = reply.answerability == "UNANSWERABLE" or bool(reply.passages)
-        check(grounded, "answer", "names no passage that it rests on", raw)
+        check(grounded, "answer", "names no supporting passage", raw)
         too_many = reply.answerability == "UNANSWERABLE" and self._plan.full
-        check(not too_many, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
+        check(not too_many, "answer", f"more than {MAX_UNANSWERABLE} are unanswerable", raw)
 
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
         """Apply the paper's filter of wrong answers: the IDK verdict fits the label, and the answer is faithful."""
@@ -377,8 +384,13 @@ class _SynthesizedConversation:
         if label == "UNANSWERABLE":
             return
         outcome = self._judge[FAITHFULNESS].ask(NoModel(), case, None)
-        check(outcome.value is not None, "faithfulness", "claims nothing that could be checked", answer)
-        check((outcome.value or 0.0) >= FAITHFUL, "faithfulness", f"below {FAITHFUL}", f"{answer}\n\n{outcome.reason}")
+        check(outcome.value is not None, "faithfulness", "makes no claim that can be checked", answer)
+        check(
+            (outcome.value or 0.0) >= MIN_FAITHFULNESS,
+            "faithfulness",
+            f"below {MIN_FAITHFULNESS}",
+            f"{answer}\n\n{outcome.reason}",
+        )
 
 
 # --- the layout of MTRAG-S -------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ FAULTS = [
     (always("mtrag-answer", answer("Submarines from Atlantis patrol Neptune.")), "faithfulness", "below 0.7"),
     (always("mtrag-answer", answer(UNKNOWN)), "idk", "labeled ANSWERABLE, and the judge hears yes"),
     (always("mtrag-answer", Say("{'answer': oops")), "answer", "no usable reply: invalid"),
-    (always("mtrag-answer", answer("So.", passages=[9])), "answer", "names a passage that there is not"),
+    (always("mtrag-answer", answer("So.", passages=[9])), "answer", "names a passage that does not exist"),
     (SPEAKS, "question", "speaks of a document that the user has not seen"),
 ]
 
@@ -115,7 +115,7 @@ def test_a_rejected_answer_is_written_once_more_before_another_question(synth):
     outcome = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
     assert outcome.report["kept"] == 1
     assert answers[0] == answers[1] != answers[2]
-    assert outcome.report["filters"] == {"answer": {"names no passage that it rests on": 1}}
+    assert outcome.report["filters"] == {"answer": {"names no supporting passage": 1}}
     requests = [body for body in synth.server.bodies if "from numbered passages" in body["messages"][0]["content"]]
     assert [body.get("temperature") for body in requests[:3]] in ([None, 0.7, None], [0, 0.7, 0])
 

@@ -1,4 +1,7 @@
-"""The tasks of MTRAG over an index of the user's own, as `turnmark check` runs them."""
+"""The benchmark that `turnmark check` runs over the user's own index: the tasks of MTRAG.
+
+`turnmark check` takes everything from here, so that it does not name the benchmark.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from turnmark.core.home import write_atomic
 from turnmark.corpora import mtrag
 from turnmark.corpora.mtrag import MtragTask
 from turnmark.corpora.task_ids import canonical_id
-from turnmark.evaluation.benchmarks.mtrag.synthesis import CORPORA, TASKS, corpus_row, domain_name
+from turnmark.evaluation.benchmarks.mtrag import synthesis
 from turnmark.evaluation.synth.folder import write_rows
 from turnmark.retrieval.stored import StoredIndex
 
 Question = MtragTask
+QuestionSynthesis = synthesis.Questions
+MIN_FAITHFULNESS = synthesis.MIN_FAITHFULNESS
 QUESTIONS_BENCHMARK, SEARCHES_BENCHMARK = "mtrag-s", "mtrag"
 """The benchmark whose task answers the questions, and the one whose task `retrieval` searches for the sentences."""
 QUERIES = "queries.jsonl"
@@ -27,7 +32,7 @@ def read_questions(folder: Path) -> list[Question]:
 
 def has_questions(folder: Path) -> bool:
     """Return whether the synthesis has written its questions into a folder."""
-    return (folder / TASKS).is_file()
+    return (folder / synthesis.TASKS_FILE).is_file()
 
 
 def write_searches(
@@ -39,7 +44,7 @@ def write_searches(
         sentence_of_passage: id of the relevant passage -> the sentence to search for, in the order of the queries.
         texts: id of an altered passage -> its text.
     """
-    domain = domain_name(index.manifest.name)
+    domain = synthesis.domain_name(index.manifest.name)
     labels = ["query-id\tcorpus-id\tscore"]
     queries: list[dict[str, str]] = []
     for number, (passage, sentence) in enumerate(sentence_of_passage.items(), 1):
@@ -49,13 +54,13 @@ def write_searches(
     qrels.mkdir(parents=True, exist_ok=True)
     write_atomic(qrels / "dev.tsv", "\n".join(labels) + "\n")
     write_atomic(folder / QUERIES, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in queries))
-    write_rows(folder / CORPORA / f"{domain}.jsonl", _rows(index, texts))
+    write_rows(folder / synthesis.CORPORA_FOLDER / f"{domain}.jsonl", _rows(index, texts))
 
 
 def _rows(index: StoredIndex, texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for page in index.store.pages():
         for _, _, passage in page:
-            yield corpus_row(passage.model_copy(update={"text": texts.get(passage.id, passage.text)}))
+            yield synthesis.corpus_row(passage.model_copy(update={"text": texts.get(passage.id, passage.text)}))
 
 
 def _query_id(number: int) -> str:
