@@ -119,7 +119,7 @@ MODEL_FLAGS = "is for the calls of a model: generation, --query assistant or min
     ]),
     (["--query", "minimal", "--generator", "magic", "--concurrency", "0", "--deadline", "0", "--setting", "rag"], [
         "--concurrency 0: expected at least 1",
-        "--deadline 0: should be greater than 0",
+        "--deadline 0: expected more than 0",
         "--setting belongs to generation; leave it out",
         "no generator is called 'magic'",
     ]),
