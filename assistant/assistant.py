@@ -26,7 +26,7 @@ from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.task_passages import by_text
+from turnmark.retrieval.task_passages import cache_by_text
 from turnmark.retrieval.types import Hit, Retriever
 
 
@@ -228,7 +228,7 @@ class Assistant:
             config=self.config.model_copy(update={"top_k": top_k or self.top_k}),
             retriever=self.retriever,
             generator=self.generator,
-            embed=by_text(self.embed) if self.embed else None,
+            embed=cache_by_text(self.embed) if self.embed else None,
             evidence=evidence,
             trusted=trusted,
             forms=dict(self.forms),

@@ -1,4 +1,4 @@
-"""Adapters for LlamaIndex: uses a LlamaIndex retriever in Turnmark, and a Turnmark retriever in LlamaIndex."""
+"""Adapters that make a LlamaIndex retriever usable in Turnmark, and a Turnmark retriever usable in LlamaIndex."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from turnmark.retrieval.search import VARIANT_WEIGHT
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
 
-LIST = "llama-index"
-
-DEPTH = 100
-"""Nodes requested for each text if several lists are fused: the retriever may call a paid service."""
+LIST_NAME = "llama-index"
+"""Name of the ranking in `Hit.found`."""
+FUSION_DEPTH = 100
+"""Number of nodes requested per text if several lists are fused; small because the retriever may be a paid service."""
 
 
 class LlamaIndexRetriever(Retriever):
-    """A LlamaIndex retriever, used as one of Turnmark's.
+    """A LlamaIndex retriever, used as a Turnmark retriever.
 
-    A node with the id of a passage is that passage; any other node becomes a new passage. Nodes are ordered by score;
-    a list in which a node has no score keeps its order, with scores 1 / rank. A message and its variants are searched
-    one after the other, and the lists are fused.
+    A node with the id of a passage is that passage; any other node becomes a new passage. Nodes are ordered by score.
+    If a node has no score, the list keeps its order, and the scores are 1 / rank. A message and its variants are
+    searched one after the other, and the lists are fused.
 
     Args:
         name: the spec in normal form.
         inner: a LlamaIndex `BaseRetriever`. Its `similarity_top_k` is raised to the `top_k` of a search, never lowered.
-        index: the index whose passages the nodes may be.
+        index: the index with the passages that nodes are matched to.
     """
 
     def __init__(self, name: str, inner: Any, index: SearchableIndex) -> None:
@@ -52,7 +52,7 @@ class LlamaIndexRetriever(Retriever):
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         if any(query.where for query in queries):
-            raise RequestError(f"--where: {self.name} takes no filter; leave --where out, or use another retriever")
+            raise RequestError(f"--where: {self.name} takes no filter; omit --where, or use another retriever")
         return [self._hits(query, top_k) for query in queries]
 
     def neighbors(self, passage: Passage) -> list[Passage]:
@@ -60,7 +60,7 @@ class LlamaIndexRetriever(Retriever):
 
     def _hits(self, query: Query, k: int) -> list[Hit]:
         texts = query.texts()
-        depth = k if len(texts) == 1 else max(k, DEPTH)
+        depth = k if len(texts) == 1 else max(k, FUSION_DEPTH)
         passages: list[Passage] = []
         rows: dict[str, int] = {}
         lists = []
@@ -69,7 +69,7 @@ class LlamaIndexRetriever(Retriever):
             for passage, _ in scored_passages:
                 if rows.setdefault(passage.id, len(passages)) == len(passages):
                     passages.append(passage)
-            name, weight = (f"{LIST}+{number}", VARIANT_WEIGHT) if number else (LIST, 1.0)
+            name, weight = (f"{LIST_NAME}+{number}", VARIANT_WEIGHT) if number else (LIST_NAME, 1.0)
             pairs = [(rows[passage.id], score) for passage, score in scored_passages]
             lists.append(RankedList(name, RankedRows.from_pairs(pairs), weight))
         fused = fuse(lists, k)
@@ -120,8 +120,7 @@ def _score(node: Any) -> float | None:
 
 
 def passage_of(node: Any) -> Passage:
-    """Convert a LlamaIndex node to a passage: its text without metadata, and the metadata that LlamaIndex's readers
-    write.
+    """Convert a LlamaIndex node to a passage with the node's text and the metadata that LlamaIndex's readers write.
 
     `document` is the node's `ref_doc_id`, or else its file, or else its id. A node without offsets starts at 0.
     """
@@ -146,7 +145,7 @@ def passage_of(node: Any) -> Passage:
 
 
 def _metadata(node: Any, *keys: str) -> str:
-    """Return the value of the first key that a node's metadata has, as text; empty if it has none."""
+    """Return the value of the first of some keys in a node's metadata, as text; empty if there is none."""
     for key in keys:
         value = node.metadata.get(key)
         if isinstance(value, str | int) and str(value):
@@ -169,8 +168,8 @@ def open_llama_index_retriever(spec: Spec, index: SearchableIndex) -> Retriever:
         raise RequestError(f"retriever {str(spec)!r}: its factory failed: {describe_error(error)}") from None
     if not isinstance(retriever, BaseRetriever):
         raise RequestError(
-            f"retriever {str(spec)!r} gave a {type(retriever).__name__}, which is neither a LlamaIndex BaseRetriever "
-            "nor has as_retriever()"
+            f"retriever {str(spec)!r} returned a {type(retriever).__name__}, which is neither a LlamaIndex "
+            "BaseRetriever nor an object with as_retriever()"
         )
     return LlamaIndexRetriever(str(spec), retriever, index)
 
@@ -195,8 +194,8 @@ class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
 def node_of(passage: Passage) -> TextNode:
     """Convert a passage to a LlamaIndex `TextNode`; `passage_of` converts it back.
 
-    The ids are the passage's and the document's; title, section, `file_path`, `page_label`
-    and the head of the table that it begins within (`table_header`) are in its metadata.
+    The node has the ids of the passage and the document. Its metadata contain `title`, `section`, `file_path`,
+    `page_label`, `date`, and `table_header` if the passage begins within a table.
     """
     metadata = {"title": passage.title, "file_path": passage.path, "section": passage.section}
     if passage.page is not None:

@@ -1,4 +1,4 @@
-"""A copy of an index in which some passages have another text. Only these are embedded anew."""
+"""Copies of an index in which some passages have another text. Only these passages are embedded again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from turnmark.core.console import NoProgress, Progress
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import CALIBRATED, Build, copy_embeddings
 from turnmark.retrieval.components import Encoder, Window
-from turnmark.retrieval.manifest import Manifest, as_built
+from turnmark.retrieval.manifest import Manifest
 from turnmark.retrieval.reading import KnownFile
+from turnmark.retrieval.rebuild import as_built
 from turnmark.retrieval.registry import build_settings
 from turnmark.retrieval.store import Checkpoint, PassageStore
 from turnmark.retrieval.stored import StoredIndex
@@ -23,10 +24,10 @@ def altered_index(
 ) -> StoredIndex:
     """Copy an index into an empty folder, with other texts for some of its passages.
 
-    Its vectors are kept in files, wherever those of the index are.
+    The vectors of the copy are always in files, even if those of the index are on a server.
 
     Args:
-        texts: passage id -> its text in the copy.
+        texts: passage id -> text of the passage in the copy.
     """
     manifest = index.manifest
     embedder = manifest.embedder.spec if manifest.embedder else "minilm"

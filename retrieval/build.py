@@ -40,8 +40,9 @@ from turnmark.retrieval.components import (
     open_encoders,
     write_checksums,
 )
+from turnmark.retrieval.kinds import RETRIEVERS
 from turnmark.retrieval.levels import sure_from
-from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, as_built, read_manifest, with_bm25
+from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.reading import (
     KnownFile,
     SourceEntry,
@@ -51,7 +52,8 @@ from turnmark.retrieval.reading import (
     readers_mark,
     write_known,
 )
-from turnmark.retrieval.registry import RETRIEVERS, build_settings, retriever_to_build
+from turnmark.retrieval.rebuild import as_built, with_bm25
+from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.stored import StoredIndex, indexes_folder, list_indexes, lock_index, open_index
 from turnmark.retrieval.vectors import FLAT_LIMIT

@@ -1,6 +1,6 @@
-"""Exact counts over all stored passages, where a ranking returns only the best few.
+"""Exact counts over all stored passages; a ranking returns only the best few.
 
-There is no index for this: a scan of 100,000 passages takes about a second (docs/measured.md).
+There is no index for counting: a scan of 100,000 passages takes about a second (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from turnmark.corpora.text import CJK, combining_marks
 from turnmark.corpora.types import without_continued
 from turnmark.retrieval.store import DocumentEntry, Passages, StoredText
 
-PATTERN_SECONDS = 5.0
-"""Most seconds that a regular expression may take over all passages."""
-LONGEST_PATTERN = 200
-"""Most characters of the words or the expression."""
-KEPT = 20
-"""Most lines of a document that are returned."""
-# Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
+MAX_PATTERN_SECONDS = 5.0
+"""Maximum time of a regular expression over all passages."""
+MAX_PATTERN_CHARACTERS = 200
+"""Maximum length of the words or the expression."""
+MAX_LINES_PER_DOCUMENT = 20
+"""Maximum number of returned lines per document."""
+# Chinese, Japanese, Thai, Lao, Burmese and Khmer do not separate words by spaces.
 _UNSPACED = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _SLASHED = re.compile(r"/(.+)/", re.DOTALL)
-_RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # may take all memory before any time is up
+_RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # could use up the memory before the time limit
 
 
 class MatchingLine(NamedTuple):
-    """A line of a document that matches, the id of its passage, and where in the line the first match begins."""
+    """A line with a match. `passage` is the id of its passage; `at` is the offset of the first match in the line."""
 
     document: str
     passage: str
@@ -49,11 +49,12 @@ class Occurrences:
 
     Attributes:
         documents: number of documents that were scanned.
-        times: document -> number of occurrences, most first.
+        times: document -> number of occurrences, in descending order.
         titles: document -> title, for these documents.
         sections: number of sections with an occurrence.
         line_count: number of lines with an occurrence.
-        lines: at most `KEPT` lines of each document: the first line of every document, then the second of each.
+        lines: at most `MAX_LINES_PER_DOCUMENT` lines of each document; first the first line of every document, then the
+            second line of every document, and so on.
     """
 
     documents: int
@@ -66,7 +67,7 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class Collection:
-    """The passages of a store, without those that are hidden."""
+    """The passages of a store, without the hidden ones."""
 
     store: Passages
     hidden: frozenset[str] = frozenset()
@@ -90,9 +91,9 @@ class Collection:
             if row.document in counts
         ]
 
-    def holding(self, wanted: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
-        """Return the documents that contain all of some words, with the number of passages that contain any of them."""
-        finders = [_by_words(word) for word in _short(wanted).split()]
+    def containing(self, wanted: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
+        """Return the documents that contain all words, each with its number of passages that contain any of them."""
+        finders = [_words_finder(word) for word in _normalized_pattern(wanted).split()]
         matched: dict[str, set[int]] = {}
         counts: Counter[str] = Counter()
         for text, content in self._contents(where):
@@ -106,13 +107,13 @@ class Collection:
     def grep(self, wanted: str, where: Mapping[str, str] | None = None) -> Occurrences:
         """Count words, or `/a regular expression/`, in all documents, ignoring case.
 
-        Words match as whole words in this order, also across line breaks. A regular expression may take
-        `PATTERN_SECONDS` over all passages; one that takes longer is an error, never a partial count.
+        Words match as whole words in the given order, also across line breaks. A regular expression that takes longer
+        than `MAX_PATTERN_SECONDS` over all passages is an error; a partial count is never returned.
 
         Raises:
-            RequestError: `wanted` is empty, too long, not a regular expression, or one that takes too long.
+            RequestError: `wanted` is empty or too long, or the regular expression is invalid or takes too long.
         """
-        find = _finder(wanted)
+        find = _finder_of(wanted)
         times: Counter[str] = Counter()
         sections: set[tuple[str, str]] = set()
         lines: dict[str, list[MatchingLine]] = {}
@@ -128,16 +129,16 @@ class Collection:
             section = without_continued(text.section)
             sections.add((text.document, section))
             titles[text.document] = text.title
-            firsts: dict[int, int] = {}  # number of a line -> where the first match in it begins
+            firsts: dict[int, int] = {}  # line number -> offset of the first match in the line
             for start in starts:
                 firsts.setdefault(content.count("\n", 0, start), start)
             line_count += len(firsts)
-            kept = lines.setdefault(text.document, [])
-            for number, start in list(firsts.items())[: KEPT - len(kept)]:
+            kept_lines = lines.setdefault(text.document, [])
+            for number, start in list(firsts.items())[: MAX_LINES_PER_DOCUMENT - len(kept_lines)]:
                 row = content.split("\n", number + 1)[number]
                 indent = len(row) - len(row.lstrip())
                 at = start - (content.rfind("\n", 0, start) + 1) - indent
-                kept.append(MatchingLine(text.document, text.id, section, row.strip(), max(at, 0)))
+                kept_lines.append(MatchingLine(text.document, text.id, section, row.strip(), max(at, 0)))
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
 
@@ -145,25 +146,25 @@ class Collection:
         return (text for text in self.store.texts(where) if text.id not in self.hidden)
 
     def _contents(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
-        """Yield each passage with its text; the first text of a document begins with the title if it lacks it.
+        """Yield each passage with its text. A document's first text is preceded by the title if it lacks it.
 
-        A filter on sections or pages leaves out the title, which is in none of them.
+        With a filter on sections or pages the title is left out, because it belongs to none of them.
         """
         document = None
         titled = not {"section", "page"} & set(where or ())
         for text in self._texts(where):
             first, document = text.document != document, text.document
-            lacks_title = titled and first and text.title and not _says(text.text, text.title)
+            lacks_title = titled and first and text.title and not _contains_title(text.text, text.title)
             content = f"{text.title}\n{text.text}" if lacks_title else text.text
             yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
 
 
-Find = Callable[[str], Iterator[int]]
-"""Yields where in a text each occurrence begins."""
+Finder = Callable[[str], Iterator[int]]
+"""A function that yields the offset of each occurrence in a text."""
 
 
-def _says(text: str, title: str) -> bool:
-    """Whether a text has a title in it, as words of their own and whatever its markup."""
+def _contains_title(text: str, title: str) -> bool:
+    """Return whether a text contains a title as whole words, ignoring markup."""
     pieces = _without_markup(text).split(_without_markup(title) or title)
     return any(not before[-1:].isalnum() and not after[:1].isalnum() for before, after in pairwise(pieces))
 
@@ -174,24 +175,24 @@ def _without_markup(text: str) -> str:
     return text
 
 
-def _short(wanted: str) -> str:
-    """Return what is looked for as the texts are written: each accent in one character with its letter."""
+def _normalized_pattern(wanted: str) -> str:
+    """Return the words or expression to search for in NFC, as the texts are compared."""
     wanted = unicodedata.normalize("NFC", wanted.strip())
-    if len(wanted) > LONGEST_PATTERN:
-        raise RequestError(f"{wanted[:40]!r}… is longer than {LONGEST_PATTERN} characters; look for less of it")
+    if len(wanted) > MAX_PATTERN_CHARACTERS:
+        raise RequestError(f"{wanted[:40]!r}… is longer than {MAX_PATTERN_CHARACTERS} characters; shorten it")
     return wanted
 
 
-def _finder(wanted: str) -> Find:
-    wanted = _short(wanted)
+def _finder_of(wanted: str) -> Finder:
+    wanted = _normalized_pattern(wanted)
     if slashed := _SLASHED.fullmatch(wanted):
-        return _by_pattern(slashed[1])
+        return _regex_finder(slashed[1])
     if not wanted:
-        raise RequestError("nothing to look for")
-    return _by_words(wanted)
+        raise RequestError("the words to search for are empty")
+    return _words_finder(wanted)
 
 
-def _by_words(wanted: str) -> Find:
+def _words_finder(wanted: str) -> Finder:
     parts = wanted.casefold().split()
     before = "" if _UNSPACED.match(parts[0][0]) else rf"(?<![\w{combining_marks()}])"
     after = "" if _UNSPACED.match(parts[-1][-1]) else rf"(?![\w{combining_marks()}])"
@@ -207,16 +208,16 @@ def _by_words(wanted: str) -> Find:
 
 
 def _unfolded(text: str, starts: Iterable[int]) -> Iterator[int]:
-    """Yield where places in the folded text are in the text itself: folding makes "ß" two characters."""
+    """Convert offsets in the case-folded text to offsets in the text itself: folding turns "ß" into two characters."""
     ends = list(accumulate(len(character.casefold()) for character in text))
     return (bisect_right(ends, start) for start in starts)
 
 
-def _by_pattern(written: str) -> Find:
+def _regex_finder(written: str) -> Finder:
     import regex
 
     pattern = _compiled(written)
-    ends = time.monotonic() + PATTERN_SECONDS
+    ends = time.monotonic() + MAX_PATTERN_SECONDS
 
     def find(text: str) -> Iterator[int]:
         left = ends - time.monotonic()
@@ -228,7 +229,7 @@ def _by_pattern(written: str) -> Find:
                     yield match.start()
         except (TimeoutError, MemoryError, regex.error):
             raise RequestError(
-                f"/{written}/ took longer than {PATTERN_SECONDS:g} s; look for plain words, or a simpler expression"
+                f"/{written}/ took longer than {MAX_PATTERN_SECONDS:g} s; use plain words or a simpler expression"
             ) from None
 
     return find
@@ -239,8 +240,8 @@ def _compiled(written: str) -> Any:
     import regex
 
     if _RECURSIVE.search(written):
-        raise RequestError(f"/{written}/ calls itself; look for plain words, or a simpler expression")
+        raise RequestError(f"/{written}/ is recursive; use plain words or a simpler expression")
     try:
         return regex.compile(written, regex.IGNORECASE | regex.MULTILINE)
     except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
-        raise RequestError(f"/{written}/ is no regular expression: {error}") from None
+        raise RequestError(f"/{written}/ is not a valid regular expression: {error}") from None

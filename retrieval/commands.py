@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 index_app = typer.Typer(no_args_is_help=True, help="Build and manage indexes of documents.")
 
-IndexName = Annotated[str, typer.Argument(help="the index's name", metavar="NAME")]
+IndexName = Annotated[str, typer.Argument(help="Name of the index", metavar="NAME")]
 IndexNames = Annotated[
     list[str],
     typer.Option(
@@ -31,13 +31,13 @@ IndexNames = Annotated[
         metavar="NAME",
         envvar="TURNMARK_INDEX",
         show_envvar=False,
-        help="the index to search; repeatable: several are searched together",
+        help="Index to search, e.g. notes; repeatable to search several together",
     ),
 ]
 
-Watch = Annotated[bool, typer.Option("--watch", help="watch the folder: index changed files at once, until Ctrl-C")]
+Watch = Annotated[bool, typer.Option("--watch", help="Watch the folder and index changed files until Ctrl-C")]
 
-SHOWN_PROBLEMS = 20
+MAX_SHOWN_PROBLEMS = 20
 
 
 @index_app.command(
@@ -46,8 +46,8 @@ SHOWN_PROBLEMS = 20
     "turnmark index build corpus.jsonl --name c --retriever bm25",
 )
 def build(
-    source: Annotated[Path, typer.Argument(help="a folder, one file, or a BEIR corpus.jsonl")],
-    name: Annotated[str, typer.Option("--name", help="the index's name")],
+    source: Annotated[Path, typer.Argument(help="Folder, single file, or BEIR corpus.jsonl")],
+    name: Annotated[str, typer.Option("--name", help="Name of the index")],
     retriever: Annotated[
         str | None,
         typer.Option(
@@ -57,15 +57,15 @@ def build(
         ),
     ] = None,
     embedder: Annotated[
-        str, typer.Option(metavar="SPEC", help="minilm, or sentence-transformers:MODEL", hidden=True)
+        str, typer.Option(metavar="SPEC", help="Embedder: minilm or sentence-transformers:MODEL", hidden=True)
     ] = "minilm",
     include: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="index only paths that match; repeatable")
+        list[str] | None, typer.Option(metavar="GLOB", help="Index only matching paths, e.g. '*.md'; repeatable")
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="leave out paths that match; repeatable")
+        list[str] | None, typer.Option(metavar="GLOB", help="Leave out matching paths, e.g. 'drafts/*'; repeatable")
     ] = None,
-    engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="where models run", hidden=True)] = "local",
+    engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="Where models run", hidden=True)] = "local",
     watch: Watch = False,
     as_json: AsJson = False,
     help_all: HelpAll = False,  # noqa: ARG001
@@ -81,10 +81,10 @@ def build(
             progress=progress, engine=engine,
         )  # fmt: skip
     err = Console(stderr=True)
-    for problem in report.problems[:SHOWN_PROBLEMS]:
+    for problem in report.problems[:MAX_SHOWN_PROBLEMS]:
         err.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
-    if len(report.problems) > SHOWN_PROBLEMS:
-        err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
+    if len(report.problems) > MAX_SHOWN_PROBLEMS:
+        err.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
     if unread := describe_unread(report.unread):
         err.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
     _report(report, as_json)
@@ -146,7 +146,7 @@ def _check_build(
 
 @index_app.command("list", epilog="Example: turnmark index list --all")
 def list_all(
-    include_internal: Annotated[bool, typer.Option("--all", help="also indexes kept for benchmarks")] = False,
+    include_internal: Annotated[bool, typer.Option("--all", help="Also list indexes kept for benchmarks")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the indexes."""
@@ -175,7 +175,7 @@ def _made_by(manifest: Manifest) -> str:
 
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
 def info(name: IndexName, as_json: AsJson = False) -> None:
-    """Show what an index holds and how it was built."""
+    """Show what an index contains and how it was built."""
     from turnmark.retrieval.registry import default_retriever
     from turnmark.retrieval.stored import open_index
 
@@ -202,7 +202,7 @@ def remove(name: IndexName) -> None:
 def verify(name: IndexName) -> None:
     """Check the files of an index against their checksums, and the contents of Chroma against the passages."""
     from turnmark.retrieval.components import verify_index
-    from turnmark.retrieval.manifest import rebuild_command
+    from turnmark.retrieval.rebuild import rebuild_command
     from turnmark.retrieval.stored import open_index
 
     index = open_index(name)
@@ -215,7 +215,7 @@ def verify(name: IndexName) -> None:
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="what to search for")],
+    query: Annotated[str, typer.Argument(help="Text to search for")],
     index_names: IndexNames,
     retriever: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Retriever, e.g. bm25; default: the one the index was built for")
@@ -223,10 +223,12 @@ def search(
     top_k: Annotated[int, typer.Option("--top-k", "-k", metavar="N", min=1, max=1000, help="Number of passages")] = 10,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=GLOB", help="filter by document, title, path, section, page or index"),
+        typer.Option(
+            metavar="KEY=GLOB", help="Filter by document, title, path, section, page or index, e.g. path=bread/*"
+        ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="show which lists found a passage, with rank and score")
+        bool, typer.Option("--explain", help="Show which rankings contain a passage, with rank and score")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -288,11 +290,11 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
     for pair in map(valid_text, pairs):
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            errors.add(f"--where {pair!r}: write KEY=VALUE")
+            errors.add(f"--where {pair!r}: write KEY=GLOB")
         elif key not in known:
             errors.add(f"--where: passages have no {key!r}; they have: {', '.join(known)}")
         elif key in filters:
-            errors.add(f"--where {key}: given twice")
+            errors.add(f"--where {key} is given twice")
         filters[key] = value
     errors.raise_all()
     return filters

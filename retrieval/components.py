@@ -25,19 +25,19 @@ from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import build_bm25
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.manifest import BuildSettings, Manifest, ModelInfo
-from turnmark.retrieval.servers import NOTE, assign_name, read_note
+from turnmark.retrieval.servers import NOTE_FILE, assign_name, read_note
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack_terms, postings_of, write_sparse
 from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
 from turnmark.retrieval.stored import StoredIndex, indexes_folder, lock_index, open_index
 from turnmark.retrieval.vectors import pack_tokens_of, write_tokens, write_vectors
 
 VECTORS = "vectors"
-"""Key of the passages' vectors in a checkpoint, for both components that store them."""
-CHUNK_SIZE = 256  # tokens; smaller ones are measured in docs/measured.md
+"""Key of the passages' vectors in a checkpoint. Two components store them."""
+CHUNK_SIZE = 256  # tokens; docs/measured.md has figures for smaller sizes
 SPECIAL_TOKENS = 2
 
 Page = Sequence[tuple[int, str, Passage]]
-"""(row, content hash, passage), as `PassageStore.pages` gives them."""
+"""(row, content hash, passage), as `PassageStore.pages` yields them."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +51,26 @@ class BuildFiles:
     progress: Progress
 
     def values(self, key: str) -> Iterator[list[bytes]]:
-        """Yield the checkpoint's values of a key, in row order, a page at a time."""
+        """Yield pages of the checkpoint's values of a key, in row order."""
         for page in self.store.pages():
             yield self.checkpoint.get(key, [content for _, content, _ in page])
 
 
 class Component:
-    """A component of an index. `name` is its folder, `key` names its values in a checkpoint."""
+    """A component of an index. `name` is its folder; `key` is the key of its values in a checkpoint."""
 
     name: ClassVar[str]
     key: ClassVar[str]
 
     def made_by(self, manifest: Manifest) -> str | None:
-        """Return the fingerprint of the model behind the component, empty without a model; None if an index with this
-        manifest lacks the component.
+        """Return the fingerprint of the component's model, empty without a model.
+
+        None means that an index with this manifest lacks the component.
         """
         raise NotImplementedError
 
     def write(self, files: BuildFiles) -> None:
-        """Write the component's new folder from the checkpoint."""
+        """Write the component to a new folder, from the checkpoint."""
         raise NotImplementedError
 
     def stored(self, index: StoredIndex, page: Page) -> Mapping[str, bytes]:
@@ -82,7 +83,7 @@ class Component:
 
 
 class BM25Component(Component):
-    """BM25, which every index has: it is cheap and needs no model."""
+    """BM25, a component of every index: it is cheap and needs no model."""
 
     name = key = "bm25"
 
@@ -96,7 +97,7 @@ class BM25Component(Component):
 
 
 class ChromaComponent(Component):
-    """The embedder's vectors in Chroma: on a server, or in files if there are too many to compare each with a query."""
+    """The embedder's vectors in Chroma: on a server, or in files if there are too many for exact search."""
 
     name, key = "chroma", VECTORS
 
@@ -131,13 +132,12 @@ class ChromaComponent(Component):
         differing = [key for key in expected.keys() | stored.keys() if expected.get(key) != stored.get(key)]
         if differing:
             yield (
-                f"chroma does not match the {len(expected)} passages: {len(differing)} differ, such as "
-                f"{min(differing)!r}"
+                f"chroma does not match the {len(expected)} passages: {len(differing)} differ, e.g. {min(differing)!r}"
             )
 
 
 class FlatComponent(Component):
-    """The embedder's vectors in one file, for indexes that are small enough."""
+    """The embedder's vectors in one file, for indexes that are small enough for exact search."""
 
     name, key = "exact", VECTORS
 
@@ -213,7 +213,7 @@ def _where_values(passage: Passage) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Encoder:
-    """One pass of a model over texts, which gives the values of one or more checkpoint keys."""
+    """One pass of a model over texts, which returns the values of one or more checkpoint keys."""
 
     keys: tuple[str, ...]
     encode: Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
@@ -232,7 +232,7 @@ def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
 
 
 def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
-    """Return each vector, scaled to length 1 in float32, as bytes: the flat index compares by dot products."""
+    """Return each vector as float32 bytes, scaled to length 1 because the flat index compares by dot products."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
 
@@ -243,7 +243,7 @@ def _splade_encoder(encoder: SpladeEncoder) -> Encoder:
 
 
 class Models:
-    """The loaded models of a build; `of` holds them by their field in the manifest."""
+    """The loaded models of a build; `of` maps fields of the manifest to models."""
 
     def __init__(self, settings: BuildSettings) -> None:
         self.of: dict[str, Embedder | SpladeEncoder] = {}
@@ -268,7 +268,7 @@ class Models:
         return "\n".join(f"{name} {model.fingerprint}" for name, model in self.of.items())
 
     def window(self) -> Window:
-        """Return how long passages may be for the models; counted in words if there is no model."""
+        """Return the size limit of passages for the models; in words if there is no model."""
         if not self.of:
             return Window(CHUNK_SIZE, CHUNK_SIZE, regex_tokens)
         narrowest = min(self.of.values(), key=lambda model: model.max_tokens)
@@ -278,10 +278,10 @@ class Models:
 
 @dataclass(frozen=True)
 class Window:
-    """The size limit of passages: the lowest limit of the models."""
+    """The size limit of passages, which is the lowest limit of the models."""
 
     size: int
-    room: int  # for text: `size` less the model's special tokens
+    room: int  # `size` minus the model's special tokens
     tokenize: Tokenizer
 
     def cut(self, document: Document) -> list[Passage]:
@@ -290,9 +290,7 @@ class Window:
 
 
 def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
-    """Return a function (number of the encoder, texts) -> values, and the models' mark, for
-    `turnmark.retrieval.workers.Workers`.
-    """
+    """Return a function (number of the encoder, texts) -> values, and the models' mark, for `Workers`."""
     models = Models(settings)
     return lambda number, texts: models.encoders[number].encode(texts), models.mark()
 
@@ -304,7 +302,7 @@ _MAY_CHANGE = {
     "generation", "created", "version", "source", "include", "exclude", "skipped", "unread", "internal", "server",
     "name", "retriever",
 }  # fmt: skip
-"""Fields of a manifest that may change within a generation, or that say where the index comes from."""
+"""Fields of a manifest that may change within a generation, or that tell the origin of the index."""
 
 
 def write_checksums(folder: Path, manifest: Manifest) -> None:
@@ -314,7 +312,7 @@ def write_checksums(folder: Path, manifest: Manifest) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files that only a build writes; Chroma's are left out, since opening them changes them."""
+    """Yield the files that only a build writes. Chroma's files are left out, because opening them changes them."""
     for path in sorted(folder.rglob("*")):
         top = path.relative_to(folder).parts[0]
         skipped = top in ("chroma", FILE) or top.startswith(("kept.", ".", "models"))
@@ -327,7 +325,7 @@ def _manifest_digest(manifest: Manifest) -> str:
 
 
 def verify_index(index: StoredIndex) -> list[str]:
-    """Check an index's checksums and, if they match, what Chroma holds; return the problems."""
+    """Check an index's checksums and, if they match, the contents of Chroma; return the problems."""
     try:
         problems = list(_changed_files(index))
         if not problems:
@@ -357,13 +355,13 @@ def _changed_files(index: StoredIndex) -> Iterator[str]:
 
 
 def delete_served(folder: Path) -> list[str]:
-    """Delete the collections on servers that the notes in a folder name, before the folder is deleted.
+    """Delete the collections on servers that the notes in a folder name. Call this before the folder is deleted.
 
     Returns:
-        A sentence for each collection that is left on a server, because it could not be reached or refused.
+        A message for each collection that could not be deleted, because its server was not reached or refused.
     """
     leftovers = []
-    for note in sorted(folder.rglob(NOTE)):
+    for note in sorted(folder.rglob(NOTE_FILE)):
         try:
             served = read_note(note.parent)
             if served:

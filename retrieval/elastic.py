@@ -1,4 +1,4 @@
-"""Searches an Elasticsearch index whose documents have the ids of our passages as `_id`, with the official client.
+"""Searches an Elasticsearch index with the official client. The `_id` of each document is the id of a passage.
 
 The queries follow Elastic's reference: `match`, `knn` over a `dense_vector` of the bundled embedder, and
 `sparse_vector` with an inference endpoint (ELSER).
@@ -8,47 +8,28 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.core.errors import TurnmarkError
 from turnmark.core.specs import Spec
 from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.fusion import RankedRows
-from turnmark.retrieval.servers import address
+from turnmark.retrieval.servers import ELASTIC_KEY, elastic_address
 from turnmark.retrieval.stored import StoredIndex
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-KEY = "TURNMARK_ELASTIC_API_KEY"
-CERTIFICATES = "TURNMARK_ELASTIC_CA_CERTS"
-PORT = 9200
-SECONDS, RETRIES = 30, 3
-SEARCHES = 64
+CERTIFICATES_VARIABLE = "TURNMARK_ELASTIC_CA_CERTS"
+REQUEST_SECONDS, MAX_RETRIES = 30, 3
+SEARCHES_PER_REQUEST = 64
 """Number of searches in one request."""
-LEAST_CANDIDATES, MOST_CANDIDATES = 256, 10_000
-"""Limits of `num_candidates`, the neighbors that a shard examines: twice the number requested."""
-
-
-def index_address(spec: Spec) -> tuple[str, str]:
-    """Return the server's address and the name of the index in a spec."""
-    role = f"retriever {spec.name!r}"
-    base, name = address(spec.url, PORT, spec.name, KEY)
-    # A single name: a pattern could find a passage twice.
-    if not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", name):
-        raise RequestError(
-            f"{role}: {name!r} is not the name of one Elasticsearch index; write {base}/INDEX, whose documents have "
-            "the passages' ids as _id"
-        )
-    if find_spec("elasticsearch") is None:
-        raise MissingExtra(role, "elasticsearch")
-    return base, name
+MIN_CANDIDATES, MAX_CANDIDATES = 256, 10_000
+"""Limits of `num_candidates`, the number of neighbors that a shard examines. It is twice the number requested."""
 
 
 def _client(url: str) -> Elasticsearch:
@@ -57,14 +38,14 @@ def _client(url: str) -> Elasticsearch:
 
     # The client would otherwise report each request to the process's OpenTelemetry.
     os.environ.setdefault("OTEL_PYTHON_INSTRUMENTATION_ELASTICSEARCH_ENABLED", "false")
-    certificates = os.environ.get(CERTIFICATES)
+    certificates = os.environ.get(CERTIFICATES_VARIABLE)
     return Elasticsearch(
         url,
-        request_timeout=SECONDS,
-        max_retries=RETRIES,
+        request_timeout=REQUEST_SECONDS,
+        max_retries=MAX_RETRIES,
         retry_on_timeout=True,
         meta_header=False,
-        api_key=os.environ.get(KEY) or None,
+        api_key=os.environ.get(ELASTIC_KEY) or None,
         **({"ca_certs": certificates} if certificates else {}),
     )
 
@@ -78,7 +59,7 @@ def _named_errors(server: str) -> Iterator[None]:
         yield
     except (ApiError, TransportError, OSError) as error:
         refused = isinstance(error, ApiError) and error.status_code in (401, 403)
-        hint = f"; is the key in {KEY} right?" if refused else ""
+        hint = f"; is the key in {ELASTIC_KEY} right?" if refused else ""
         raise TurnmarkError(f"Elasticsearch at {server} failed: {describe_error(error)}{hint}") from None
 
 
@@ -86,15 +67,13 @@ class ElasticRanker:
     """Searches one index (or alias) with `match` (the list `bm25`), `sparse_vector` (`elser`) or `knn` (`dense`)."""
 
     def __init__(self, spec: Spec, index: StoredIndex, options: Mapping[str, Any]) -> None:
-        server, self._name = index_address(spec)
+        server, self._name = elastic_address(spec)
         self._query, self._options, self._index = options.get("query", "bm25"), options, index
         self.name = "dense" if self._query == "knn" else self._query
         self._client, self._address = _client(server), f"{server}/{self._name}"
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
-        """Return the `k` best rows for each text, best first; documents that are not passages of the index are left
-        out.
-        """
+        """Return the `k` best rows for each text, best first, without documents that are not passages of the index."""
         knn = self._query == "knn"
         vectors = open_embedder("minilm").encode(texts, "query").tolist() if knn else [None] * len(texts)
         clauses = [
@@ -103,9 +82,9 @@ class ElasticRanker:
         ]
         searched = [clause for clause in clauses if clause is not None]
         ranked: list[RankedRows] = []
-        for start in range(0, len(searched), SEARCHES):
+        for start in range(0, len(searched), SEARCHES_PER_REQUEST):
             searches: list[dict[str, Any]] = []
-            for clause in searched[start : start + SEARCHES]:
+            for clause in searched[start : start + SEARCHES_PER_REQUEST]:
                 searches += [{}, {"query": clause, "size": k, "_source": False, "track_total_hits": False}]
             with _named_errors(self._address):
                 answers = self._client.msearch(index=self._name, searches=searches).body["responses"]
@@ -124,10 +103,10 @@ class ElasticRanker:
                 "field": self._options.get("vector", "vector"),
                 "query_vector": vector,
                 "k": k,
-                "num_candidates": min(MOST_CANDIDATES, max(LEAST_CANDIDATES, 2 * k)),
+                "num_candidates": min(MAX_CANDIDATES, max(MIN_CANDIDATES, 2 * k)),
             }
             if filters:
-                # Inside `knn` the filter applies during the search, so that `k` neighbors are found.
+                # A filter inside `knn` applies during the search, so `k` neighbors are found.
                 knn["filter"] = filters
             return {"knn": knn}
         if self._query == "elser":
@@ -146,18 +125,19 @@ class ElasticRanker:
             raise TurnmarkError(f"Elasticsearch at {self._address}: the answer is not a search result") from None
 
     def _rows(self, answer: Mapping[str, Any]) -> RankedRows:
-        """Return the rows found by one search, best first, equal scores by row."""
+        """Return the rows found by one search, best first; rows with equal scores in ascending order."""
         if answer.get("error") or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
             reason = describe_error(TurnmarkError(str(answer.get("error") or "only some of its shards were searched")))
             raise TurnmarkError(f"Elasticsearch at {self._address}: {reason.removeprefix('TurnmarkError: ')}")
         score_by_id = {str(hit["_id"]): float(hit["_score"]) for hit in self._hits(answer)}
         if not all(map(math.isfinite, score_by_id.values())):
-            raise TurnmarkError(f"Elasticsearch at {self._address} gave a score that is not a finite number")
+            raise TurnmarkError(f"Elasticsearch at {self._address} returned a score that is not a finite number")
         rows = self._index.store.rows_of(list(score_by_id))
         if score_by_id and not rows:
             raise TurnmarkError(
-                f"Elasticsearch index {self._address} found documents such as {next(iter(score_by_id))!r}, and none is "
-                f"a passage of the index {self._index.manifest.name!r}: both must be built from the same passages"
+                f"Elasticsearch index {self._address} found only documents that are not "
+                f"passages of the index {self._index.manifest.name!r}, e.g. {next(iter(score_by_id))!r}; build both "
+                "from the same passages"
             )
         scores: dict[int, float] = {}
         for identifier, score in score_by_id.items():

@@ -27,7 +27,8 @@ from turnmark.corpora.analysis import unite
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.arrays import FloatArray, TokenIds
 from turnmark.retrieval.bm25 import BM25, TermScores, lucene_idf
-from turnmark.retrieval.manifest import Manifest, RankerWeight, as_built, build_command
+from turnmark.retrieval.manifest import Manifest, RankerWeight
+from turnmark.retrieval.rebuild import as_built, build_command
 from turnmark.retrieval.store import DocumentEntry, Passages, StoredText
 from turnmark.retrieval.stored import StoredIndex, where_in
 from turnmark.retrieval.vectors import TokenIndex, TokenVectors

@@ -1,16 +1,13 @@
-"""The manifest of an index, which is written last, and the settings and commands of a build."""
+"""The manifest of an index, which is written last, and the settings of a build."""
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
-from turnmark.core.specs import Spec, parse_spec
 from turnmark.corpora.languages import AUTO, ENGLISH, language_name
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.servers import Served
@@ -131,74 +128,3 @@ class BuildSettings(Record):
         """Return field of the manifest -> spec of the model."""
         named = {"embedder": self.embedder, "splade": self.splade}
         return {name: spec for name, spec in named.items() if spec}
-
-
-_TAKE_BM25 = ("bm25", "hybrid", "conversational", "chroma+http", "chroma+https")
-_WITHOUT_EMBEDDER = ("bm25", "splade", "llama-index")
-
-
-def build_command(manifest: Manifest, retriever: str) -> str:
-    """Return the command that builds the index of a manifest for `retriever`, with the same source, globs and embedder.
-
-    BM25's options are added to the spec if it accepts them and does not set them.
-    """
-    spec = parse_spec(with_bm25(manifest, retriever))
-    words = [manifest.source, "--name", manifest.name, "--retriever", str(spec)]
-    names_model = spec.name in _WITHOUT_EMBEDDER or (spec.name == "dense" and spec.argument)
-    if manifest.embedder and manifest.embedder.spec != "minilm" and not names_model:
-        words += ["--embedder", manifest.embedder.spec]
-    for glob in manifest.include:
-        words += ["--include", glob]
-    for glob in manifest.exclude:
-        words += ["--exclude", glob]
-    return f"turnmark index build {shlex.join(words)}"
-
-
-def with_bm25(manifest: Manifest, retriever: str) -> str:
-    """Return a retriever's spec with the BM25 options of an index, if it accepts them; those that it sets stay."""
-    spec = parse_spec(retriever)
-    if spec.name not in _TAKE_BM25:
-        return retriever
-    default = BM25Settings().model_dump()
-    options = {key: str(value) for key, value in manifest.bm25.model_dump().items() if value != default[key]}
-    return str(replace(spec, options=options | dict(spec.options)))
-
-
-def rebuild_command(manifest: Manifest) -> str:
-    """Return the two commands that rebuild a damaged index from its source, with the same settings."""
-    return f"turnmark index remove {manifest.name}, then {build_command(manifest, built_for(manifest))}"
-
-
-def built_for(manifest: Manifest) -> str:
-    """Return the spec that the build was given; without one, that of a retriever that needs all of the index."""
-    return manifest.retriever or as_built(manifest)
-
-
-def as_built(manifest: Manifest) -> str:
-    """Return the spec of a retriever that needs exactly the components of the index."""
-    if not manifest.embedder:
-        return manifest.splade.spec if manifest.splade else "bm25"
-    options = splade_option(manifest)
-    server = manifest.server
-    if server is None:
-        return str(Spec("conversational" if manifest.tokens else "hybrid", options=options))
-    if manifest.tokens:
-        options["rerank"] = "late"
-    scheme = server.url.partition(":")[0]
-    return str(Spec(f"chroma+{scheme}", url=server.url, options=options))
-
-
-def splade_option(manifest: Manifest) -> dict[str, str]:
-    """Return the option that names the sparse encoder of an index with vectors, for `hybrid` and `conversational`."""
-    if not manifest.embedder or not manifest.splade:
-        return {}
-    return {"splade": manifest.splade.spec.removeprefix("splade:")}
-
-
-def without_late(retriever: str) -> str:
-    """Return a retriever's spec without late interaction."""
-    spec = parse_spec(retriever)
-    options = {key: value for key, value in spec.options.items() if not key.startswith("rerank")}
-    if spec.name == "conversational":
-        options["rerank"] = "none"
-    return str(replace(spec, options=options))

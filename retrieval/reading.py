@@ -1,7 +1,7 @@
-"""Reads a source into passages. Files that have not changed take over their passages from the current generation.
+"""Reads a source into passages. Unchanged files keep their passages from the current generation.
 
-A file has not changed if its size and its time of change are those of the last build, and the readers, the models and
-the limits of passages are the same. The list of these files is `files.json` beside the manifest.
+A file counts as unchanged if its size and modification time are those of the last build, and the readers, the models
+and the size limits of passages are the same. The list of these files is `files.json` next to the manifest.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from turnmark.retrieval.components import Window
 from turnmark.retrieval.store import PassageStore
 
 FILE = "files.json"
-SETTLED = 2_000_000_000
-"""Nanoseconds since its last change after which a file counts as settled. One that is written again within the
-resolution of the file system's clock might keep size and time; it is read again by the next build."""
+SETTLED_NS = 2_000_000_000
+"""Minimum age of a file's last change for the file to count as settled. A file that is written again within the
+resolution of the file system's clock can keep its size and time, so the next build reads unsettled files again."""
 _LIBRARIES = (
     "beautifulsoup4", "lxml", "markdown-it-py", "openpyxl", "pypandoc_binary", "pypdfium2", "python-calamine",
 )  # fmt: skip
 
 
 class FileStamp(NamedTuple):
-    """Size and time of the last change of a file."""
+    """The size and modification time of a file."""
 
     size: int
     mtime_ns: int
 
 
 class KnownFile(Record):
-    """A file as it was read, and the ids of its documents."""
+    """The stamp of a file when it was read, and the ids of its documents."""
 
     stamp: FileStamp
     documents: tuple[str, ...]
@@ -58,8 +58,8 @@ class KnownFiles(Record):
     """`files.json`: the files that a generation was built from, without those that could not be read.
 
     Attributes:
-        generation: another generation than the current one: the list is out of date.
-        made_by: what made passages of the files; another value: they are all read again.
+        generation: the generation. If it is not the current one, the list is out of date.
+        made_by: a fingerprint of what made passages from the files. If it differs, all files are read again.
     """
 
     generation: int
@@ -69,7 +69,7 @@ class KnownFiles(Record):
 
 @cache
 def readers_mark() -> str:
-    """Return a fingerprint of the code that reads files and cuts passages."""
+    """Return a fingerprint of the code that reads files and cuts passages, and of its libraries."""
     digest = hashlib.sha256()
     folder = Path(chunking.__file__).parent
     for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.lua"))):
@@ -77,7 +77,7 @@ def readers_mark() -> str:
     versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
     for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
         versions.append(f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}")
-    versions.append(f"rapidocr {ocr.is_installed()}")  # with it scans are read
+    versions.append(f"rapidocr {ocr.is_installed()}")  # RapidOCR reads scans
     digest.update("\n".join(versions).encode())
     return digest.hexdigest()
 
@@ -85,7 +85,7 @@ def readers_mark() -> str:
 def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:  # pandoc, where there is no package of it
+    except importlib.metadata.PackageNotFoundError:  # the pandoc package does not exist for every platform
         return ""
 
 
@@ -93,7 +93,7 @@ def read_known(folder: Path, generation: int, made_by: str) -> dict[str, KnownFi
     """Return the files of the current generation by relative path; empty if they are not known."""
     try:
         known = KnownFiles.model_validate_json((folder / FILE).read_bytes())
-    except (OSError, ValidationError):  # not there, or damaged: everything is read
+    except (OSError, ValidationError):  # missing or damaged: every file is read
         return {}
     return known.files if (known.generation, known.made_by) == (generation, made_by) else {}
 
@@ -106,12 +106,12 @@ def write_known(folder: Path, generation: int, made_by: str, files: dict[str, Kn
 
 @dataclass
 class SourceEntry:
-    """What one file, or one row, gives.
+    """The passages and problems of one file or one row.
 
     Attributes:
-        path: of the file, relative to the source; empty for a row.
-        changed: whether the file gives other passages than in the current generation.
-        stamp: None: it is to be read again by the next build.
+        path: path of the file, relative to the source; empty for a row.
+        changed: whether the file's passages differ from those in the current generation.
+        stamp: stamp of the file; None: the next build reads it again.
     """
 
     path: str = ""
@@ -124,13 +124,13 @@ class SourceEntry:
 
 @dataclass
 class SourceReader:
-    """Reads a source, one file in memory at a time.
+    """A reader of a source that has one file in memory at a time.
 
     Attributes:
         window: cuts passages.
-        current: the passages of the current generation; None: there are none to take over or to compare with.
+        current: the passages of the current generation; None if there is none.
         known: the files that the current generation was built from.
-        watch: is told what is being read.
+        watch: the report of what is being read.
     """
 
     source: Path
@@ -142,7 +142,7 @@ class SourceReader:
     watch: ReadingReport
 
     def entries(self) -> Iterator[SourceEntry]:
-        """Yield what the files and rows give, in the order of the source."""
+        """Yield an entry for each file or row, in the order of the source."""
         for item in source_items(self.source, self.include, self.exclude, self.watch):
             if isinstance(item, SourceFile):
                 yield self._taken_over(item) or self._read(item)
@@ -152,7 +152,7 @@ class SourceReader:
                 yield SourceEntry(problems=[item])
 
     def _taken_over(self, file: SourceFile) -> SourceEntry | None:
-        """Return the passages that an unchanged file has in the current generation; None if it is to be read."""
+        """Return an unchanged file's passages in the current generation; None if the file must be read."""
         known = self.known.get(file.relative)
         if known is None or self.current is None or known.stamp != _stamp(file.path):
             return None
@@ -174,7 +174,7 @@ class SourceReader:
                 entry.documents.append(item.id)
                 entry.passages += self.window.cut(item)
         entry.changed = self._differs(entry)
-        settled = stamp is not None and began - stamp.mtime_ns > SETTLED
+        settled = stamp is not None and began - stamp.mtime_ns > SETTLED_NS
         if settled and entry.documents and not entry.problems:
             entry.stamp = stamp
         return entry
@@ -192,16 +192,16 @@ class SourceReader:
 def _stamp(path: Path) -> FileStamp | None:
     try:
         status = path.stat()
-    except OSError:  # the reader says why
+    except OSError:  # the reader reports the reason
         return None
     return FileStamp(status.st_size, status.st_mtime_ns)
 
 
 def known_of(entries: Iterable[SourceEntry], is_whole: Callable[[str], bool]) -> dict[str, KnownFile]:
-    """Return the files whose passages the next build may take over.
+    """Return the files whose passages the next build may keep.
 
     Args:
-        is_whole: whether the index has all passages of a document.
+        is_whole: returns whether the index has all passages of a document.
     """
     files: dict[str, KnownFile] = {}
     for entry in entries:

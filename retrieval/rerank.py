@@ -1,8 +1,8 @@
-"""Reorders the hits of a retriever with a slower model, fused with the first order.
+"""Reorders the hits of a retriever with a slower model, and fuses both orders.
 
-A hit's new score is the sum of two z-scores over the reranked hits of the query: of its first score, and of the
-reranker's. `Hit.found` holds the reranker's rank and score. Hits beyond the depth follow in their first order, with
-scores below the last reranked hit.
+A hit's new score is the sum of two z-scores over the reranked hits of the query: that of its first score and that of
+the reranker's score. `Hit.found` contains the reranker's rank and score. Hits beyond the depth follow in their first
+order, with scores below the last reranked hit.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, deviation, 
 from turnmark.retrieval.models import load_model, weights_digest
 from turnmark.retrieval.search import IndexRetriever
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
-from turnmark.retrieval.views import Spoken
+from turnmark.retrieval.views import MessageVectors
 
 RERANKERS = Registry(
     "reranker",
     {
         "late": Entry(
-            "turnmark.retrieval.rerank:LateReranked", "late interaction of the embedder's own tokens; no other model"
+            "turnmark.retrieval.rerank:LateReranked", "late interaction with the embedder's token vectors"
         ),
         "cross": Entry(
             "turnmark.retrieval.rerank:open_cross", "cross:MODEL, a cross-encoder; the retriever takes rerank_depth"
@@ -36,11 +36,12 @@ RERANKERS = Registry(
     },
 )  # fmt: skip
 
-DEPTH = 50
-LATE_DEPTH = 200
-"""Hits reranked by late interaction: better than 20, 50 and 100 on the FiQA pool, and 300 is no better."""
-BATCH = 16
-"""Pairs in a batch."""
+RERANK_DEPTH = 50
+"""Default number of hits that a cross-encoder reranks."""
+LATE_RERANK_DEPTH = 200
+"""Default number of hits that late interaction reranks. 200 is better than 20, 50 and 100 on the FiQA pool; 300 is no
+better."""
+PAIRS_PER_BATCH = 16
 
 
 def reordered(first: NDArray[np.float64], scores: NDArray[np.float64], weight: float = 1.0) -> RankedRows:
@@ -54,13 +55,13 @@ def reordered(first: NDArray[np.float64], scores: NDArray[np.float64], weight: f
     if not len(scores):
         return RankedRows(np.arange(len(first)), first)
     scored, beyond = first[: len(scores)], first[len(scores) :]
-    fused = top_k(_above_mean(scored) + weight * _above_mean(scores), len(scores))
+    fused = top_k(_z_scores(scored) + weight * _z_scores(scores), len(scores))
     scores_beyond = fused.scores[-1] + (beyond - scored[-1]) / deviation(scored)
     positions = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
     return RankedRows(positions, np.concatenate([fused.scores, scores_beyond]))
 
 
-def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _z_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the z-score of each value: its distance from the mean, in standard deviations."""
     above: NDArray[np.float64] = (values - values.mean()) / deviation(values)
     return above
@@ -85,7 +86,7 @@ class Reranker(Protocol):
 class Reranked(RetrieverWrapper):
     """A retriever whose `depth` best hits are reordered by a reranker."""
 
-    def __init__(self, name: str, retriever: Retriever, reranker: Reranker, depth: int = DEPTH) -> None:
+    def __init__(self, name: str, retriever: Retriever, reranker: Reranker, depth: int = RERANK_DEPTH) -> None:
         super().__init__(retriever, name)
         self._reranker, self._depth = reranker, depth
 
@@ -98,7 +99,7 @@ class Reranked(RetrieverWrapper):
         """Return a query's hits in their new order."""
         scores = np.asarray(answer, dtype=np.float64)
         if len(scores) != min(len(hits), self._depth) or not np.isfinite(scores).all():
-            raise TurnmarkError(f"reranker {self._reranker.name!r} did not give every passage one finite score")
+            raise TurnmarkError(f"reranker {self._reranker.name!r} did not return one finite score for every passage")
         label = self._reranker.name.partition(":")[0]
         reranked: dict[int, Found] = {}
         for rank, (position, score) in enumerate(top_k(scores, len(scores)), 1):
@@ -116,7 +117,7 @@ class Reranked(RetrieverWrapper):
 class CrossReranker:
     """A CrossEncoder of sentence-transformers that scores pairs of the message and a passage's `indexed_text`.
 
-    The scores are the model's raw ones: a sigmoid would flatten the differences among the best.
+    The scores are the model's raw outputs: a sigmoid would flatten the differences between the best hits.
 
     Args:
         spec: `cross:MODEL`; MODEL is a folder or a hub name.
@@ -128,7 +129,7 @@ class CrossReranker:
         self._lock = threading.Lock()
         labels = self._model.num_labels
         if labels != 1:
-            raise RequestError(f"reranker {self.name!r} gives {labels} scores a pair; a model with one is needed")
+            raise RequestError(f"reranker {self.name!r} returns {labels} scores per pair; use a model that returns one")
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
         """See `Reranker.scores`; the pairs of all queries are one batch."""
@@ -143,7 +144,7 @@ class CrossReranker:
             return [[] for _ in hits]
         with self._lock:
             predictions = self._model.predict(
-                pairs, batch_size=BATCH, show_progress_bar=False, activation_fn=torch.nn.Identity()
+                pairs, batch_size=PAIRS_PER_BATCH, show_progress_bar=False, activation_fn=torch.nn.Identity()
             )
         remaining: Iterator[float] = (float(score) for score in predictions)
         return [list(islice(remaining, len(hits_of_query))) for hits_of_query in hits]
@@ -156,21 +157,21 @@ def check_reranker(text: str) -> Spec:
     if spec.name == "cross" and not spec.argument:
         raise RequestError("reranker 'cross' needs a model: cross:MODEL, a folder or a hub name")
     if spec.name == "late" and spec.argument:
-        raise RequestError(f"reranker 'late' takes no model, and {spec.argument!r} is given; write rerank=late")
+        raise RequestError(f"reranker 'late' takes no model (got {spec.argument!r}); write rerank=late")
     return spec
 
 
 def reranker_weights(retriever: str) -> str:
     """Return the digest of the weights of the model in a retriever's `rerank=`; empty if there is no local model.
 
-    No index depends on them, so its fingerprint does not change with a model's folder.
+    The fingerprint of the index does not cover these weights.
     """
     model = parse_spec(parse_spec(retriever).options.get("rerank", "none")).argument
     return weights_digest(model) if model else ""
 
 
 def open_reranker(text: str, index: Any) -> Reranker:
-    """Open the reranker of a spec, for hits from an index."""
+    """Open the reranker of a spec for the hits from an index."""
     spec = check_reranker(text)
     reranker: Reranker = RERANKERS.factory(spec)(spec, index=index)
     return reranker
@@ -192,24 +193,24 @@ def _cross(spec: str) -> CrossReranker:
 class LateReranked(IndexRetriever):
     """A retriever over an index whose `depth` best rows are reordered by late interaction.
 
-    A passage's score for a text is the mean over the text's tokens, weighted by idf, of the best cosine among the
-    passage's tokens; for a query half the message's, half the mean of its variants'. Passages are fetched for the hits
-    that are shown, and for no others.
+    For each token of a text, the best cosine among the passage's tokens is taken. The passage's score for the text is
+    the mean of these cosines, weighted by idf. For a query, the score of the message and the mean score of its variants
+    count half each. Passages are fetched only for the returned hits.
     """
 
-    def __init__(self, name: str, retriever: IndexRetriever, depth: int = LATE_DEPTH) -> None:
+    def __init__(self, name: str, retriever: IndexRetriever, depth: int = LATE_RERANK_DEPTH) -> None:
         super().__init__(name, retriever.index)
         self._retriever, self._depth = retriever, depth
         _ = self.index.tokens  # raises RequestError now if the index has none
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         candidates = self._retriever.ranked(queries, max(k, self._depth))
-        # Most views are cached by that search.
-        spoken = iter(self.index.views.of([("", text) for query in queries for text in query.texts()]))
+        # Most of these vectors are cached by the search above.
+        messages = iter(self.index.views.of([("", text) for query in queries for text in query.texts()]))
         answers = []
         for query, fused in zip(queries, candidates, strict=True):
             rows = fused.rows.rows
-            scores = self._scores([next(spoken) for _ in query.texts()], rows[: self._depth]).astype(np.float64)
+            scores = self._scores([next(messages) for _ in query.texts()], rows[: self._depth]).astype(np.float64)
             order = reordered(fused.rows.scores, scores, self.index.manifest.share_of("dense"))
             late = RankedList("late", top_k_of(rows[: len(scores)], scores))
             answers.append(Fused(RankedRows(rows[order.rows[:k]], order.scores[:k]), (*fused.lists, late)))
@@ -218,14 +219,14 @@ class LateReranked(IndexRetriever):
     def note_answer(self, answer: str) -> None:
         self._retriever.note_answer(answer)
 
-    def _scores(self, spoken: Sequence[Spoken], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _scores(self, messages: Sequence[MessageVectors], rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the score of each row for a message and its variants."""
         tokens = self.index.tokens
-        best = tokens.best(rows, np.concatenate([message.tokens for message in spoken]))
-        variants = len(spoken) - 1
+        best = tokens.best(rows, np.concatenate([message.tokens for message in messages]))
+        variants = len(messages) - 1
         weights = [0.5, *[0.5 / variants] * variants] if variants else [1.0]
         total, start = np.zeros(len(rows), dtype=np.float32), 0
-        for message, weight in zip(spoken, weights, strict=True):
+        for message, weight in zip(messages, weights, strict=True):
             end = start + len(message.ids)
             if end > start:
                 rare = tokens.idf(message.ids)

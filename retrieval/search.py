@@ -1,9 +1,9 @@
-"""Searching an index: rankers, each over the message and its variants, fused; and the default retriever.
+"""Retrievers over an index: fused rankings of the message and its variants, and the default retriever.
 
-The default searches with one vector, the sum of what the turn can mean: the message alone, the message as the last
-answer colors it (`turnmark.retrieval.views`), its rewrites, and a little of the earlier answers. Beside it BM25 over
-the message and its rewrites, fused by z-scores. Weights are few, the same for every turn, and were chosen on two
-domains together; what was tried and what each try brought is in docs/measured.md.
+The default retriever searches with one vector per turn. It is a weighted sum of the vectors of the message alone, the
+message read in the context of the last answer (`turnmark.retrieval.views`), its rewrites and the earlier answers. BM25
+ranks by the message and its rewrites, and the lists are fused by z-scores. The few weights are the same for every turn
+and were chosen on two domains together (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, fuse, top_k
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.types import Hit, Query, Retriever
-from turnmark.retrieval.views import REMEMBERED
+from turnmark.retrieval.views import CACHED_MESSAGES
 
-# How deep each list goes into a fusion.
-DEPTH = 1000
-# A list found with a rewrite counts twice: the rewrite says what the message means. On the MTRAG pools (hybrid, the
-# embedded rewrite) weights 0, 1 and 2 give nDCG@5 .384, .419 and .437 on ClapNQ, .274, .275 and .274 on FiQA.
+FUSION_DEPTH = 1000
+"""Number of rows of each list that are fused."""
 VARIANT_WEIGHT = 2.0
+"""Weight of a list found with a rewrite, relative to the message's list: a rewrite states what the message means. On
+the MTRAG pools (hybrid, the embedded rewrite) weights 0, 1 and 2 give nDCG@5 .384, .419 and .437 on ClapNQ, and .274,
+.275 and .274 on FiQA."""
 
 
 class Ranker(Protocol):
@@ -45,7 +46,7 @@ class IndexRetriever(Retriever):
 
     def __init__(self, name: str, index: SearchableIndex) -> None:
         self.name, self.index = name, index
-        self._nearest: Cache[str, float] = Cache(self._cosines, REMEMBERED)
+        self._nearest: Cache[str, float] = Cache(self._cosines, CACHED_MESSAGES)
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         """Return the `k` best rows for each query, in the order of the queries."""
@@ -126,7 +127,7 @@ class DenseRanker:
 
 
 class FusedRetriever(IndexRetriever):
-    """A retriever that fuses weighted rankers; a single list of a single text is not fused."""
+    """A retriever that fuses weighted rankers. If there is only one list, its scores stay as they are."""
 
     def __init__(self, name: str, index: SearchableIndex, rankers: Sequence[tuple[Ranker, float]]) -> None:
         super().__init__(name, index)
@@ -139,7 +140,7 @@ class FusedRetriever(IndexRetriever):
             for text in query.texts():
                 texts.append(text)
                 owners.append(query)
-        depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, DEPTH)
+        depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, FUSION_DEPTH)
         by_ranker = [
             (ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers
         ]
@@ -163,25 +164,27 @@ def _ranked(ranker: str, number: int, weight: float, rows: RankedRows) -> Ranked
 
 # --- in the middle of a conversation ---------------------------------------------------------------------------------
 
-ONE_VECTOR = "conversation"
+CONVERSATION_LIST = "conversation"
 """Name of the list found with the search vector."""
-COSINE = "dense"
+COSINE_LIST = "dense"
+"""Name of the list with the best cosine of the message or a rewrite."""
 BM25_WEIGHT = 0.3
 ANSWERS_WEIGHT = 0.6
-"""Weight of the earlier answers together, where the message, the message in context and its rewrites have 1 each."""
+"""Total weight of the earlier answers. The message, the message in context and its rewrites have 1 each."""
 ANSWER_DECAY = 0.35
 """Weight of an answer relative to the answer after it."""
-MOST_ANSWERS = 8
-CLEAR = 0.65
-"""Lowest cosine of the nearest passage at which a standalone message is searched without its conversation."""
+MAX_ANSWERS = 8
+"""Maximum number of earlier answers in the search vector."""
+MIN_STANDALONE_COSINE = 0.65
+"""Minimum cosine of the nearest passage with which a standalone message is searched without its conversation."""
 
 
 class ConversationalRetriever(IndexRetriever):
     """The default retriever, without a language model; see the module's description.
 
     Args:
-        weight: BM25's weight, where the dense list has 1; half is the message's, half is shared by its rewrites.
-        more_rankers: further rankers and their weights, which are shared in the same way.
+        weight: BM25's weight; the dense list has 1. The message gets one half, and its rewrites share the other half.
+        more_rankers: further rankers and their weights, which are divided in the same way.
     """
 
     def __init__(
@@ -194,11 +197,11 @@ class ConversationalRetriever(IndexRetriever):
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         queries = self._by_evidence(queries)
         vectors, texts = self._vectors(queries)
-        lists = self._lists(queries, vectors, max(k, DEPTH))
+        lists = self._lists(queries, vectors, max(k, FUSION_DEPTH))
         return self._with_cosines(texts, [fuse(query_lists, k) for query_lists in lists])
 
     def note_answer(self, answer: str) -> None:
-        """Embed the answer ahead of the next turn, which is then faster."""
+        """Embed the answer in advance, so that the next turn is faster."""
         self.index.views.note_answer(answer)
 
     def _with_cosines(
@@ -206,7 +209,7 @@ class ConversationalRetriever(IndexRetriever):
     ) -> list[Fused]:
         """Add the list `dense` to each result: the best cosine of the message or a rewrite with each row.
 
-        Decisions use these cosines: the search vector also resembles passages on what was said before.
+        Decisions use these cosines, because the search vector is also close to passages about earlier turns.
         """
         if not self.index.manifest.trusts_cosines():
             return list(answers)
@@ -214,11 +217,13 @@ class ConversationalRetriever(IndexRetriever):
         stored = self.index.vectors_of([answer.rows.rows for answer in answers])
         for texts, answer, (rows, vectors) in zip(query_vectors, answers, stored, strict=True):
             cosines = (vectors @ np.stack(texts).T).max(axis=1)
-            with_cosines.append(replace(answer, lists=(*answer.lists, RankedList(COSINE, top_k_of(rows, cosines)))))
+            with_cosines.append(
+                replace(answer, lists=(*answer.lists, RankedList(COSINE_LIST, top_k_of(rows, cosines))))
+            )
         return with_cosines
 
     def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
-        """Return the queries; a standalone query that finds enough alone loses its history and variants."""
+        """Return the queries, without history and variants for standalone queries that have a close passage."""
         positions = [
             position for position, query in enumerate(queries) if query.standalone and (query.history or query.variants)
         ]
@@ -230,7 +235,7 @@ class ConversationalRetriever(IndexRetriever):
         plain = {"history": (), "variants": ()}
         result = list(queries)
         for position, rows in zip(positions, nearest, strict=True):
-            if len(rows.rows) and float(rows.scores[0]) >= CLEAR:
+            if len(rows.rows) and float(rows.scores[0]) >= MIN_STANDALONE_COSINE:
                 result[position] = queries[position].model_copy(update=plain)
         return result
 
@@ -246,7 +251,7 @@ class ConversationalRetriever(IndexRetriever):
         rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
         lists_by_query = []
         for rows, query_texts in zip(dense, texts, strict=True):
-            lists = [RankedList(ONE_VECTOR, rows, self.index.manifest.share_of(COSINE))]
+            lists = [RankedList(CONVERSATION_LIST, rows, self.index.manifest.share_of(COSINE_LIST))]
             for name, weight, results in rankers:
                 rewrites = len(query_texts) - 1
                 message = weight / 2 if rewrites else weight
@@ -258,8 +263,9 @@ class ConversationalRetriever(IndexRetriever):
         return lists_by_query
 
     def _vectors(self, queries: Sequence[Query]) -> tuple[NDArray[np.float32], list[list[NDArray[np.float32]]]]:
-        """Return a search vector of length 1 for each query, and the vectors of its texts. All are embedded as one
-        batch.
+        """Return a search vector of length 1 for each query, and the vectors of its texts.
+
+        All texts are embedded as one batch.
         """
         answers = [_answers(query.history) for query in queries]
         messages: list[tuple[str, str]] = []
@@ -270,9 +276,9 @@ class ConversationalRetriever(IndexRetriever):
         plain = iter(self.index.views.plain([text for earlier in answers for text in earlier]))
         vectors, text_vectors = [], []
         for query, earlier in zip(queries, answers, strict=True):
-            alone, colored = next(spoken).vector, next(spoken).vector
+            alone, in_context = next(spoken).vector, next(spoken).vector
             rewrites = [next(spoken).vector for _ in list(query.texts())[1:]]
-            vector = alone + colored + (np.mean(rewrites, axis=0) if rewrites else alone)
+            vector = alone + in_context + (np.mean(rewrites, axis=0) if rewrites else alone)
             if earlier:
                 weights = ANSWER_DECAY ** np.arange(len(earlier) - 1, -1, -1)
                 vector = vector + ANSWERS_WEIGHT * np.average([next(plain) for _ in earlier], axis=0, weights=weights)
@@ -284,4 +290,4 @@ class ConversationalRetriever(IndexRetriever):
 def _answers(history: Sequence[Message]) -> list[str]:
     """Return the last answers in a history, oldest first."""
     answers = [turn.content for turn in history if turn.role == "assistant" and turn.content.strip()]
-    return answers[-MOST_ANSWERS:]
+    return answers[-MAX_ANSWERS:]

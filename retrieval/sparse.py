@@ -1,7 +1,7 @@
 """SPLADE: a model weights the terms of its vocabulary for a text, and an inverted index sums the weights.
 
-Scores are dot products. The index is three arrays on disk, opened as memory maps: a posting is an int32 row and a
-float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less than two CPUs differ by.
+Scores are dot products. The index is three memory-mapped arrays on disk. A posting takes 6 bytes: an int32 row and a
+float16 weight. The rounding of a weight (one part in 2,000) is smaller than the difference between two CPUs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from turnmark.retrieval.types import Query
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
 """The terms of a text, ascending, and their weights (float16 where stored); other terms weigh 0."""
 
-# The model gives a score for each of its terms at each token, so that a batch takes far more memory than in embedding.
-BATCH = 8
-POOLED_AT_ONCE = 64
-SCANNED_AT_ONCE = 4_000_000
+# The model scores each of its terms at each token, so a batch takes far more memory than a batch of an embedder.
+TEXTS_PER_BATCH = 8
+TOKENS_POOLED_AT_ONCE = 64
+POSTINGS_SCANNED_AT_ONCE = 4_000_000
 
 
 class SpladeEncoder:
@@ -48,10 +48,10 @@ class SpladeEncoder:
         self._model: Any = load_model("SparseEncoder", model, f"retriever {self.name!r}")
         for module in self._model.children():
             if hasattr(module, "chunk_size"):
-                module.chunk_size = POOLED_AT_ONCE
+                module.chunk_size = TOKENS_POOLED_AT_ONCE
             if getattr(module, "pooling_strategy", None) == "max":
-                module.forward = partial(_greatest_first, module.forward, module.activation_function)
-        # Taken from an output: for a bare masked language model the library reports the size of its hidden states.
+                module.forward = partial(_pool_maximum_first, module.forward, module.activation_function)
+        # Read from an output: for a plain masked language model the library reports the size of the hidden states.
         self.dimension = int(self._model.encode_document(["a"], show_progress_bar=False, save_to_cpu=True).shape[1])
         self.max_tokens = int(self._model.max_seq_length or 512)
         query, passage = prompts_of(model, self._model.prompts)
@@ -67,7 +67,11 @@ class SpladeEncoder:
         encode = self._model.encode_query if role == "query" else self._model.encode_document
         with self._lock:
             weighted = encode(
-                list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, save_to_cpu=True
+                list(texts),
+                prompt=self._prompts[role],
+                batch_size=TEXTS_PER_BATCH,
+                show_progress_bar=False,
+                save_to_cpu=True,
             ).coalesce()
         values = weighted.values().float().numpy()
         check_finite(values, self.name)
@@ -81,8 +85,8 @@ class SpladeEncoder:
         return offsets_of(self._model.tokenizer.backend_tokenizer.to_str())
 
 
-def _greatest_first(forward: Callable[[Any], Any], activation: str, features: Any) -> Any:
-    """Compute `SpladePooling.forward` for its strategy `max`, with the same bits and faster.
+def _pool_maximum_first(forward: Callable[[Any], Any], activation: str, features: Any) -> Any:
+    """Compute `SpladePooling.forward` with its strategy `max` faster, with bit-identical results.
 
     The original takes the logarithm of every token's score and then the maximum. The logarithm does not change which
     score is the maximum, so here the maximum is taken first.
@@ -94,11 +98,11 @@ def _greatest_first(forward: Callable[[Any], Any], activation: str, features: An
     scores, mask = features["token_embeddings"], features["attention_mask"].bool()
     lengths = mask.sum(dim=1).tolist()
     if all(row[:n].all() for row, n in zip(mask, lengths, strict=True)):
-        # Padding is at the end, so that slices do not copy.
+        # Padding is at the end, so slices need no copy.
         scores_by_text = [row[:n] for row, n in zip(scores, lengths, strict=True)]
     else:
         scores_by_text = [row[token_mask] for row, token_mask in zip(scores, mask, strict=True)]
-    # Scores below 0 count as 0, and so do those of a text without tokens.
+    # Scores below 0 count as 0. A text without tokens has the score 0 for every term.
     best = torch.stack([part.amax(dim=0) if len(part) else part.new_zeros(part.shape[1]) for part in scores_by_text])
     best = best.relu_().log1p_()
     features["sentence_embedding"] = best.log1p_() if activation == "log1p_relu" else best
@@ -127,7 +131,7 @@ def unpack_terms(packed: bytes) -> Vector:
 
 
 class SparseIndex:
-    """Postings by term, opened read-only: `rows[starts[t]:starts[t + 1]]` holds the rows of term `t`, ascending."""
+    """Postings by term, opened read-only: `rows[starts[t]:starts[t + 1]]` are the rows of term `t`, ascending."""
 
     def __init__(self, folder: Path) -> None:
         def mapped(name: str) -> Any:
@@ -137,7 +141,7 @@ class SparseIndex:
         self._starts, self._rows, self._weights = np.asarray(mapped("starts")), mapped("rows"), mapped("weights")
         count = len(self._rows)
         if len(self._starts) != self.dimension + 1 or self._starts[-1] != count or len(self._weights) != count:
-            raise ValueError("its arrays do not belong together")
+            raise ValueError("its arrays do not match")
 
     @property
     def postings(self) -> int:
@@ -149,18 +153,19 @@ class SparseIndex:
         total = np.zeros(self.rows, dtype=np.float32)
         for term, weight in zip(*vector, strict=True):
             part = slice(self._starts[term], self._starts[term + 1])
-            # Faster than `total[rows] += …`, and than a product of sparse matrices for a batch, which comes to as much
-            # arithmetic and fills a second matrix (28,000 passages, 96,000 postings a query: 1.2, 3.0 and 1.6 ms).
+            # Faster than `total[rows] += …`, and than a product of sparse matrices for a batch, which needs as much
+            # arithmetic and fills a second matrix. With 28,000 passages and 96,000 postings per query, they take 1.2,
+            # 3.0 and 1.6 ms.
             np.add.at(total, self._rows[part], self._weights[part].astype(np.float32) * weight)
         return total
 
     def vectors(self, rows: Sequence[int]) -> list[Vector]:
-        """Return the stored terms (ascending) and weights of some rows, in the order given. Scans all postings once."""
+        """Return the stored terms (ascending) and weights of rows, in the order given. Scans all postings once."""
         position_of = np.full(self.rows, -1, dtype=np.int32)
         position_of[list(rows)] = np.arange(len(rows), dtype=np.int32)
         matches: list[tuple[Any, Any]] = []
-        for start in range(0, self.postings, SCANNED_AT_ONCE):
-            posting_owners = position_of[self._rows[start : start + SCANNED_AT_ONCE]]
+        for start in range(0, self.postings, POSTINGS_SCANNED_AT_ONCE):
+            posting_owners = position_of[self._rows[start : start + POSTINGS_SCANNED_AT_ONCE]]
             hits = np.flatnonzero(posting_owners >= 0)
             matches.append((posting_owners[hits], hits + start))
         owners = np.concatenate([owner for owner, _ in matches]) if matches else np.zeros(0, np.int32)
@@ -174,11 +179,11 @@ class SparseIndex:
 
 
 def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], terms: int) -> None:
-    """Write the index of packed vectors in row order; holds one page of them in memory.
+    """Write the index of packed vectors, with one page in memory at a time.
 
     Args:
-        pages: the vectors in row order, a page at a time; called twice, to count the postings and to write them.
-        terms: how many terms the model has.
+        pages: returns pages of the vectors in row order; called twice, to count the postings and to write them.
+        terms: number of terms in the model's vocabulary.
     """
     from numpy.lib.format import open_memmap
 
@@ -202,7 +207,7 @@ def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], t
 def _place(
     pages: Iterable[Sequence[bytes]], free: NDArray[np.int64], postings: NDArray[Any], weights: NDArray[Any]
 ) -> None:
-    """Write the postings into their places; `free` is the next free place of each term."""
+    """Write the postings to their positions; `free` is the next free position of each term."""
     first = 0
     for page in pages:
         vectors = [unpack_terms(packed) for packed in page]

@@ -29,17 +29,8 @@ from turnmark.retrieval.bm25 import BM25, TermScores
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.fusion import RankedRows
-from turnmark.retrieval.manifest import (
-    FORMAT,
-    Manifest,
-    ModelInfo,
-    as_built,
-    build_command,
-    built_for,
-    read_manifest,
-    rebuild_command,
-    without_late,
-)
+from turnmark.retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
+from turnmark.retrieval.rebuild import as_built, build_command, built_for, rebuild_command, without_late
 from turnmark.retrieval.store import Passages, PassageStore
 from turnmark.retrieval.vectors import FlatVectors, TokenIndex, TokenVectors
 from turnmark.retrieval.views import Views

@@ -1,4 +1,4 @@
-"""Turns passages that come with a task, and not from an index, into hits: in the order given, or ranked."""
+"""Turns the passages of a benchmark task into hits, in the order given or ranked. There is no index."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.types import Found, Hit
 
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
-"""Texts -> unit vectors, of shape (texts, dimension), in the order of the texts."""
+"""A function that returns the unit vectors of texts, in order, of shape (texts, dimension)."""
 
 DENSE = "dense"
 
-# Words and marks of a passage with its title: WordPiece makes about 1.3 tokens of one, and MiniLM reads 256.
-PASSAGE_SIZE = 180
+MAX_PASSAGE_TOKENS = 180
+"""Maximum words and punctuation marks of a passage with its title. Each is about 1.3 WordPiece tokens, and MiniLM reads
+256 of them."""
 
 
 def cut_passages(identity: str, title: str, text: str) -> list[Passage]:
-    """Cut a text of a task into passages, in order. It is read as Markdown, which includes plain text.
+    """Cut a text of a task into passages, in order. The text is parsed as Markdown, which includes plain text.
 
     The passages have no path, since `identity` is an id from the data.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     title = shorten_title(" ".join(title.split()))
-    return chunk(Document(id=identity, title=title, text=text, blocks=tuple(blocks(text))), regex_tokens, PASSAGE_SIZE)
+    return chunk(
+        Document(id=identity, title=title, text=text, blocks=tuple(blocks(text))), regex_tokens, MAX_PASSAGE_TOKENS
+    )
 
 
 def hits_of(passages: Sequence[Passage]) -> list[Hit]:
@@ -45,15 +48,16 @@ def hits_of(passages: Sequence[Passage]) -> list[Hit]:
 def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | None) -> list[Hit]:
     """Return passages as hits, best first; ties keep the order given.
 
-    The score is the mean cosine of the texts with a passage's `indexed_text`, -1..1. The mean, because the texts are
-    one question put in several ways (the message and its rewrite): with the best alone, a rewrite that names the topic
-    ranks every passage of that topic, and what the message asks about it no longer counts. `found` has a list for each
-    text, named as a retriever names those of a message and its variants, so that `similarity` is the best cosine.
+    The score is the mean cosine of the texts with a passage's `indexed_text`, from -1 to 1. The texts are wordings of
+    one question (the message and its rewrite). The maximum instead of the mean would let a rewrite that names the topic
+    lift every passage of that topic, and what the message asks about the topic would no longer count. `found` has a
+    list for each text, with the names that a retriever uses for a message and its variants; `similarity` is therefore
+    the best cosine.
 
     Args:
-        texts: what is asked, at least one text; the message first.
-        embed: asked once for the texts and once for each run of passages of the same document, so that vectors do not
-            depend on what else is ranked, and `by_list` recognizes a document. None: as `hits_of`.
+        texts: wordings of the question, at least one; the message first.
+        embed: called once for the texts and once for each run of passages of the same document. Vectors then do not
+            depend on the other passages, and `cache_by_list` recognizes a document. None: as `hits_of`.
     """
     if embed is None or not passages:
         return hits_of(passages)
@@ -75,7 +79,7 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
 
 
 def nearest_among(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | None) -> list[float]:
-    """The cosine of each text with the passage nearest to it; none without passages or an embedder."""
+    """Return the cosine of each text with the nearest passage; empty without passages or an embedder."""
     if embed is None or not passages:
         return []
     text_vectors = embed(list(texts))
@@ -94,17 +98,17 @@ def _runs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-CAPACITY = 8192
-"""Vectors that `by_list` and `by_text` keep: 12 MiB at the bundled model's 384 dimensions."""
+MAX_CACHED_VECTORS = 8192
+"""Default capacity of `cache_by_list` and `cache_by_text`: 12 MiB at the bundled model's 384 dimensions."""
 
 
 class Cache(Generic[K, V]):
-    """Computes values by key in batches, and keeps the most recently used. Safe to call from many threads.
+    """A cache of the most recently used values, which are computed in batches. Safe to call from many threads.
 
     Args:
-        compute: keys -> their values, in order; must be safe to call from many threads, too.
-        capacity: the most that all kept values weigh together.
-        weigh: the weight of a value; by default 1 each.
+        compute: returns the values of keys, in order; must also be safe to call from many threads.
+        capacity: maximum total weight of the cached values.
+        weigh: returns the weight of a value; by default every value weighs 1.
     """
 
     def __init__(
@@ -116,7 +120,7 @@ class Cache(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, keys: Sequence[K]) -> list[V]:
-        """Return the values of some keys, in order; missing ones are computed in one call."""
+        """Return the values of keys, in order; missing values are computed in one call."""
         unique = list(dict.fromkeys(keys))
         with self._lock:
             values = {key: self._values[key] for key in unique if key in self._values}
@@ -131,7 +135,7 @@ class Cache(Generic[K, V]):
     def _keep(self, key: K, value: V) -> None:
         weight = self._weigh(value)
         if weight > self._capacity:
-            return  # It would push out everything else.
+            return  # it would displace everything else
         if key not in self._values:
             self._values[key] = value
             self._weight += weight
@@ -140,7 +144,7 @@ class Cache(Generic[K, V]):
             self._weight -= self._weigh(self._values.popitem(last=False)[1])
 
 
-def by_list(embed: Embed, capacity: int = CAPACITY) -> Embed:
+def cache_by_list(embed: Embed, capacity: int = MAX_CACHED_VECTORS) -> Embed:
     """Return an `Embed` that caches the vectors of each list of texts; its arrays are shared and read-only.
 
     The key is the complete list: the last digits of a vector depend on the texts embedded with it, so a cache by text
@@ -157,8 +161,8 @@ def by_list(embed: Embed, capacity: int = CAPACITY) -> Embed:
     return lambda texts: cache.get([tuple(texts)])[0]
 
 
-def by_text(embed: Embed, capacity: int = CAPACITY) -> Embed:
-    """Return an `Embed` that caches the vector of each text: the steps of a turn embed the same sentences."""
+def cache_by_text(embed: Embed, capacity: int = MAX_CACHED_VECTORS) -> Embed:
+    """Return an `Embed` that caches the vector of each text, because the steps of a turn embed the same sentences."""
     cache: Cache[str, NDArray[np.float32]] = Cache(embed, capacity)
 
     def vectors(texts: Sequence[str]) -> NDArray[np.float32]:

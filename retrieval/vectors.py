@@ -1,12 +1,12 @@
-"""Stores vectors on disk in row order: one for each passage, and one for each token.
+"""Stores vectors on disk in row order: one per passage, and one per token.
 
-**Passages.** Up to some tens of thousands, comparing a query with all vectors is faster than Chroma's graph for the
-long lists that fusion needs, and exact. Larger indexes, and those on a server, store their vectors in Chroma
+**Passages.** Comparing a query with all vectors is exact. For the long lists that fusion needs, it is also faster than
+Chroma's graph, up to tens of thousands of passages. Larger indexes and those on a server store their vectors in Chroma
 (`turnmark.retrieval.chroma`). The costs are in docs/measured.md.
 
-**Tokens,** for late interaction: one bit a dimension, as ColBERT's compressed forms keep one. A token's vector is kept
-as the signs of its components, 48 bytes at 384 dimensions. On the MTRAG pools that costs .002 to .006 of nDCG@5 against
-16-bit floats; a projection to 32 dimensions of 8 bits costs .04 and is as large.
+**Tokens,** for late interaction. Only the signs of a token vector's components are stored: one bit per dimension, as in
+ColBERT's compressed forms, or 48 bytes at 384 dimensions. On the MTRAG pools this costs .002 to .006 of nDCG@5 compared
+with 16-bit floats. A projection to 32 dimensions of 8 bits is about as large and costs .04.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from turnmark.retrieval.store import stack_vectors
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000
-"""Most passages for which an index has the file: 150 MB at 384 dimensions, read for each query."""
-_AT_ONCE = 32
-"""Queries compared in one product: 13 MB of scores for 100,000 passages."""
-_APIECE = 4096
-"""Rows, or tokens, for each further core."""
-_DIGITS = 6
-"""Digits of a cosine: the last digits of a product depend on the vector's position in a batch."""
+"""Maximum passages of an index with this file: 150 MB at 384 dimensions, which are read for each query."""
+_QUERIES_PER_BATCH = 32
+"""Number of queries per matrix product: 13 MB of scores for 100,000 passages."""
+_ROWS_PER_CORE = 4096
+"""Number of rows or tokens for which another core is used."""
+_COSINE_DIGITS = 6
+"""Decimals of a cosine. Further decimals depend on the vector's position in a batch."""
 
 
 def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
-    """Write the file of vectors (float32, of length 1), a page at a time, unchanged: a rebuild reads them again."""
+    """Write the file of vectors (float32, of length 1), one page at a time. A rebuild reads the same values again."""
     folder.mkdir(parents=True)
     with open(folder / FILE, "wb") as file:
         _write_header(file, np.dtype(np.float32), (rows, dimension))
@@ -52,59 +52,65 @@ def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dim
 
 
 def _write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """Begin an .npy file, to which the rows are written next. A mapped file would stay in memory instead."""
+    """Write the header of an .npy file; the rows follow. A memory-mapped file would stay in memory instead."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_2_0(file, header)
 
 
 class FlatVectors:
-    """The file of vectors, opened for searching. It is memory-mapped."""
+    """The memory-mapped file of vectors, opened for searching."""
 
     def __init__(self, folder: Path) -> None:
         self._vectors: FloatArray = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
         if self._vectors.ndim != 2 or self._vectors.dtype != np.float32:
-            raise ValueError(f"{FILE} holds no rows of vectors")
+            raise ValueError(f"{FILE} does not contain rows of vectors")
 
     def of(self, rows: Sequence[int] | NDArray[np.int64]) -> FloatArray:
         """Return the vectors of some rows, of shape (len(rows), dimension)."""
         return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
 
     def nearest(self, vectors: FloatArray, k: int, mask: NDArray[np.bool_] | None = None) -> list[RankedRows]:
-        """Return, for each vector of length 1, the `k` nearest rows with their cosines; `mask` is True for each row
-        that may be returned.
+        """Return, for each vector of length 1, the `k` nearest rows with their cosines.
+
+        Args:
+            mask: True for each row that may be returned.
         """
         nearest = []
-        for start in range(0, len(vectors), _AT_ONCE):
-            batch = vectors[start : start + _AT_ONCE]
-            # One vector alone: the product with a matrix of one column would copy what is mapped.
+        for start in range(0, len(vectors), _QUERIES_PER_BATCH):
+            batch = vectors[start : start + _QUERIES_PER_BATCH]
+            # A product with a matrix of one column would copy the mapped file.
             scores = self._alone(batch[0])[None] if len(batch) == 1 else batch @ self._vectors.T
-            nearest += [top_k(row, k, mask) for row in np.round(scores, _DIGITS)]
+            nearest += [top_k(row, k, mask) for row in np.round(scores, _COSINE_DIGITS)]
         return nearest
 
     def _alone(self, vector: FloatArray) -> FloatArray:
-        """Return the products of one vector, with the rows shared by the cores: memory access is the bottleneck."""
+        """Return the products of one vector with all rows, which are divided among cores: memory is the bottleneck."""
         products = np.empty(len(self._vectors), dtype=np.float32)
-        by_cores(len(products), lambda part: np.dot(self._vectors[part], vector, products[part]), apiece=_APIECE)
+        run_on_cores(
+            len(products),
+            lambda part: np.dot(self._vectors[part], vector, products[part]),
+            rows_per_core=_ROWS_PER_CORE,
+        )
         return products
 
 
-_MOST = 4
-"""Most cores used: more do not help where memory access is the bottleneck."""
+_MAX_CORES = 4
+"""Maximum number of cores. More cores do not help, because memory access is the bottleneck."""
 
 
-def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: int = 1) -> None:
-    """Run `work` on stretches of rows, each on another core, and wait for all of them.
+def run_on_cores(rows: int, work: Callable[[slice], object], *, rows_per_core: int, step: int = 1) -> None:
+    """Divide rows into slices, run `work` on each slice on its own core, and wait for all of them.
 
-    Each stretch uses one thread of linear algebra. OpenBLAS's threads gain nothing on such work, and keep spinning
-    afterwards on the cores that embed the next message: a query took half as long again.
+    Each slice uses one thread of linear algebra. OpenBLAS's own threads gain nothing here. They also keep spinning
+    afterwards on the cores that embed the next message, which made a query take half as long again.
 
     Args:
-        work: called with a stretch, from several threads at once; must not call `by_cores`.
-        apiece: number of rows for each further core.
-        step: stretches begin at its multiples.
+        work: called with a slice, from several threads at once; must not call `run_on_cores`.
+        rows_per_core: number of rows for which another core is used.
+        step: every slice begins at a multiple of this number.
     """
     pool, cores = _pool()
-    parts = min(cores, rows // apiece + 1)
+    parts = min(cores, rows // rows_per_core + 1)
     cuts = [*(part * rows // parts // step * step for part in range(parts)), rows]
     first, *rest_of_parts = (slice(*pair) for pair in pairwise(cuts))
     with _OneThread():
@@ -118,7 +124,7 @@ def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: i
 
 
 class _OneThread:
-    """Context that limits linear algebra to one thread; the limit holds for the process while any caller is inside."""
+    """A context that limits linear algebra to one thread, in the whole process while any caller is inside."""
 
     _lock = threading.Lock()
     _inside = 0
@@ -146,19 +152,19 @@ def _linear_algebra() -> Any:
 
 @cache
 def _pool() -> tuple[ThreadPoolExecutor, int]:
-    """Return the thread pool for stretches of rows, and its number of cores."""
-    cores = min(os.cpu_count() or 1, _MOST)
+    """Return the thread pool for slices of rows, and its number of cores."""
+    cores = min(os.cpu_count() or 1, _MAX_CORES)
     return ThreadPoolExecutor(cores, thread_name_prefix="rows"), cores
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
-_HEADER = 8
+_HEADER_BYTES = 8
 _BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
-_COUNTED = 100_000
-# Values of one block: few enough for a core's own cache, so many that threads seldom wait for Python between blocks:
-# 512 tokens of 384 dimensions were as fast as 256, and a third faster than 72 or 4096.
-_BLOCK = 200_000
+_TOKENS_COUNTED_AT_ONCE = 100_000
+# Number of values per block. A block fits in a core's own cache and is large enough that threads seldom wait for Python
+# between blocks. 512 tokens of 384 dimensions were as fast as 256, and a third faster than 72 or 4096.
+_BLOCK_VALUES = 200_000
 
 
 def frame(embedder: Embedder, role: TextRole) -> tuple[int, int]:
@@ -178,19 +184,19 @@ def pack_tokens(vectors: FloatArray, ids: TokenIds) -> bytes:
 def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], TokenIds]:
     """Decode the output of `pack_tokens`: signs of shape (tokens, dimension / 8 rounded up), and ids."""
     tokens, dimension = np.frombuffer(packed, dtype=np.int32, count=2)
-    ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER)
-    signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER + 4 * int(tokens))
+    ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER_BYTES)
+    signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER_BYTES + 4 * int(tokens))
     return signs.reshape(int(tokens), -(-int(dimension) // 8)), ids
 
 
 def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -> None:
-    """Write the token index of some texts, in row order; holds one page of them in memory.
+    """Write the token index of texts in row order, with one page in memory at a time.
 
     Args:
-        pages: returns the packed tokens of the texts, all of one dimension, a page at a time; called twice.
+        pages: returns pages of the texts' packed tokens, all of one dimension; called twice.
     """
     folder.mkdir()
-    # As lists: a view of a text's bytes would keep them all in memory.
+    # Converted to lists, because views would keep the bytes of all texts in memory.
     heads = np.array([np.frombuffer(packed, dtype=np.int32, count=2).tolist() for page in pages() for packed in page])
     dimension = int(heads[0, 1])
     starts = np.concatenate([[0], np.cumsum(heads[:, 0], dtype=np.int64)])
@@ -232,8 +238,8 @@ class TokenVectors(ABC):
             tokens: query token vectors, of shape (query tokens, dimension).
 
         Returns:
-            Shape (rows, query tokens). The dot product with signs, over the root of the dimension; a passage without
-            tokens has the minimum value, -1.
+            An array of shape (rows, query tokens): the dot product with the signs, divided by the square root of the
+            dimension. A passage without tokens has the minimum value, -1.
         """
 
     def idf(self, ids: TokenIds) -> FloatArray:
@@ -243,7 +249,7 @@ class TokenVectors(ABC):
 
 
 class TokenIndex(TokenVectors):
-    """The token vectors of one index in its folder; the files are memory-mapped."""
+    """The token vectors of one index, in memory-mapped files."""
 
     def __init__(self, folder: Path) -> None:
         self.dimension = int(json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["dimension"])
@@ -252,7 +258,7 @@ class TokenIndex(TokenVectors):
         self._starts = np.load(folder / _STARTS, allow_pickle=False)
         total = max(int(self._starts[-1]), 1)
         if self._bits.shape != (total, -(-self.dimension // 8)) or len(self._ids) != total:
-            raise ValueError("its files do not belong together")
+            raise ValueError("its files do not match")
         self._frequencies: NDArray[np.int64] | None = None
 
     @property
@@ -278,11 +284,11 @@ class TokenIndex(TokenVectors):
         return np.where(ids < len(self._frequencies), self._frequencies[capped], 0)
 
     def _count(self) -> NDArray[np.int64]:
-        """Return in how many passages each token id occurs; holds one stretch of ids in memory."""
+        """Return in how many passages each token id occurs; the ids are read in blocks."""
         counts = np.zeros(1, dtype=np.int64)
         row = 0
         while row < self.rows:
-            last = int(np.searchsorted(self._starts, self._starts[row] + _COUNTED, side="right")) - 1
+            last = int(np.searchsorted(self._starts, self._starts[row] + _TOKENS_COUNTED_AT_ONCE, side="right")) - 1
             last = min(max(last, row + 1), self.rows)
             ids = np.asarray(self._ids[self._starts[row] : self._starts[last]], dtype=np.int64)
             owners = np.repeat(np.arange(last - row), np.diff(self._starts[row : last + 1]))
@@ -307,15 +313,15 @@ class TokenIndex(TokenVectors):
         scale = np.float32(1 / np.sqrt(self.dimension))
         query_matrix = np.ascontiguousarray(tokens.T * (2 * scale))
         products = np.empty((len(packed), len(tokens)), dtype=np.float32)
-        block = max(16, _BLOCK // self.dimension)
+        block = max(16, _BLOCK_VALUES // self.dimension)
 
         def multiply(part: slice) -> None:
             for start in range(part.start, part.stop, block):
-                stretch = slice(start, min(start + block, part.stop))
-                bits = np.unpackbits(packed[stretch], axis=1, count=self.dimension).astype(np.float32)
-                np.matmul(bits, query_matrix, out=products[stretch])
+                block_rows = slice(start, min(start + block, part.stop))
+                bits = np.unpackbits(packed[block_rows], axis=1, count=self.dimension).astype(np.float32)
+                np.matmul(bits, query_matrix, out=products[block_rows])
 
-        by_cores(len(packed), multiply, apiece=_APIECE, step=block)
+        run_on_cores(len(packed), multiply, rows_per_core=_ROWS_PER_CORE, step=block)
         products -= tokens.sum(axis=1) * scale
         starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
         cosines[filled] = np.maximum.reduceat(products, starts, axis=0)
@@ -323,7 +329,7 @@ class TokenIndex(TokenVectors):
 
 
 def pack_tokens_of(embedder: Embedder, texts: Sequence[str]) -> tuple[FloatArray, Iterator[bytes]]:
-    """Return passages' vectors and their packed tokens, from one pass of the model."""
+    """Return the vectors and the packed tokens of texts from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
     leading, trailing = frame(embedder, "passage")
     packed = (

@@ -1,8 +1,8 @@
-"""Spreads work over the machines of a Ray cluster (`--engine ray`): the models of a build, the samples of a run.
+"""Distributes work over the machines of a Ray cluster (`--engine ray`): the models of a build, the samples of a run.
 
-Each worker is a Ray actor that opens models, indexes or data once, and then runs one task after the other. The main
-process hands out the tasks, and only it writes files. The tasks of a worker that dies go to other workers; Ray starts
-the worker again where a node has room.
+Each worker is a Ray actor that opens models, indexes or data once and then runs one task after the other. The main
+process assigns the tasks, and only it writes files. If a worker dies, its tasks are assigned to other workers, and Ray
+restarts it on a node with free resources.
 """
 
 from __future__ import annotations
@@ -24,33 +24,34 @@ from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.core.home import home
 
 LOCAL = "local"
-AHEAD = 2
-"""Tasks assigned for each that a worker runs at a time: one running, one waiting."""
-TRIES = 3
-"""Number of workers that may die over one task, before the task is taken for the cause."""
-RESTARTS = 6
-START = 300.0
-"""Seconds in which the first worker must be ready; loading a model from a slow disk takes a while."""
+TASKS_PER_SLOT = 2
+"""Tasks assigned per task that a worker can run at a time: one is running, and one is waiting."""
+MAX_LOST_WORKERS = 3
+"""Number of workers that may die during one task before the task is considered the cause."""
+MAX_RESTARTS = 6
+"""Number of times that Ray restarts a worker."""
+START_SECONDS = 300.0
+"""Time within which the first worker must be ready. Loading a model from a slow disk takes a while."""
 CLIENT_PORT = 10001
-CPUS = 4
-"""Cores of a worker without a GPU, or all of its node where that has fewer."""
-SETTINGS = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
-"""Environment variables that workers get. Keys are not sent: each node has its own."""
+WORKER_CORES = 4
+"""Cores of a worker without a GPU; all cores of its node if there are fewer."""
+FORWARDED_VARIABLES = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
+"""Environment variables that are set for workers. API keys are not among them: each node has its own."""
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
-_SHARED_MEMORY = 256 << 20
+_SHARED_MEMORY_BYTES = 256 << 20
 
 R = TypeVar("R")
 T = TypeVar("T")
 Opened = tuple[Callable[..., R], str]
-"""The function that runs a task, and a mark of its models and data; workers with another mark are not used."""
+"""The function that runs a task, and a fingerprint of its models and data. All workers must have the same one."""
 
 
 class WorkerLost(TurnmarkError):
-    """A task ended every worker that ran it, or no worker is left, or the cluster is gone."""
+    """A task killed every worker that ran it, no worker is left, or the cluster cannot be reached."""
 
 
 class _Dead(Exception):
-    """The worker that a task was given to has died."""
+    """The worker of a task has died."""
 
 
 def check_engine(engine: str) -> None:
@@ -58,22 +59,21 @@ def check_engine(engine: str) -> None:
     if engine == LOCAL:
         return
     if not _ENGINE.fullmatch(engine):
-        raise RequestError(f"--engine {engine!r}: local, ray, or ray://HOST[:PORT] was expected")
+        raise RequestError(f"--engine {engine!r}: expected local, ray, or ray://HOST[:PORT]")
     if find_spec("ray") is None:
         raise MissingExtra(f"--engine {engine}", "ray")
 
 
-def connected(engine: str) -> tuple[Any, bool]:
-    """Connect to Ray, and return its module and whether we opened the connection.
+def connect(engine: str) -> tuple[Any, bool]:
+    """Connect to Ray, and return its module and whether this call opened the connection.
 
-    `ray` is the cluster of this machine (or of RAY_ADDRESS); without one, one is started for as long as the work takes.
+    `ray` stands for the cluster of this machine or of RAY_ADDRESS. If there is none, one is started for this work.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if engine != "ray" and os.environ.get("RAY_AUTH_TOKEN"):
-        os.environ.setdefault(
-            "RAY_AUTH_MODE", "token"
-        )  # Ray, which reads it when imported, would not take the token up
-    # Workers run at the command's priority; Ray's default is a low one (nice 15).
+        # Ray reads this variable when it is imported. Without it, the token is ignored.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    # Workers run at the command's priority. Ray's default is a low priority (nice 15).
     os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
 
@@ -87,30 +87,30 @@ def connected(engine: str) -> tuple[Any, bool]:
         try:
             ray.init(address=address, **quiet)
         except ConnectionAbortedError:
-            # A client server forks a process for each client out of one with many threads; now and then that one dies
-            # before it has begun.
+            # The client server has many threads and forks a process for each client. Occasionally that process dies at
+            # its start.
             ray.init(address=address, **quiet)
         except ConnectionError:
             if address != "auto":
                 raise
             ray.init(
-                address="local", include_dashboard=False, object_store_memory=_SHARED_MEMORY,
+                address="local", include_dashboard=False, object_store_memory=_SHARED_MEMORY_BYTES,
                 _node_ip_address="127.0.0.1", **quiet,
             )  # fmt: skip
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
         raise TurnmarkError(
-            f"--engine {engine}: a cluster at {address} cannot be used: {reason}. Does its head run, is that its "
-            "--ray-client-server-port, and if it asks for a token, is that in RAY_AUTH_TOKEN?"
+            f"--engine {engine}: the cluster at {address} cannot be used: {reason}. Check that its head is running "
+            "and that the port is its --ray-client-server-port. If it requires a token, set RAY_AUTH_TOKEN."
         ) from error
     return ray, True
 
 
-def shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
-    """Return the resources of each worker: a GPU on a node that has some, else some cores."""
+def worker_resources(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Return the resources of each worker: one GPU on a node with GPUs, otherwise some cores."""
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     cores = int(min((node.get("CPU", 0) for node in alive if node.get("CPU", 0) >= 1), default=1))
-    shape = min(CPUS, cores)
+    shape = min(WORKER_CORES, cores)
     shape_list: list[dict[str, float]] = []
     for node in alive:
         if gpus := int(node.get("GPU", 0)):
@@ -120,8 +120,8 @@ def shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
     return shape_list or [{"num_cpus": 1}]
 
 
-class _Host:
-    """The Ray actor of a worker; opens models, indexes or data on its node."""
+class _WorkerProcess:
+    """The Ray actor of a worker, which opens models, indexes or data on its node."""
 
     def __init__(
         self,
@@ -130,8 +130,8 @@ class _Host:
         settings: Mapping[str, str],
         folder: str,
     ) -> None:
-        os.environ.update(settings)  # before anything is imported that reads them
-        with suppress(OSError):  # specs may name files as they are seen from there
+        os.environ.update(settings)  # before the modules that read them are imported
+        with suppress(OSError):  # specs may contain paths relative to this folder
             os.chdir(folder)
         self._failure, self._mark = "", ""
         try:
@@ -140,11 +140,11 @@ class _Host:
             self._failure = str(error)
 
     def ready(self) -> tuple[str, str]:
-        """Return ("", the mark), or (what is wrong with this node, "")."""
+        """Return ("", the mark), or (an error message, "")."""
         return self._failure, self._mark
 
     def do(self, *task: Any) -> tuple[str, Any]:
-        """Return ("", the result of a task), or (what went wrong, None)."""
+        """Return ("", the result of a task), or (an error message, None)."""
         try:
             return "", self._work(*task)
         except TurnmarkError as error:
@@ -153,7 +153,7 @@ class _Host:
 
 @dataclass
 class _WorkerActor:
-    """An actor, the future that says whether it is ready, and its number of tasks."""
+    """An actor, the future of its method `ready`, and its number of tasks."""
 
     actor: Any
     ready: Any
@@ -161,13 +161,13 @@ class _WorkerActor:
 
 
 class Workers(Generic[R]):
-    """Workers on all nodes of a cluster, as a context manager.
+    """A context with workers on all nodes of a cluster.
 
     Args:
         engine: the value of `--engine`.
-        opened_by: called on each worker with `arguments`; a module's function, since it is sent by name.
-        mark: the mark that every worker must have; None: the first worker's.
-        at_once: tasks that a worker runs at the same time, each in a thread.
+        opened_by: called on each worker with `arguments`. It is sent by name and must be a function of a module.
+        mark: the fingerprint that every worker must have; None: that of the first worker.
+        at_once: number of tasks that a worker runs at the same time, each in a thread.
     """
 
     def __init__(
@@ -189,14 +189,14 @@ class Workers(Generic[R]):
         self._ray: Any = None
 
     def __enter__(self) -> Workers[R]:
-        self._ray, self._owns_cluster = connected(self._engine)
-        settings = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+        self._ray, self._owns_cluster = connect(self._engine)
+        settings = {name: os.environ[name] for name in FORWARDED_VARIABLES if os.environ.get(name)}
         settings |= {name: str(Path(settings[name]).resolve()) for name in ("TURNMARK_DATA",) if name in settings}
         settings["TURNMARK_HOME"] = str(home().resolve())
         try:
-            for shape in shapes(self._ray.nodes()):
-                host = self._ray.remote(_Host).options(
-                    **shape, max_concurrency=self._at_once, max_restarts=RESTARTS, scheduling_strategy="SPREAD"
+            for shape in worker_resources(self._ray.nodes()):
+                host = self._ray.remote(_WorkerProcess).options(
+                    **shape, max_concurrency=self._at_once, max_restarts=MAX_RESTARTS, scheduling_strategy="SPREAD"
                 )
                 actor = host.remote(self._opened_by, self._arguments, settings, str(Path.cwd()))
                 self._starting.append(_WorkerActor(actor, actor.ready.remote()))
@@ -218,18 +218,18 @@ class Workers(Generic[R]):
                 self._ray.kill(worker.actor)
         self._ready, self._starting = [], []
         if self._owns_cluster:
-            with suppress(Exception):  # a cluster that is gone is left, too
+            with suppress(Exception):  # the cluster may already be gone
                 self._ray.shutdown()
         self._ray = None
 
     def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]]) -> Iterator[tuple[T, R]]:
-        """Yield each task's name and result as it finishes, in no order; few tasks are drawn ahead.
+        """Yield each task's name and result in completion order. Only a few tasks are prefetched.
 
         Args:
-            tasks: a name for the caller, and the arguments.
+            tasks: for each task, a name for the caller and the arguments.
         """
         waiting: dict[Future[R], T] = {}
-        most = AHEAD * self._at_once * (len(self._ready) + len(self._starting))
+        most = TASKS_PER_SLOT * self._at_once * (len(self._ready) + len(self._starting))
         with ThreadPoolExecutor(most) as pool:
             try:
                 for name, task in tasks:
@@ -250,25 +250,25 @@ class Workers(Generic[R]):
     def call(self, task: tuple[Any, ...], seconds: float | None = None) -> R:
         """Run one task and return its result, from any thread; TimeoutError after `seconds`."""
         ends = None if seconds is None else time.monotonic() + seconds
-        for _ in range(TRIES):
+        for _ in range(MAX_LOST_WORKERS):
             worker = self._least_busy()
             try:
                 return self._result(worker, task, None if ends is None else max(0.0, ends - time.monotonic()))
             except _Dead as error:
                 died = error
-        raise WorkerLost(f"{TRIES} workers died over one task, the last with {died}")
+        raise WorkerLost(f"{MAX_LOST_WORKERS} workers died during one task, the last with {died}")
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """Turn the loss of the cluster into WorkerLost."""
+        """Raise WorkerLost if the connection to the cluster is lost."""
         grpc = sys.modules.get("grpc")
         gone = (ConnectionError, grpc.RpcError) if grpc else (ConnectionError,)
         try:
             yield
         except gone as error:
             raise WorkerLost(
-                f"--engine {self._engine}: the cluster cannot be reached any more; what is done is kept, and the same "
-                "command goes on"
+                f"--engine {self._engine}: the cluster can no longer be reached; finished work is kept, and the same "
+                "command continues it"
             ) from error
 
     def _result(self, worker: _WorkerActor, task: tuple[Any, ...], seconds: float | None) -> R:
@@ -282,7 +282,7 @@ class Workers(Generic[R]):
             raise TurnmarkError(f"a worker failed: {type(error.cause).__name__}: {error.cause}") from error
         except exceptions.RayError as error:
             with self._lock, self._reached():
-                if worker in self._ready:  # else another of its tasks has reported it
+                if worker in self._ready:  # otherwise another of its tasks has reported the loss
                     self._ready.remove(worker)
                     self._starting.append(_WorkerActor(worker.actor, worker.actor.ready.remote()))
             raise _Dead(type(error).__name__) from error
@@ -295,7 +295,7 @@ class Workers(Generic[R]):
         return outcome
 
     def _welcome(self) -> None:
-        """Add workers that have become ready; drop those that Ray does not start again."""
+        """Add the workers that have become ready; drop those that Ray does not restart."""
         with self._lock, self._reached():
             references = [worker.ready for worker in self._starting]
             ready = self._ray.wait(references, num_returns=len(references), timeout=0)[0] if references else []
@@ -309,12 +309,13 @@ class Workers(Generic[R]):
                 except self._ray.exceptions.RayError:
                     continue
                 if failure:
-                    raise TurnmarkError(f"--engine {self._engine}: a worker cannot begin: {failure}")
+                    raise TurnmarkError(f"--engine {self._engine}: a worker cannot start: {failure}")
                 self._mark = mark if self._mark is None else self._mark
                 if mark != self._mark:
                     raise TurnmarkError(
-                        f"--engine {self._engine}: a worker works with something else than this process: "
-                        f"{_difference(self._mark, mark)}; each node needs the same Turnmark, packages, models and data"
+                        f"--engine {self._engine}: a worker differs from this process: "
+                        f"{_difference(self._mark, mark)}; "
+                        "each node needs the same version of Turnmark and the same packages, models and data"
                     )
                 self._ready.append(worker)
 
@@ -322,24 +323,24 @@ class Workers(Generic[R]):
         while True:
             self._await_one()
             with self._lock:
-                if self._ready:  # another thread may just have lost the last one
+                if self._ready:  # another thread may have just lost the last worker
                     worker = min(self._ready, key=lambda candidate: candidate.tasks)
                     worker.tasks += 1
                     return worker
 
     def _await_one(self) -> None:
-        ends = time.monotonic() + START
+        ends = time.monotonic() + START_SECONDS
         self._welcome()
         while not self._ready:
             if not self._starting or time.monotonic() > ends:
-                reason = "none could be started" if not self._starting else f"none was ready within {START:g} s"
-                raise WorkerLost(f"--engine {self._engine}: no worker: {reason}; what is done is kept")
+                reason = "could be started" if not self._starting else f"was ready within {START_SECONDS:g} s"
+                raise WorkerLost(f"--engine {self._engine}: no worker {reason}; finished work is kept")
             time.sleep(0.1)
             self._welcome()
 
 
 def _difference(first: str, second: str) -> str:
-    """Return the lines that only one of two marks has."""
+    """Return the lines that are in only one of two marks."""
     first_lines, second_lines = first.splitlines(), second.splitlines()
     only_first = [line for line in first_lines if line not in second_lines]
     only_second = [line for line in second_lines if line not in first_lines]

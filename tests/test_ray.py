@@ -235,7 +235,7 @@ def twice() -> tuple[Callable[[int], int], str]:
 
 
 def test_reports_messages_and_deaths_of_workers(nodes: Nodes) -> None:
-    with pytest.raises(TurnmarkError, match="a worker cannot begin: the model is not on this node"):
+    with pytest.raises(TurnmarkError, match="a worker cannot start: the model is not on this node"):
         Workers("ray", no_such_thing).__enter__()
     with pytest.raises(TurnmarkError, match="twice there; each node needs the same"):
         Workers("ray", twice, mark="thrice").__enter__()

@@ -213,7 +213,8 @@ def _check_server(url: str, user: str, key_env: str) -> Finding:
 def home_and_indexes() -> Iterator[Finding]:
     """Yield the findings of the sections `state` and `indexes`; `turnmark index verify` checks an index's contents."""
     from turnmark.retrieval.components import has_all_components
-    from turnmark.retrieval.manifest import FORMAT, read_manifest, rebuild_command
+    from turnmark.retrieval.manifest import FORMAT, read_manifest
+    from turnmark.retrieval.rebuild import rebuild_command
     from turnmark.retrieval.stored import StoredIndex
 
     folder = home()
@@ -299,7 +300,7 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     from turnmark.corpora.readers.registry import list_readers
     from turnmark.evaluation.benchmarks.mtrag.data import MODE_DESCRIPTIONS
     from turnmark.retrieval.embed import EMBEDDERS
-    from turnmark.retrieval.registry import RETRIEVERS
+    from turnmark.retrieval.kinds import RETRIEVERS
     from turnmark.retrieval.rerank import RERANKERS
 
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}

@@ -238,7 +238,7 @@ def _cost_lines(reply: Reply) -> Iterator[str]:
 def names_for(role: str) -> list[str]:
     """Return the possible names for a role of the assistant: index, retriever or generator."""
     from turnmark.assistant.generators import GENERATORS
-    from turnmark.retrieval.registry import RETRIEVERS
+    from turnmark.retrieval.kinds import RETRIEVERS
     from turnmark.retrieval.stored import list_indexes
 
     if role == "index":

@@ -13,7 +13,7 @@ from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.collection import LONGEST_PATTERN
+from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS
 from turnmark.retrieval.types import Hit
 
 MAX_LISTED_DOCUMENTS = 30
@@ -53,7 +53,7 @@ def mentioned_words(message: str) -> str:
             bool(content_words(words)) and not _SEVERAL.search(words) and len(words.split()) <= MAX_MENTIONED_WORDS
         )
     is_expression = words.startswith("/") and words.endswith("/")  # to `Collection.grep`
-    return words if is_clear and not is_expression and len(words) <= LONGEST_PATTERN else ""
+    return words if is_clear and not is_expression and len(words) <= MAX_PATTERN_CHARACTERS else ""
 
 
 def count_mentions(turn: Turn) -> Draft | None:

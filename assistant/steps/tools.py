@@ -244,7 +244,7 @@ class DocumentTools:
         every = self._all.documents(where)
         over = self._over(len(every), arguments, where)
         if wanted:
-            held = self._all.holding(wanted, where)
+            held = self._all.containing(wanted, where)
             rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]
             line = f"{len(held):,} of {over} hold all of “{_short_line(wanted, MAX_ARGUMENT_CHARACTERS)}”"
         else:

@@ -570,7 +570,8 @@ def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: Er
 def _retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     """Both specs in normal form; the embedder's is empty if the retriever needs no embedder."""
     from turnmark.retrieval.embed import EMBEDDERS
-    from turnmark.retrieval.registry import RETRIEVERS, build_settings
+    from turnmark.retrieval.kinds import RETRIEVERS
+    from turnmark.retrieval.registry import build_settings
 
     errors = ErrorCollector()
     settings = errors.collect(build_settings, retriever, embedder)

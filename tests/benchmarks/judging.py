@@ -40,7 +40,7 @@ from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token
 from turnmark.evaluation.scores.stats import draw_clusters, rank_correlations
 from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.task_passages import by_text
+from turnmark.retrieval.task_passages import cache_by_text
 
 RATED = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 SYNTHETIC = "mt-rag-benchmark/mtrag-synthetic/evaluations/synthetic.json"
@@ -308,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.what == "idk":
         idk()
         return 0
-    fits = rated(by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED))
+    fits = rated(cache_by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED))
     if chosen.write:
         made_by = {"made_by": "python -m tests.benchmarks.judging rated --write"}
         stored = made_by | json.loads(WEIGHTS.read_text(encoding="utf-8")) | {"fits": fits}

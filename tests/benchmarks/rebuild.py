@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from turnmark.retrieval.build import build_again, build_index
-from turnmark.retrieval.reading import SETTLED
+from turnmark.retrieval.reading import SETTLED_NS
 from turnmark.retrieval.stored import open_index
 
 FILES = 1000
@@ -49,7 +49,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TURNMARK_HOME"] = f"{folder}/home"
         files = write_files(source, Path(folder) / "files")
-        time.sleep(SETTLED / 1e9)
+        time.sleep(SETTLED_NS / 1e9)
         report = build_index(Path(folder) / "files", "big")
         print(f"{report.documents} files, {report.passages} passages: {report.seconds:.1f} s", flush=True)
         for path in files[:times]:

@@ -65,7 +65,7 @@ def main() -> None:
             "grep package": lambda: every.grep("package"),
             "grep the": lambda: every.grep("the"),
             "grep /cast.iron/": lambda: every.grep("/cast.iron/"),
-            "documents holding dpkg maintainer": lambda: every.holding("dpkg maintainer"),
+            "documents holding dpkg maintainer": lambda: every.containing("dpkg maintainer"),
         }
         print(f"{every.store.count():,} passages of {every.count():,} documents")
         for name, scan in scans.items():

@@ -12,7 +12,7 @@ from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
 from tests.evaluation.reported import golden
 from turnmark.evaluation.storage import passages
-from turnmark.retrieval.registry import RETRIEVERS
+from turnmark.retrieval.kinds import RETRIEVERS
 
 
 def score(turnmark, real_data, *more):

@@ -104,7 +104,7 @@ def test_generations_on_a_server(server, notes, monkeypatch, tmp_path):
     build_index(notes, "n")
     assert open_index("n").manifest.server is None
     assert len(collections(server)) == 1
-    with pytest.raises(RequestError, match="lie in its own folder, not at"):
+    with pytest.raises(RequestError, match="are in its own folder, not at"):
         open_retriever(spec, open_index("n"))
     remove_index("n")
     assert collections(server) == []
@@ -181,7 +181,7 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
         ("chroma+http://me:hush@h:1?rerank_depth=3", "no user and password in an address"),
         ("chroma+http://h:1?colection=x&b=9", "has no option 'colection'; it has: b, .*\n.*option b='9'"),
         ("chroma+http://h:99999", "not a URL with a valid host and port"),
-        ("chroma+http://h:1/path", "leave 'path' out"),
+        ("chroma+http://h:1/path", "remove 'path'"),
     ],
 )
 def test_wrong_specs(spec, message):

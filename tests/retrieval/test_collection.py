@@ -102,7 +102,7 @@ def test_a_title_a_part_of_a_word_and_a_section_in_two_passages(tmp_path):
     assert every.grep("/tea(pots)?/").times == {"a.md": 5, "b/c.md": 1}
     assert every.grep(r"/\btea\b/").times == found.times
     assert every.grep("tea", {"document": "b/*"}).documents == 1
-    assert [row.document for row, _ in every.holding("milk tea")] == ["a.md"]
+    assert [row.document for row, _ in every.containing("milk tea")] == ["a.md"]
     assert every.grep("茶").times == {}
 
 
@@ -150,7 +150,7 @@ def test_a_title_is_in_no_section(tmp_path):
 
 def test_documents_hold_words_and_no_expressions(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "fetch ssh")], "b": [("", "in /etc/ ssh")]})
-    assert [row.document for row, _ in every.holding("/etc/ ssh")] == ["b"]
+    assert [row.document for row, _ in every.containing("/etc/ ssh")] == ["b"]
 
 
 def test_what_is_hidden_is_not_counted(tmp_path):
@@ -162,7 +162,7 @@ def test_what_is_hidden_is_not_counted(tmp_path):
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(?:a{1,1000}){1,1000}b", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_an_expression_that_would_never_end_is_given_up(tmp_path, monkeypatch, pattern):
-    monkeypatch.setattr("turnmark.retrieval.collection.PATTERN_SECONDS", 0.3)
+    monkeypatch.setattr("turnmark.retrieval.collection.MAX_PATTERN_SECONDS", 0.3)
     every = collection(tmp_path / "p.db", {f"d{n}": [("", "a" * 5000 + "!")] for n in range(50)})
     with pytest.raises(RequestError, match="took longer than"):
         every.grep(f"/{pattern}/")

@@ -106,7 +106,7 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(elastic, index
         (result(_shards={"total": 2, "successful": 1, "failed": 1}), "only some of its shards"),
         ({"error": {"type": "index_not_found_exception", "reason": "no such index [there]"}}, "no such index"),
         (result(("a", float("inf"))), "a score that is not a finite number"),
-        (result(("strange", 1.0)), "such as 'strange', and none is a passage of the index 'n'"),
+        (result(("strange", 1.0)), "not passages of the index 'n', e.g. 'strange'"),
     ],
 )
 def test_answers_that_are_none(elastic, index, answer, message):
@@ -135,6 +135,6 @@ def test_wrong_specs(spec, message, monkeypatch):
     with pytest.raises(RequestError, match=message) as raised:
         build_settings(f"elasticsearch+{spec}")
     assert "hush" not in str(raised.value)
-    monkeypatch.setattr("turnmark.retrieval.elastic.find_spec", lambda name: None)
+    monkeypatch.setattr("turnmark.retrieval.servers.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'turnmark\[elasticsearch\]'"):
         build_settings("elasticsearch+http://h/there")

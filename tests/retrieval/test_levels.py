@@ -8,7 +8,7 @@ import pytest
 
 from turnmark.retrieval import levels
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.levels import LEAST, sure_from
+from turnmark.retrieval.levels import MIN_COMPARED_SENTENCES, sure_from
 from turnmark.retrieval.stored import open_index
 
 FACTS = ("The {} boat was built in {} by a carpenter from the village.", "It is painted every spring in {} colours.")
@@ -56,7 +56,7 @@ def test_documents_that_are_each_about_something_else_are_compared_by_their_sect
         (tmp_path / "mixed" / f"{subject}.md").write_text(text)
     build_index(tmp_path / "mixed", "mixed", retriever="dense")
     level = open_index("mixed").manifest.sure_from
-    monkeypatch.setattr(levels, "UNRELATED", 2.0)
+    monkeypatch.setattr(levels, "MIN_UNRELATED_GAP", 2.0)
     of_documents = sure_from(open_index("mixed"))
     assert level is not None
     assert of_documents is not None
@@ -70,7 +70,7 @@ def test_it_stays_when_nothing_changed(boats, tmp_path):
 
 
 def test_a_small_collection_and_one_without_vectors_do_not_say(tmp_path):
-    build_index(collection(tmp_path / "few", LEAST - 1), "few", retriever="dense")
+    build_index(collection(tmp_path / "few", MIN_COMPARED_SENTENCES - 1), "few", retriever="dense")
     build_index(collection(tmp_path / "plain", 40), "plain", retriever="bm25")
     assert open_index("few").manifest.sure_from is None
     assert open_index("plain").manifest.sure_from is None

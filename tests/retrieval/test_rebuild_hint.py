@@ -1,4 +1,4 @@
-"""The commands that messages advise: they build what is needed and lose nothing of what was asked before."""
+"""The build commands in error messages: they build what is needed and keep the settings of the index."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import pytest
 from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError
 from turnmark.core.home import home
+from turnmark.core.specs import Spec, load_python
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.manifest import Manifest, ModelInfo, as_built, build_command, rebuild_command
+from turnmark.retrieval.kinds import RETRIEVERS, built_in_kind
+from turnmark.retrieval.manifest import Manifest, ModelInfo
+from turnmark.retrieval.rebuild import as_built, build_command, rebuild_command
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.stored import open_index
 
@@ -31,13 +34,13 @@ def manifest(embedder: str = "minilm", **changed: Any) -> Manifest:
 
 
 def words(command: str) -> list[str]:
-    """What follows `--retriever`."""
+    """Return the words after `--retriever`."""
     before, _, flags = command.partition(" --retriever ")
     assert before.endswith("turnmark index build '/my notes' --name n")
     return shlex.split(flags)
 
 
-def test_the_embedder_the_globs_and_bm25s_options_are_kept():
+def test_build_command_keeps_embedder_globs_and_bm25_options():
     index = manifest(BGE, include=("a b/*", "*.md"), exclude=("x'y",))
     flags = ["--embedder", BGE, "--include", "a b/*", "--include", "*.md", "--exclude", "x'y"]
     assert words(build_command(index, "conversational")) == ["conversational", *flags]
@@ -49,6 +52,15 @@ def test_the_embedder_the_globs_and_bm25s_options_are_kept():
         "conversational?b=0&k1=1&language=german&rerank=none"
     ]
     assert words(build_command(manifest(bm25=tuned), "dense")) == ["dense"]
+    assert words(build_command(index, "elasticsearch+http://h/there")) == ["elasticsearch+http://h/there", *flags[2:]]
+    assert words(build_command(index, "of-a-plugin?k1=1")) == ["of-a-plugin?k1=1", *flags]
+
+
+@pytest.mark.parametrize("name", sorted(RETRIEVERS.entries()))
+def test_each_registered_retriever_declares_how_it_is_opened(name):
+    kind = built_in_kind(Spec(name))
+    assert kind is not None
+    assert callable(load_python(kind.open, "retriever"))
 
 
 @pytest.mark.parametrize(
@@ -56,8 +68,8 @@ def test_the_embedder_the_globs_and_bm25s_options_are_kept():
     ["bm25?k1=2", "hybrid?b=0", "conversational?language=german", "splade:m", "dense",
      "chroma+http://h:1?rerank=late"],
 )  # fmt: skip
-def test_an_index_as_it_was_has_the_same_settings(retriever):
-    """Whatever an index was built for, the command for the same again settles the same."""
+def test_rebuild_command_restores_the_settings(retriever):
+    """The command that builds an index again results in the same settings, for any retriever."""
     settings = build_settings(retriever)
     parts = {
         "splade": ModelInfo(spec=settings.splade, fingerprint="x", dimension=3) if settings.splade else None,
@@ -69,7 +81,7 @@ def test_an_index_as_it_was_has_the_same_settings(retriever):
     assert rebuild_command(index) == f"turnmark index remove n, then {build_command(index, as_built(index))}"
 
 
-def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path, turnmark):
+def test_advised_command_builds_an_index_for_the_whole_spec(tmp_path: Path, turnmark):
     notes = write(tmp_path / "my notes", boat="# Boat\n\nDrain the fuel tank.\n", bees="# Bees\n\nFeed the bees.\n")
     build_index(notes, "n", retriever="hybrid?b=0", exclude=["bees*"])
     spec = "conversational?k1=2&rerank=none"
@@ -85,7 +97,7 @@ def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path,
     assert open_retriever(default_retriever(index), index).name == index.manifest.retriever
 
 
-def test_an_index_of_an_older_format_is_named_and_built_again(tmp_path: Path, turnmark):
+def test_advised_command_rebuilds_an_index_of_an_older_format(tmp_path: Path, turnmark):
     build_index(write(tmp_path / "notes", boat="# Boat\n\nDrain the fuel tank.\n"), "n")
     folder = home() / "indexes" / "n"
     content = json.loads((folder / "manifest.json").read_text())

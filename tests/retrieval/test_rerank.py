@@ -101,7 +101,9 @@ def test_only_the_best_are_reranked_and_the_others_follow_in_their_order():
 
 @pytest.mark.parametrize("scores", [(1.0,), (1.0, 2.0, 3.0), (1.0, math.nan), (1.0, math.inf)])
 def test_scores_that_are_none_are_an_error_that_names_the_model(scores):
-    with pytest.raises(TurnmarkError, match="reranker 'late:whatever' did not give every passage one finite score"):
+    with pytest.raises(
+        TurnmarkError, match="reranker 'late:whatever' did not return one finite score for every passage"
+    ):
         Reranked("x", Fixed(2, 1), Says(*scores)).search([Query(text="q")], 2)
 
 
@@ -142,10 +144,10 @@ def test_a_cross_encoder_over_an_index(notes, model, turnmark):
         ("bm25?rerank=cross:m?depth=1", ["reranker 'cross' has no option 'depth'"]),
         ("bm25?rerank_depth=5", ["rerank_depth without a reranker"]),
         ("bm25?rerank=cross:m&rerank_depth=0", ["from 1 to 10000"]),
-        ("hybrid?rerank=late:foo", ["reranker 'late' takes no model, and 'foo' is given; write rerank=late"]),
+        ("hybrid?rerank=late:foo", ["reranker 'late' takes no model (got 'foo'); write rerank=late"]),
         ("bm25?rerank=cross:a@http://u:hush@h", ["rerank= takes no address"]),
         ("python:a:b?rerank=cross%3Aa%40https%3A%2F%2Fu%3Ahush%40h", ["rerank= takes no address"]),
-        ("llama-index:a:b?rerank=late", ["rerank=late is for our own retrievers"]),
+        ("llama-index:a:b?rerank=late", ["rerank=late needs a built-in retriever"]),
         ("python:a:b?foo=1", ["retriever 'python' has no option 'foo'; it has: rerank, rerank_depth"]),
         ("python:a:b@http://x", ["'python' takes options and an argument only"]),
         ("hybrid:x", ["'hybrid' takes options only"]),
@@ -167,10 +169,12 @@ def test_what_is_no_cross_encoder_is_refused(tmp_path, model):
         CrossReranker(Spec("cross", str(tmp_path / "nothing")))
     with pytest.raises(RequestError, match=r"is not a cross-encoder: .* \(its configuration says BertModel\)"):
         CrossReranker(Spec("cross", str(tiny.dense(tmp_path / "dense"))))
-    with pytest.raises(RequestError, match="gives 3 scores a pair; a model with one is needed"):
+    with pytest.raises(RequestError, match="returns 3 scores per pair; use a model that returns one"):
         CrossReranker(Spec("cross", str(tiny.cross(tmp_path / "three", labels=3))))
     shutil.copytree(model, tmp_path / "broken")
     tiny.break_weights(tmp_path / "broken")
     broken = CrossReranker(Spec("cross", str(tmp_path / "broken")))
-    with pytest.raises(TurnmarkError, match=r"reranker 'cross:.*broken' did not give every passage one finite score"):
+    with pytest.raises(
+        TurnmarkError, match=r"reranker 'cross:.*broken' did not return one finite score for every passage"
+    ):
         Reranked("x", Fixed(2, 1), broken).search([Query(text="q")], 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.task_passages import Cache, by_list, cut_passages, hits_of, nearest_among, ranked_by
+from turnmark.retrieval.task_passages import Cache, cache_by_list, cut_passages, hits_of, nearest_among, ranked_by
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:
@@ -43,7 +43,7 @@ def test_how_near_the_nearest_of_some_passages_is():
 
 def test_each_document_is_embedded_by_itself_and_once():
     embed = Angles()
-    remembered = by_list(embed)
+    remembered = cache_by_list(embed)
     first, second = [passage("1", "a"), passage("2", "a")], [passage("3", "b")]
     alone = ranked_by(first, ["10"], remembered)
     ranked = ranked_by([*second, *first], ["20"], remembered)

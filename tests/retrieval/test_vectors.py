@@ -29,8 +29,8 @@ from turnmark.retrieval.vectors import (
     FILE,
     FlatVectors,
     TokenIndex,
-    by_cores,
     pack_tokens,
+    run_on_cores,
     unpack_tokens,
     write_tokens,
     write_vectors,
@@ -133,7 +133,7 @@ def test_every_row_is_in_one_stretch_and_each_begins_at_a_step(rows, apiece, ste
         with lock:
             stretches.append(part)
 
-    by_cores(rows, work, apiece=apiece, step=step)
+    run_on_cores(rows, work, rows_per_core=apiece, step=step)
     assert sorted(row for part in stretches for row in range(part.start, part.stop)) == list(range(rows))
     assert all(part.start % step == 0 for part in stretches)
     assert rows >= apiece or len(stretches) == 1, "a few rows are one core's"
@@ -224,7 +224,7 @@ def test_writing_tokens_holds_one_page_of_them(tmp_path: Path) -> None:
 
 def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counted in stretches of a few tokens, so that a stretch ends within the texts.
-    monkeypatch.setattr("turnmark.retrieval.vectors._COUNTED", 5)
+    monkeypatch.setattr("turnmark.retrieval.vectors._TOKENS_COUNTED_AT_ONCE", 5)
     texts = made([4, 6, 0, 9, 2, 1])
     index = written(tmp_path / "tokens", texts)
     for token in range(12):

@@ -1,4 +1,4 @@
-"""Messages as vectors: alone, and coloured by their context. The real embedder, in fp32."""
+"""The vectors of messages, alone and in context. The embedder is the real one, in fp32."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.views import MESSAGE_TOKENS, Views
+from turnmark.retrieval.views import MAX_MESSAGE_TOKENS, Views
 
 ANSWER = "A sourdough starter is flour and water in which wild yeast lives. It is fed every day."
 MESSAGE = "How long does it take?"
@@ -37,22 +37,24 @@ class Counting:
 
 
 def test_context_colours_a_message_and_adds_no_token_to_it(embedder: Embedder) -> None:
-    alone, coloured = Views(embedder).of([("", MESSAGE), (ANSWER, MESSAGE)])
+    alone, in_context = Views(embedder).of([("", MESSAGE), (ANSWER, MESSAGE)])
     expected = embedder.encode(["How long does a sourdough starter take?"], "query")[0]
-    assert coloured.ids.tolist() == alone.ids.tolist()
-    assert float(coloured.vector @ expected) > float(alone.vector @ expected) + 0.1
+    assert in_context.ids.tolist() == alone.ids.tolist()
+    assert float(in_context.vector @ expected) > float(alone.vector @ expected) + 0.1
 
 
 def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embedder) -> None:
     counting = Counting(embedder)
     views = Views(counting)
     views.of([("", "warm up")])
-    short, long = " word" * MESSAGE_TOKENS, " word" * (MESSAGE_TOKENS + 1)
+    short, long = " word" * MAX_MESSAGE_TOKENS, " word" * (MAX_MESSAGE_TOKENS + 1)
     counting.texts.clear()
-    alone, coloured, plain, in_context = views.of([("", short), (ANSWER, short), ("", long), (ANSWER, long)])
+    alone, in_context, long_alone, long_in_context = views.of(
+        [("", short), (ANSWER, short), ("", long), (ANSWER, long)]
+    )
     assert counting.texts == [short, f"{ANSWER} {short}", long]
-    assert not np.allclose(alone.vector, coloured.vector)
-    assert (plain.vector == in_context.vector).all()
+    assert not np.allclose(alone.vector, in_context.vector)
+    assert (long_alone.vector == long_in_context.vector).all()
 
 
 def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedder) -> None:

@@ -22,7 +22,7 @@ from turnmark.retrieval import watch as watch_module
 from turnmark.retrieval.build import BuildReport, build_index
 from turnmark.retrieval.components import remove_index, verify_index
 from turnmark.retrieval.stored import list_indexes, open_index
-from turnmark.retrieval.watch import FolderWatch, check_watch, said
+from turnmark.retrieval.watch import FolderWatch, check_watch, describe_changes
 
 NOTES = {"kettle": "# Kettle\n\nThe kettle is red.\n", "toaster": "# Toaster\n\nThe toaster is blue.\n"}
 
@@ -131,7 +131,7 @@ def test_an_index_that_was_removed_stays_removed(folder):
         heard.wait_for("n: indexed 1 changed file in ")  # the watch has begun
         remove_index("n")
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
-        heard.wait_for("n: was removed, or built from another folder")
+        heard.wait_for("n: the index was removed or built from another folder")
     assert list_indexes() == []
 
 
@@ -151,7 +151,7 @@ def test_a_failing_build_is_said_and_tried_again(folder):
         kept = {path: path.read_text("utf-8") for path in folder.glob("*.md")}
         for path in kept:
             path.unlink()
-        heard.wait_for("n: not brought up to date, and tried again at the next change: there is nothing to index")
+        heard.wait_for("n: the build failed and is retried on the next change: there is nothing to index")
         assert texts().keys() == {"kettle.md", "toaster.md"}
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is back.\n", encoding="utf-8")
         heard.wait_for("n: indexed 1 changed file, 1 document removed in ")
@@ -159,7 +159,7 @@ def test_a_failing_build_is_said_and_tried_again(folder):
 
 
 def test_a_failing_build_is_tried_again_without_a_change(folder, monkeypatch):
-    monkeypatch.setattr(watch_module, "RETRY", 0.0)
+    monkeypatch.setattr(watch_module, "RETRY_SECONDS", 0.0)
     real, failures = watch_module.build_again, [OSError("the disk is full")]
 
     def build(*arguments: object) -> BuildReport:
@@ -185,7 +185,9 @@ def test_a_folder_that_was_gone_is_watched_again(folder, gone):
         else:
             shutil.rmtree(folder)
         if gone != "replaced":
-            heard.wait_for(f"n: {folder} is gone; the index stays, and the folder is watched again once it is back")
+            heard.wait_for(
+                f"n: {folder} is missing; the index is kept, and the folder is watched again when it is back"
+            )
         write(folder, kettle="# Kettle\n\nThe kettle is new.\n", toaster=NOTES["toaster"])
         heard.wait_for(f"n: {folder} is back")
         heard.wait_for("n: indexed 1 changed file in ")
@@ -194,7 +196,7 @@ def test_a_folder_that_was_gone_is_watched_again(folder, gone):
         heard.wait_for("n: indexed 1 changed file in ")
     assert texts().keys() == {"kettle.md", "toaster.md", "radio.md"}
     assert sum("is gone" in line for line in heard.all) <= 1
-    assert not any("removed" in line or "not brought up to date" in line for line in heard.all)
+    assert not any("removed" in line or "the build failed" in line for line in heard.all)
 
 
 def test_a_folder_that_goes_away_during_a_build_costs_no_passage(folder, monkeypatch):
@@ -249,7 +251,7 @@ def test_the_state_folder_is_no_change(folder, monkeypatch):
     ],
 )  # fmt: skip
 def test_what_is_said(changed, gone, expected):
-    assert said(BuildReport("n", changed=changed, gone=gone, seconds=1.31)) == expected
+    assert describe_changes(BuildReport("n", changed=changed, gone=gone, seconds=1.31)) == expected
 
 
 def test_only_folders_are_watched(folder, turnmark):

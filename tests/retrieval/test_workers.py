@@ -12,7 +12,7 @@ import pytest
 from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.retrieval import workers
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.workers import check_engine, connected, shapes
+from turnmark.retrieval.workers import check_engine, connect, worker_resources
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def with_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_engines_there_are_and_are_not(engine: str, with_ray: None) -> None:
     for good in ("local", "ray", "ray://head", "ray://10.0.0.7:10001", "ray://[::1]:10001"):
         check_engine(good)
-    with pytest.raises(RequestError, match=r"local, ray, or ray://HOST\[:PORT\] was expected"):
+    with pytest.raises(RequestError, match=r"expected local, ray, or ray://HOST\[:PORT\]"):
         check_engine(engine)
 
 
@@ -43,12 +43,12 @@ def node(alive: bool = True, **resources: float) -> dict[str, object]:
 
 
 def test_workers_take_four_cores_or_the_smallest_node_or_a_gpu() -> None:
-    assert shapes([node(CPU=8), node(CPU=2)]) == [{"num_cpus": 2}] * 5
-    assert shapes([node(CPU=8), node(False, CPU=2)]) == [{"num_cpus": 4}] * 2
+    assert worker_resources([node(CPU=8), node(CPU=2)]) == [{"num_cpus": 2}] * 5
+    assert worker_resources([node(CPU=8), node(False, CPU=2)]) == [{"num_cpus": 4}] * 2
     # 8 cores by four, and two GPUs with a core each; a node of no cores (a head that only directs) has no worker.
     nodes = [node(CPU=8), node(CPU=32, GPU=2), node()]
-    assert shapes(nodes) == [{"num_cpus": 4}] * 2 + [{"num_cpus": 1, "num_gpus": 1}] * 2
-    assert shapes([node()]) == [{"num_cpus": 1}]
+    assert worker_resources(nodes) == [{"num_cpus": 4}] * 2 + [{"num_cpus": 1, "num_gpus": 1}] * 2
+    assert worker_resources([node()]) == [{"num_cpus": 1}]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_keeps_a_cluster_from_being_used_is_said_in_words(
     fake = SimpleNamespace(init=init, is_initialized=lambda: False, exceptions=SimpleNamespace(RayError=LookupError))
     monkeypatch.setitem(sys.modules, "ray", fake)
     with pytest.raises(
-        TurnmarkError, match=rf"--engine ray://head: a cluster at ray://head:10001 .*{message}"
+        TurnmarkError, match=rf"--engine ray://head: the cluster at ray://head:10001 .*{message}"
     ) as caught:
-        connected("ray://head")
+        connect("ray://head")
     assert "\n" not in str(caught.value)

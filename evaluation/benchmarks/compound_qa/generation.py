@@ -51,7 +51,7 @@ from turnmark.evaluation.tasks.measures import LEAD_METRICS, PASSAGE_METRICS, RE
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
-from turnmark.retrieval.task_passages import by_text, cut_passages, ranked_by
+from turnmark.retrieval.task_passages import cache_by_text, cut_passages, ranked_by
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Item id -> its sub-questions with their reference answers."""
@@ -234,7 +234,7 @@ class CompoundQA(Task):
 
         Without a model, the context is trusted for every part if it is similar enough to the full question.
         """
-        embed = by_text(self.assistant.embed) if self.assistant.embed else None
+        embed = cache_by_text(self.assistant.embed) if self.assistant.embed else None
         parts = replace(self.assistant.parts, generator=generator, embed=embed)
         assistant = Assistant.from_parts(self.assistant.config, parts)
         context = item.task.context

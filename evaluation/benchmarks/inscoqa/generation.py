@@ -46,7 +46,7 @@ from turnmark.evaluation.tasks.measures import (
 from turnmark.evaluation.tasks.metric import Metric, metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turns import heading_of, prompted_sample, strip_marks, turn_sample
-from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, nearest_among, ranked_by
+from turnmark.retrieval.task_passages import Embed, cache_by_list, cut_passages, nearest_among, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
@@ -188,7 +188,7 @@ class InsCoQA(Task):
 
     @cached_property
     def _embed(self) -> Embed | None:
-        return by_list(self.assistant.embed) if self.assistant.embed else None
+        return cache_by_list(self.assistant.embed) if self.assistant.embed else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`. In `documents` the evidence is all passages, ranked by question and rewrite."""

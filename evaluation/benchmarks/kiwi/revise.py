@@ -52,7 +52,7 @@ from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.measures import answer_words
 from turnmark.evaluation.tasks.metric import Metric, Value
 from turnmark.evaluation.tasks.turns import EarlierTurn, with_title
-from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
+from turnmark.retrieval.task_passages import Embed, cache_by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 
 MAX_SHOWN_PASSAGES = 5
@@ -128,7 +128,7 @@ class Kiwi(KiwiTask):
 
     @cached_property
     def _embed(self) -> Embed | None:
-        return by_list(self.assistant.embed) if self.assistant.embed else None
+        return cache_by_list(self.assistant.embed) if self.assistant.embed else None
 
     def _check_chain(self, errors: ErrorCollector) -> None:
         """Record mistakes of `--sample` and `--only` that would leave a chained session with gaps."""
