@@ -1,4 +1,4 @@
-"""A scripted Elasticsearch server: writes down what a client sends and answers as the reference documents it."""
+"""A scripted Elasticsearch server that records requests and answers as the reference documents it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Elastic:
-    """A scripted server: every search finds `answer`, or fails with `failure`."""
+    """A server whose searches all return `answer`, or fail with `failure`."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, Any]] = []
@@ -46,12 +46,12 @@ class Elastic:
         Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def sent(self) -> list[Any]:
-        """The bodies of the searches in the index `there`."""
+        """Return the bodies of the searches in the index `there`."""
         return [body for _, path, body in self.requests if path == "/there/_msearch"]
 
 
 def result(*hits: tuple[str, float], **changed: Any) -> dict[str, Any]:
-    """A search's answer as the reference documents it."""
+    """Return the answer to a search as the reference documents it."""
     listed = [{"_index": "x", "_id": identity, "_score": score} for identity, score in hits]
     shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
     found = {"max_score": None, "hits": listed}

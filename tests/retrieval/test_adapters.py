@@ -1,4 +1,4 @@
-"""LlamaIndex retrievers as ours, and ours as LlamaIndex retrievers, over the demo documents."""
+"""LlamaIndex retrievers in Turnmark and Turnmark retrievers in LlamaIndex, over the demo documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "wha
 
 
 class Bundled(BaseEmbedding):
-    """The index's own embedder as LlamaIndex's."""
+    """The embedder of the index, used as a LlamaIndex embedding."""
 
     _embedder: Any = None
 
@@ -46,7 +46,7 @@ class Bundled(BaseEmbedding):
 
 
 class Scripted(BaseRetriever):
-    """Gives the same nodes for whatever is asked."""
+    """A LlamaIndex retriever that returns the same nodes for every query."""
 
     def __init__(self, *nodes: NodeWithScore) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def demo(in_demo_home: None) -> StoredIndex:
     return open_index("demo")
 
 
-def test_a_vector_store_index_finds_what_our_dense_retriever_finds(demo):
+def test_vector_store_index_finds_the_same_as_dense(demo):
     theirs = open_retriever(MODULE + "over_vectors", demo)
     queries = [Query(text=text) for text in QUESTIONS]
     for adapted, direct in zip(
@@ -119,7 +119,7 @@ def test_a_vector_store_index_finds_what_our_dense_retriever_finds(demo):
         assert [hit.found["llama-index"].rank for hit in adapted] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_ours_through_llama_index_and_back_gives_the_same_hits(demo):
+def test_round_trip_through_llama_index_keeps_hits(demo):
     hybrid, there_and_back = open_retriever("hybrid", demo), open_retriever(MODULE + "ours", demo)
     with pytest.raises(RequestError, match="takes no filter"):
         there_and_back.search([Query(text="q", where={"path": "*"})], 3)
@@ -129,7 +129,7 @@ def test_ours_through_llama_index_and_back_gives_the_same_hits(demo):
         assert [(hit.passage, hit.score) for hit in adapted] == [(hit.passage, hit.score) for hit in direct]
 
 
-def test_nodes_that_are_no_passages_of_ours_become_passages(demo):
+def test_unknown_nodes_become_passages(demo):
     hits = open_retriever(MODULE + "over_documents", demo).search([Query(text="the tank of a boat")], 5)[0]
     boats, bees = (hit.passage for hit in hits)
     assert (boats.text, boats.title, boats.path, boats.page) == ("Drain the tank.", "Boats", "boats/winter.pdf", 4)
@@ -138,7 +138,7 @@ def test_nodes_that_are_no_passages_of_ours_become_passages(demo):
     assert boats.end - boats.start == len(boats.text)
 
 
-def test_scores_order_and_doubles(demo):
+def test_orders_nodes_by_score_without_duplicates(demo):
     nodes = [("a", "one", 0.1), ("b", "two", 0.9), ("a", "one", 0.5), ("c", "  ", 0.8), ("d", "x", 0.2)]
     retriever = scripted(demo, *nodes)
     retriever._inner.retrieve = lambda text: retriever._inner.nodes  # LlamaIndex would keep the first double itself
@@ -155,17 +155,17 @@ def test_scores_order_and_doubles(demo):
     ("spec", "message"),
     [
         (MODULE + "nowhere", "has no 'nowhere'"),
-        (MODULE + "nothing", "gave a object, which is neither"),
+        (MODULE + "nothing", "returned a object, which is neither"),
         (MODULE + "broken", r"its factory failed: ConnectionError: no route, key \*\*\*$"),
         (MODULE + "ours?depth=3", "has no option 'depth'"),
     ],
 )
-def test_wrong_specs(demo, spec, message):
+def test_refuses_wrong_specs(demo, spec, message):
     with pytest.raises(RequestError, match=message):
         open_retriever(spec, demo)
 
 
-def test_what_a_retriever_raises_is_named_and_keeps_secrets(demo, monkeypatch):
+def test_reports_errors_of_a_retriever_without_secrets(demo, monkeypatch):
     monkeypatch.setenv("SOME_API_TOKEN", "hush-hush-hush")
     with pytest.raises(TurnmarkError, match=r"failed: ValueError: refused, token is \*\*\*$"):
         open_retriever(MODULE + "raising", demo).search([Query(text="q")], 3)
@@ -181,13 +181,13 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3
         date=texts | st.just(""), header=texts | st.just(""),
     )
 )  # fmt: skip
-def test_a_passage_survives_as_a_node(passage):
+def test_passage_survives_conversion_to_a_node(passage):
     passage = passage.model_copy(update={"end": passage.start + len(passage.text)})
     assert passage_of(node_of(passage)) == passage
 
 
 @pytest.mark.parametrize("url", ["http://me:hush@host", "http://:80", "http://host:99999", "http://a b", "http://h#x"])
-def test_addresses(url):
+def test_parses_addresses(url):
     assert address("http://[::1]:9/a/", 8000, "chroma+http", "TOKEN") == ("http://[::1]:9", "a")
     assert address("https://h.org", 8000, "chroma+http", "TOKEN") == ("https://h.org:8000", "")
     with pytest.raises(RequestError) as raised:
@@ -196,7 +196,7 @@ def test_addresses(url):
 
 
 @given(st.text(max_size=400))
-def test_foreign_errors_are_one_short_line(text):
+def test_shortens_foreign_errors_to_one_line(text):
     line = describe_error(ValueError(text))
     assert len(line) <= 320
     assert not re.search(r"[\n\r\x1b]", line)

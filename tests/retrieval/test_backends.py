@@ -28,7 +28,7 @@ from turnmark.retrieval.embed import Embedder, open_embedder, prompts_of
 from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 
 PRECISIONS = ["fp32", "int8", *(["bf16"] if backends.cpu_has_amx() else [])]
-"""Those that this processor has in hardware."""
+"""The precisions that this processor has in hardware."""
 
 TEXTS = ["How do I bake bread?", "", "The tide table of the harbour " * 20, "Baking a loaf, and tea.", "æ 水 ?!"]
 
@@ -45,7 +45,7 @@ def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small model that has prompts."""
+    """Return a folder with a small model that has prompts."""
     folder = tmp_path_factory.mktemp("models")
     dense(folder, prompts={"query": "ask ", "document": "of "})
     return folder / "model"
@@ -68,7 +68,7 @@ def both(model: str) -> tuple[Embedder, Embedder]:
 
 
 @pytest.mark.parametrize("role", ["query", "passage"])
-def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
+def test_both_backends_return_the_same_vectors_tokens_and_ids(models, role):
     torch, openvino = both(f"sentence-transformers:{models}")
     ours, our_tokens, our_ids = openvino.encode_both(TEXTS, role)
     theirs, their_tokens, their_ids = torch.encode_both(TEXTS, role)
@@ -84,7 +84,7 @@ def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, models, monkeypatch):
+def test_vector_does_not_depend_on_its_batch(precision, models, monkeypatch):
     """Alone, a few in one row, many in rows, and with cores that work together or apart.
 
     In 8-bit integers the bundled model, which every other test converts too; else a small one.
@@ -110,7 +110,7 @@ def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, m
         assert embedder.fingerprint == exact.fingerprint
 
 
-def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
+def test_runs_a_model_with_its_own_token_positions(tmp_path):
     """A RoBERTa counts from its padding's id on."""
     torch, openvino = both(f"sentence-transformers:{dense(tmp_path, kind='RobertaModel')}")
     assert openvino.encode(TEXTS, "query") == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
@@ -137,13 +137,13 @@ def test_a_model_in_the_cache_of_the_hub_runs_too(models, tmp_path, monkeypatch)
     ("flags", "precision"),
     [({"amx_bf16", "avx512_vnni"}, "bf16"), ({"avx512_bf16", "avx512_vnni"}, "int8"), ({"avx512_bf16"}, "fp32")],
 )
-def test_the_fastest_precision_of_the_processor_is_chosen(flags, precision, monkeypatch):
+def test_chooses_the_fastest_precision_of_the_processor(flags, precision, monkeypatch):
     """bf16 without AMX takes 1.6 times as long as fp32, and three times as long as 8-bit integers."""
     monkeypatch.setattr(backends, "_cpu_flags", lambda: flags)
     assert str(backends.choose()) == f"openvino {precision}"
 
 
-def test_the_environment_asks_for_torch_and_for_fp32_on_every_processor(monkeypatch):
+def test_environment_selects_torch_and_fp32(monkeypatch):
     monkeypatch.setattr(backends, "cpu_has_amx", lambda: True)
     assert backends.torch_choice().precision == "bf16"
     monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
@@ -162,7 +162,7 @@ def test_torch_runs_where_openvino_cannot_be_loaded(monkeypatch):
     assert "OpenVINO does not start here" in backends.choose().note
 
 
-def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog, monkeypatch):
+def test_unsupported_model_runs_on_torch_with_a_notice(tmp_path, caplog, monkeypatch):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
 
@@ -274,7 +274,7 @@ def test_embedding_opens_no_socket_writes_into_the_cache_alone_and_needs_no_torc
 
 
 @given(st.lists(st.integers(1, 600), max_size=200))
-def test_batches_hold_every_text_once_and_little_padding(lengths):
+def test_batches_contain_every_text_once_with_little_padding(lengths):
     batches = list(_batches(lengths))
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:

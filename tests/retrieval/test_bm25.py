@@ -1,4 +1,4 @@
-"""BM25 against a plain implementation of the Lucene variant, and what its analyzer does."""
+"""BM25 compared with a plain implementation of the Lucene variant, and its analyzer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = [
 
 
 def reference(query: str, texts: list[str], settings: BM25Settings) -> list[float]:
-    """Lucene's BM25 as its similarity class defines it: idf = ln(1 + (N - n + .5) / (n + .5)), no (k1 + 1)."""
+    """Compute Lucene's BM25 as its similarity class defines it: idf = ln(1 + (N - n + .5) / (n + .5)), no (k1 + 1)."""
     analyze = analyzer_of(settings)
     documents = [Counter(analyze(text)) for text in texts]
     average = sum(sum(d.values()) for d in documents) / len(documents)
@@ -48,7 +48,7 @@ def test_scores_equal_the_lucene_formula(tmp_path, settings, query):
     assert bm25.scores(query).tolist() == pytest.approx(reference(query, TEXTS, settings), abs=1e-5)
 
 
-def test_top_is_ordered_bounded_and_never_gives_a_zero(tmp_path):
+def test_top_is_ordered_and_limited_without_zero_scores(tmp_path):
     build_bm25([*TEXTS, "kelp rope", "kelp rope"], tmp_path / "b", BM25Settings())
     bm25 = BM25(tmp_path / "b", BM25Settings())
     assert [row for row, _ in bm25.top("kettle", 5)] == [3]
@@ -67,7 +67,7 @@ def test_top_is_ordered_bounded_and_never_gives_a_zero(tmp_path):
         ("none", "The boats", ["the", "boats"]),
     ],
 )
-def test_analyzer(language, text, terms):
+def test_analyzer_returns_stems_without_stop_words(language, text, terms):
     assert analyzer_of(BM25Settings(language=language))(text) == terms
 
 
@@ -81,15 +81,15 @@ def test_analyzer(language, text, terms):
         ("conversational?splade=m@http://there/", ["without an address"]),
     ],
 )
-def test_wrong_options_are_all_named_at_once(spec, problems):
+def test_reports_all_wrong_options_at_once(spec, problems):
     with pytest.raises(RequestError) as caught:
         build_settings(spec)
     assert len(caught.value.problems) == len(problems)
     assert all(part in str(caught.value) for part in problems)
 
 
-def test_documents_of_two_languages_are_each_found_by_their_own_words(tmp_path):
-    """Stems and stop words are those of the document's language; a query is analyzed in both."""
+def test_finds_documents_of_two_languages(tmp_path):
+    """A document is analyzed in its own language, and a query in both languages."""
     write(
         tmp_path / "docs",
         en="# Machines\n\nSwitch the machine off before you descale it, and let it cool down completely.",

@@ -1,4 +1,4 @@
-"""Building an index: incremental, killed at any moment, never opened half."""
+"""Building an index: incremental builds, interrupted builds, damage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.types import Query, Retriever
 
 
-def test_a_built_index_finds_what_is_in_it_and_building_again_does_nothing(notes):
+def test_built_index_is_searchable_and_second_build_does_nothing(notes):
     report = build_index(notes, "n")
     assert (report.documents, report.passages, report.embedded) == (3, 3, 3)
     index = open_index("n")
@@ -42,7 +42,7 @@ def test_a_built_index_finds_what_is_in_it_and_building_again_does_nothing(notes
     assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0001"]
 
 
-def test_a_change_embeds_only_what_changed(notes):
+def test_embeds_only_changed_passages(notes):
     build_index(notes, "n")
     old = content("n")
     write(
@@ -58,7 +58,7 @@ def test_a_change_embeds_only_what_changed(notes):
     assert verify_index(open_index("n")) == []
 
 
-def test_a_bm25_index_needs_neither_torch_nor_a_model(notes):
+def test_bm25_index_needs_no_torch_and_no_model(notes):
     script = (
         "import sys\nfrom pathlib import Path\nfrom turnmark.retrieval.build import build_index\n"
         "from turnmark.retrieval.stored import open_index\nfrom turnmark.retrieval.registry import open_retriever\n"
@@ -76,7 +76,7 @@ def test_a_bm25_index_needs_neither_torch_nor_a_model(notes):
         open_retriever("dense", open_index("b")).search([Query(text="hull")], 1)
 
 
-def test_another_embedder_is_a_clear_error(notes):
+def test_refuses_another_embedder(notes):
     build_index(notes, "n")
     with pytest.raises(RequestError, match="was built with the embedder 'minilm', not 'sentence-transformers:other'"):
         open_retriever("dense:other", open_index("n"))
@@ -88,7 +88,7 @@ def test_another_embedder_is_a_clear_error(notes):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
-def test_a_source_with_nothing_in_it_is_an_error_that_lists_why(tmp_path):
+def test_source_without_passages_is_an_error_with_reasons(tmp_path):
     source = write(tmp_path / "s", empty="   \n")
     with pytest.raises(RequestError, match=r"nothing to index.*\n.*empty\.md"):
         build_index(source, "n")
@@ -99,7 +99,7 @@ def test_a_source_with_nothing_in_it_is_an_error_that_lists_why(tmp_path):
     assert not (home() / "indexes" / "n").exists()
 
 
-def test_rebuilding_keeps_what_a_running_chat_has_not_opened_yet(notes):
+def test_rebuild_keeps_files_of_an_open_index(notes):
     build_index(notes, "n")
     reader = open_retriever("hybrid", open_index("n"))
     (notes / "bees.md").unlink()
@@ -113,7 +113,7 @@ def test_rebuilding_keeps_what_a_running_chat_has_not_opened_yet(notes):
 
 
 @pytest.mark.parametrize(("part", "most"), [("passages.db", 9), ("bm25", 9), ("exact", 9), ("chroma", 0)])
-def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most):
+def test_missing_part_is_reported_and_rebuilt(notes, monkeypatch, part, most):
     monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", most)
     build_index(notes, "n")
     path = open_index("n").files / part
@@ -133,7 +133,7 @@ def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most)
         build_index(notes, "n")
 
 
-def test_damage_of_the_passages_is_no_traceback(notes):
+def test_damaged_passages_are_reported_without_traceback(notes):
     build_index(notes, "n")
     path = open_index("n").files / "passages.db"
     with closing(sqlite3.connect(path)) as db, db:
@@ -146,7 +146,7 @@ def test_damage_of_the_passages_is_no_traceback(notes):
     assert "passages.db is damaged" in verify_index(open_index("n"))[0]
 
 
-def test_a_wrong_request_keeps_what_an_interrupted_build_made(notes, monkeypatch):
+def test_wrong_request_keeps_an_interrupted_build(notes, monkeypatch):
     monkeypatch.setattr(PassageStore, "finish", interrupted)
     with pytest.raises(KeyboardInterrupt):
         build_index(notes, "n")
@@ -165,7 +165,7 @@ def interrupted(store: PassageStore) -> None:
     raise KeyboardInterrupt
 
 
-def test_where_matches_stars_and_question_marks_only(tmp_path):
+def test_where_has_only_stars_and_question_marks(tmp_path):
     source = write(tmp_path / "s", **{"a[1]": "# A\n\nzebra one\n", "a1": "# B\n\nzebra two\n"})
     build_index(source, "n", retriever="bm25")
     retriever = open_retriever("bm25", open_index("n"))
@@ -197,7 +197,7 @@ def test_where_matches_stars_and_question_marks_only(tmp_path):
         ("python:tests.retrieval.test_build:Unfinished", "its factory failed: TypeError: .* abstract .*search"),
     ],
 )
-def test_wrong_retrievers_are_wrong_requests(notes, spec, message):
+def test_refuses_wrong_retrievers(notes, spec, message):
     build_index(notes, "n")
     with pytest.raises(RequestError, match=message):
         open_retriever(spec, open_index("n"))
@@ -208,7 +208,7 @@ def not_a_retriever(index: object) -> object:
 
 
 class Nameless(Retriever):
-    """A retriever of one's own that only searches."""
+    """A custom retriever that only searches."""
 
     def __init__(self, index: object) -> None:
         """Take the index as every factory does."""
@@ -218,7 +218,7 @@ class Nameless(Retriever):
 
 
 class Unfinished(Retriever):
-    """A retriever of one's own that cannot search."""
+    """A custom retriever without a search method."""
 
     name = "unfinished"
 
@@ -226,7 +226,7 @@ class Unfinished(Retriever):
         """Take the index as every factory does."""
 
 
-def test_a_retriever_that_only_searches_has_defaults_for_the_rest():
+def test_optional_methods_of_a_retriever_have_defaults():
     retriever = Nameless(None)
     passage = Passage(id="p", document="d", title="", text="", start=0, end=0)
     assert (retriever.titles(), retriever.neighbors(passage), retriever.nearest(["text"])) == ([], [], ())

@@ -1,4 +1,4 @@
-"""Vectors on a Chroma server, a real one in a process of its own: what it holds, and what is said when it goes away."""
+"""Vectors on a real Chroma server in its own process: its contents, and the errors when it is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "wha
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of `chroma run`, with an empty folder."""
+    """Return the address of `chroma run` with an empty folder."""
     process = ChromaProcess(tmp_path_factory.mktemp("chroma-server"))
     process.start()
     yield process.url
@@ -46,8 +46,8 @@ def collections(url: str) -> list[str]:
 
 
 @pytest.mark.server
-def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home):
-    """The same vectors under another roof: passages, ranks and scores are those of the embedded form."""
+def test_server_returns_the_same_hits_as_files(server, demo_home, in_demo_home):
+    """Passages, ranks and scores are the same as with embedded Chroma."""
     import numpy as np
 
     spec = f"chroma+{server}"
@@ -78,8 +78,8 @@ def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home
 
 
 @pytest.mark.server
-def test_generations_on_a_server(server, notes, monkeypatch, tmp_path):
-    """A build touches nothing that can be open; the generation before the last goes."""
+def test_build_keeps_the_open_generation_on_the_server(server, notes, monkeypatch, tmp_path):
+    """A build changes nothing that may be open, and removes the generation before the last one."""
     spec = f"chroma+{server}"
     build_index(notes, "n", retriever=spec)
     [first] = collections(server)
@@ -114,7 +114,7 @@ def away() -> str:
     return f"http://127.0.0.1:{free_port()}"
 
 
-def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnmark):
+def test_reports_collections_left_on_an_unreachable_server(notes, monkeypatch, turnmark):
     monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     url = away()
@@ -132,7 +132,7 @@ def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turn
 
 
 class Guarded(BaseHTTPRequestHandler):
-    """Answers heartbeats to whoever has the token, and writes down the headers of all."""
+    """A server that answers heartbeats with the right token, and records the headers of all requests."""
 
     headers_seen: ClassVar[list[str | None]] = []
 
@@ -161,7 +161,7 @@ def guarded() -> Iterator[str]:
     server.server_close()
 
 
-def test_the_token_comes_from_the_environment(guarded, monkeypatch):
+def test_reads_the_token_from_the_environment(guarded, monkeypatch):
     from turnmark.retrieval.chroma import open_client
 
     place = Served(kind="chroma", url=guarded)
@@ -184,7 +184,7 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
         ("chroma+http://h:1/path", "remove 'path'"),
     ],
 )
-def test_wrong_specs(spec, message):
+def test_refuses_wrong_specs(spec, message):
     with pytest.raises(RequestError, match=message) as raised:
         build_settings(spec)
     assert "hush" not in str(raised.value)
@@ -200,7 +200,7 @@ def chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
 
 @pytest.fixture
 def dying(chroma: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
-    """The server is killed when the first of three pages is stored."""
+    """Kill the server after the first of three pages is stored."""
     add = ChromaVectors.add
     state = {"killed": False}
 
@@ -216,9 +216,7 @@ def dying(chroma: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> dict[str, b
 
 
 @pytest.mark.server
-def test_a_server_that_goes_away_is_reported_with_what_it_has_and_the_same_command_goes_on(
-    chroma, dying, notes, turnmark
-):
+def test_lost_server_is_reported_and_the_same_command_continues(chroma, dying, notes, turnmark):
     spec = f"chroma+{chroma.url}"
     with pytest.raises(TurnmarkError) as raised:
         build_index(notes, "n", retriever=spec)

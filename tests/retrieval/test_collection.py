@@ -1,4 +1,4 @@
-"""Counts over all passages, beside a count by brute force."""
+"""Counts over all passages, compared with a brute-force count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnmark.retrieval.store import PassageStore
 
 
 def collection(path: Path, documents: dict[str, list[tuple[str, str]]], title: str = "") -> Collection:
-    """Documents as lists of (section, text)."""
+    """A store of documents, given as lists of (section, text)."""
     path.unlink(missing_ok=True)
     store = PassageStore(path, write=True)
     passages = []
@@ -56,7 +56,7 @@ def spaced(text: str) -> list[str]:
 
 
 def brute_force(words: list[str], text: str) -> int:
-    """How often the words follow each other in a text, with white space alone between them."""
+    """Count how often the words follow each other in a text with only white space between them."""
     tokens = spaced(text)
     count = at = 0
     while at < len(tokens):
@@ -82,7 +82,7 @@ def brute_force(words: list[str], text: str) -> int:
     st.lists(WORD.filter(bool), min_size=1, max_size=2),
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_words_are_counted_as_by_brute_force(tmp_path, texts, words):
+def test_counts_words_like_brute_force(tmp_path, texts, words):
     documents = {f"d{n}": [("S", text)] for n, text in enumerate(texts)}
     found = collection(tmp_path / "p.db", documents).grep(" ".join(words))
     expected = {name: brute_force(words, sections[0][1]) for name, sections in documents.items()}
@@ -91,7 +91,7 @@ def test_words_are_counted_as_by_brute_force(tmp_path, texts, words):
     assert found.sections == len(found.times)
 
 
-def test_a_title_a_part_of_a_word_and_a_section_in_two_passages(tmp_path):
+def test_counts_titles_but_not_parts_of_words(tmp_path):
     cut = [("Tea", "Tea and teapots."), ("Tea (continued)", "more tea\nand\nTEA"), ("Milk", "milk")]
     every = collection(tmp_path / "p.db", {"a.md": cut, "b/c.md": [("", "no such drink")]}, "On tea")
     found = every.grep("tea")
@@ -107,24 +107,24 @@ def test_a_title_a_part_of_a_word_and_a_section_in_two_passages(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "words"), [("红烧肉需要五花肉、酱油", "五花肉"), ("ฉันรักแมวมาก", "แมว")])
-def test_languages_without_spaces(tmp_path, text, words):
+def test_counts_words_in_languages_without_spaces(tmp_path, text, words):
     assert collection(tmp_path / "p.db", {"a": [("", text)]}).grep(words).times == {"a": 1}
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_an_accent_is_found_however_it_is_written(tmp_path, form):
+def test_finds_composed_and_decomposed_accents(tmp_path, form):
     every = collection(tmp_path / "p.db", {"a": [("", unicodedata.normalize(form, "Das Café ist zu"))]})
     for words in ("café", unicodedata.normalize("NFD", "CAFÉ"), "/caf. ist/"):
         assert every.grep(words).times == {"a": 1}
     assert every.grep("cafe").times == {}
 
 
-def test_a_vowel_sign_is_a_part_of_its_word(tmp_path):
+def test_vowel_sign_belongs_to_its_word(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "हमें कमी है")], "b": [("", "कम है")]})
     assert every.grep("कम").times == {"b": 1}
 
 
-def test_the_line_is_the_one_with_the_match_where_folding_makes_text_longer(tmp_path):
+def test_returns_the_matching_line_if_case_folding_lengthens_text(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "ßßßßßßßßßß\n  Große kettle\nlast")]})
     (line,) = every.grep("kettle").lines
     assert (line.text, line.text[line.at :]) == ("Große kettle", "kettle")
@@ -137,23 +137,23 @@ def test_the_line_is_the_one_with_the_match_where_folding_makes_text_longer(tmp_
         ("conda", "Secondary condas.", 1), ("Why conda?", "Text.", 1),
     ],
 )  # fmt: skip
-def test_a_title_is_counted_once(tmp_path, title, text, times):
+def test_counts_a_title_once(tmp_path, title, text, times):
     assert collection(tmp_path / "p.db", {"a": [("", text)]}, title).grep("conda").times == {"a": times}
 
 
-def test_a_title_is_in_no_section(tmp_path):
+def test_section_filter_excludes_titles(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "Boil water."), ("Pots", "A pot.")]}, "On tea")
     assert every.grep("tea").times == {"a": 1}
     assert every.grep("tea", {"section": "Pots"}).times == {}
     assert every.grep("tea", {"document": "a"}).times == {"a": 1}
 
 
-def test_documents_hold_words_and_no_expressions(tmp_path):
+def test_containing_searches_words_not_expressions(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "fetch ssh")], "b": [("", "in /etc/ ssh")]})
     assert [row.document for row, _ in every.containing("/etc/ ssh")] == ["b"]
 
 
-def test_what_is_hidden_is_not_counted(tmp_path):
+def test_does_not_count_hidden_passages(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "red")], "b": [("", "red"), ("", "blue")]})
     hidden = every.without(["a-0-3", "b-0-3"])
     assert (hidden.count(), hidden.grep("red").times, hidden.grep("red").documents) == (1, {}, 1)
@@ -161,7 +161,7 @@ def test_what_is_hidden_is_not_counted(tmp_path):
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(?:a{1,1000}){1,1000}b", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
-def test_an_expression_that_would_never_end_is_given_up(tmp_path, monkeypatch, pattern):
+def test_stops_a_slow_expression(tmp_path, monkeypatch, pattern):
     monkeypatch.setattr("turnmark.retrieval.collection.MAX_PATTERN_SECONDS", 0.3)
     every = collection(tmp_path / "p.db", {f"d{n}": [("", "a" * 5000 + "!")] for n in range(50)})
     with pytest.raises(RequestError, match="took longer than"):
@@ -169,6 +169,6 @@ def test_an_expression_that_would_never_end_is_given_up(tmp_path, monkeypatch, p
 
 
 @pytest.mark.parametrize("wanted", ["", "/(/", "/a{99999999999}/", r"/(?R)/", r"/(a(?1)?)+/", "/" + "a" * 300 + "/"])
-def test_what_cannot_be_looked_for_is_told(tmp_path, wanted):
+def test_refuses_invalid_patterns(tmp_path, wanted):
     with pytest.raises(RequestError):
         collection(tmp_path / "p.db", {"a": [("", "a")]}).grep(wanted)

@@ -1,4 +1,4 @@
-"""The default retriever in the middle of a conversation, and late interaction, over a real index of a few documents."""
+"""The default retriever in a conversation, and late interaction, over a real index of a few documents."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ids(hits: list[Hit]) -> list[str]:
 
 
 @pytest.mark.parametrize("spec", ["conversational", "conversational?rerank=none"])
-def test_a_question_that_leans_on_the_turn_before_finds_what_was_meant(index: StoredIndex, spec: str) -> None:
+def test_follow_up_question_is_understood_in_context(index: StoredIndex, spec: str) -> None:
     question = "How long does it take?"
     queries = [
         Query(text=question, history=HISTORY),
@@ -71,7 +71,7 @@ def test_a_question_that_leans_on_the_turn_before_finds_what_was_meant(index: St
     assert found == ["starter", "ferry", "bees", "ferry"]
 
 
-def test_every_hit_says_which_lists_had_it(index: StoredIndex) -> None:
+def test_hits_name_the_lists_that_found_them(index: StoredIndex) -> None:
     query = Query(text="How long does it take?", history=HISTORY, variants=("How long does a sourdough starter take?",))
     best = open_retriever("conversational", index).search([query], 3)[0][0]
     assert set(best.found) == {"conversation", "dense", "bm25", "bm25+1", "late"}
@@ -82,7 +82,7 @@ def test_every_hit_says_which_lists_had_it(index: StoredIndex) -> None:
 
 
 @pytest.mark.parametrize("spec", ["conversational", "conversational?rerank=none", "hybrid"])
-def test_how_near_the_nearest_passage_is(index: StoredIndex, spec: str) -> None:
+def test_nearest_returns_the_cosine_of_the_nearest_passage(index: StoredIndex, spec: str) -> None:
     texts = ("What do bees eat in autumn?", "How long does it take?", "", "What do bees eat in autumn?")
     retriever = open_retriever(spec, index)
     vectors = [view.vector for view in index.views.of([("", text) for text in texts])]
@@ -93,13 +93,13 @@ def test_how_near_the_nearest_passage_is(index: StoredIndex, spec: str) -> None:
     assert expected[0] > expected[1]
 
 
-def test_how_near_is_not_known_without_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearest_is_empty_without_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "words", retriever="bm25")
     assert open_retriever("bm25", open_index("words")).nearest(["bees"]) == []
 
 
-def test_a_batch_finds_what_its_queries_find_alone(index: StoredIndex) -> None:
+def test_batch_returns_the_same_as_single_queries(index: StoredIndex) -> None:
     retriever = open_retriever("conversational", index)
     queries = [
         Query(text="How long does it take?", history=FERRY),
@@ -113,14 +113,14 @@ def test_a_batch_finds_what_its_queries_find_alone(index: StoredIndex) -> None:
         assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in hits_alone], abs=1e-3)
 
 
-def test_a_message_without_a_word_is_no_failure(index: StoredIndex) -> None:
+def test_message_without_words_is_searched(index: StoredIndex) -> None:
     retriever = open_retriever("conversational", index)
     for text in ("", "?", "\x00", "🙂"):
         hits = retriever.search([Query(text=text, history=HISTORY)], 3)[0]
         assert all(np.isfinite(hit.score) for hit in hits)
 
 
-def test_an_index_says_what_it_lacks_and_what_to_type(index: StoredIndex) -> None:
+def test_reports_missing_component_with_the_build_command(index: StoredIndex) -> None:
     plain = open_index("plain")
     assert default_retriever(index) == "conversational"
     assert default_retriever(plain) == "hybrid"
@@ -131,7 +131,7 @@ def test_an_index_says_what_it_lacks_and_what_to_type(index: StoredIndex) -> Non
         build_settings("bm25?rerank=late")
 
 
-def test_a_changed_source_keeps_the_tokens_of_what_stayed(tmp_path: Path, monkeypatch) -> None:
+def test_update_keeps_tokens_of_unchanged_passages(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "notes")
     before = open_index("notes")
@@ -145,7 +145,7 @@ def test_a_changed_source_keeps_the_tokens_of_what_stayed(tmp_path: Path, monkey
     assert first(open_retriever("conversational", after).search([Query(text="ants")], 1)[0]) == "aardvark"
 
 
-def test_a_corpus_index_is_of_the_model_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpus_index_uses_the_requested_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"_id": n, "text": text}) + "\n" for n, text in DOCUMENTS.items()))

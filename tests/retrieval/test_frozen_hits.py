@@ -1,8 +1,8 @@
-"""Hits of five retrievers over 120 queries, frozen: whoever rewrites retrieval changes none of them unawares.
+"""Recorded hits of five retrievers over 120 queries, so that no change of retrieval alters them unnoticed.
 
-The demo benchmark's 395 passages, which no chunking touches, and the turns of the demo conversations. After a change
-that is meant to rank otherwise: `TURNMARK_PRECISION=fp32 python -m
-tests.retrieval.test_frozen_hits` writes the file anew; the commit says why.
+They are searched in the demo benchmark's 395 passages, which are not cut further. The queries are the turns of the demo
+conversations. After an intended change of the ranking, run `TURNMARK_PRECISION=fp32 python -m
+tests.retrieval.test_frozen_hits` to write the file again, and explain the change in the commit.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ RETRIEVERS = ("bm25", "dense", "hybrid", "conversational?rerank=none", "conversa
 QUERIES = 120
 DEPTH = 10
 TOLERANCE = 1e-4
-"""Of scores, relative: in fp32 processors differ in the last bits. Ids are compared exactly."""
+"""Relative tolerance of scores: in fp32 processors differ in the last bits. Ids are compared exactly."""
 
 
 def write_corpus(path: Path) -> Path:
-    """Both domains of the demo benchmark as one BEIR corpus."""
+    """Write both domains of the demo benchmark as one BEIR corpus."""
     parts = sorted((DEMO / "mt-rag-benchmark" / "corpora" / "passage_level").glob("*.jsonl"))
     path.write_text("".join(part.read_text(encoding="utf-8") for part in parts), encoding="utf-8")
     return path
 
 
 def queries() -> list[Query]:
-    """Each turn with its history, then the first rewritten turns with the rewrite as a variant."""
+    """Return each turn with its history, then the first rewritten turns with the rewrite as a variant."""
     conversations = json.loads((DEMO / "conversations.json").read_text(encoding="utf-8"))
     plain: list[Query] = []
     rewritten: list[Query] = []
@@ -53,7 +53,7 @@ def queries() -> list[Query]:
 
 
 def search(corpus: Path) -> Iterator[dict[str, object]]:
-    """A record for each retriever and query: the rows and scores of its hits."""
+    """Return a record for each retriever and query: the rows and scores of its hits."""
     build_index(corpus, "frozen")
     index = open_index("frozen")
     for spec in RETRIEVERS:
@@ -67,7 +67,7 @@ def search(corpus: Path) -> Iterator[dict[str, object]]:
             }
 
 
-def test_five_retrievers_find_what_they_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hits_are_the_recorded_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # `hybrid` asks for the vectors of the same texts as `dense`.
     monkeypatch.setattr(VECTORS, "on", True)
     frozen = [json.loads(line) for line in FROZEN.read_text(encoding="utf-8").splitlines()]

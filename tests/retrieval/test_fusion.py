@@ -15,7 +15,7 @@ def ranked(name: str, rows: list[tuple[int, float]]) -> RankedList:
     return RankedList(name, RankedRows.from_pairs(rows))
 
 
-def test_zscore_by_hand():
+def test_zscore_fusion_equals_hand_computed_values():
     # a: mean 2, deviation 1; b: mean 10, deviation 2. Row 3 is missing in a and gets a's lowest, -1.
     fused = fuse([ranked("a", [(1, 3.0), (2, 1.0)]), ranked("b", [(3, 12.0), (1, 8.0)])], 3).rows
     assert dict(fused) == pytest.approx({1: 1 - 1, 2: -1 - 1, 3: -1 + 1})
@@ -28,7 +28,7 @@ rows = st.lists(st.tuples(st.integers(0, 30), st.floats(-5, 50)), unique_by=lamb
 
 
 @given(st.lists(rows, min_size=1, max_size=4), st.integers(1, 40))
-def test_fusion_gives_every_row_once_in_order(lists, k):
+def test_fusion_returns_every_row_once_in_order(lists, k):
     fused = fuse([ranked(f"l{i}", pairs) for i, pairs in enumerate(lists)], k)
     everything = {row for pairs in lists for row, _ in pairs}
     assert len(fused.rows) == min(k, len(everything)) == len(set(fused.rows.rows.tolist()))
@@ -38,7 +38,7 @@ def test_fusion_gives_every_row_once_in_order(lists, k):
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=30), st.integers(0, 12), st.booleans(), st.data())
-def test_the_best_are_those_that_sorting_gives(scores, k, positive, data):
+def test_top_k_equals_sorting(scores, k, positive, data):
     may = data.draw(st.none() | st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
     fits = [n for n, score in enumerate(scores) if (may is None or may[n]) and (score > 0 or not positive)]
     expected = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
@@ -47,7 +47,7 @@ def test_the_best_are_those_that_sorting_gives(scores, k, positive, data):
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=5))
-def test_what_a_query_searches(variants):
+def test_query_texts_are_the_message_and_its_variants(variants):
     assert Query(text="a", variants=variants).texts() == tuple(dict.fromkeys(["a", *variants]))
 
 

@@ -1,4 +1,4 @@
-"""Checksums of an index: damage is found, named, and repaired by the command that the message ends with."""
+"""Checksums of an index: damage is found and reported with a command that repairs it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def flip(path: Path, position: int = -1) -> None:
     path.write_bytes(content)
 
 
-def test_every_file_has_a_checksum_and_holds_from_another_place_too(source: Path, turnmark: Turnmark) -> None:
+def test_every_file_has_a_checksum_and_index_can_be_moved(source: Path, turnmark: Turnmark) -> None:
     listed = json.loads((files() / "seal.json").read_text())["files"]
     files_there = {path.relative_to(files()).as_posix() for path in files().rglob("*") if path.is_file()}
     assert files_there - set(listed) == {"seal.json", "models"}
@@ -57,7 +57,7 @@ def test_every_file_has_a_checksum_and_holds_from_another_place_too(source: Path
     ],
 )
 @pytest.mark.usefixtures("source")
-def test_damage_is_found_and_the_named_command_rebuilds(
+def test_finds_damage_and_advised_command_rebuilds(
     turnmark: Turnmark, name: str, harm: Callable[[Path], object]
 ) -> None:
     harm(files() / name)
@@ -71,7 +71,7 @@ def test_damage_is_found_and_the_named_command_rebuilds(
 
 
 @pytest.mark.usefixtures("source")
-def test_a_changed_manifest_and_damaged_checksums_are_found() -> None:
+def test_finds_changed_manifest_and_damaged_checksums() -> None:
     path, seal = home() / "indexes" / "k" / "manifest.json", files() / "seal.json"
     whole = json.loads(path.read_text())
     path.write_text(json.dumps(whole | {"bm25": whole["bm25"] | {"k1": 0.1}}))

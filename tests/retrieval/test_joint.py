@@ -1,4 +1,4 @@
-"""Several indexes searched together: scores as of one index, ids that do not collide, mistakes that name the index."""
+"""Several indexes searched together: scores as in one index, ids that do not collide, errors that name the index."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def searched(
 
 
 def place(passage: Passage) -> str:
-    """The place of a passage under the folder of both sources."""
+    """Return the path of a passage under the common folder of both sources."""
     return f"{passage.index}/{passage.path}" if passage.index else passage.path
 
 
 @pytest.mark.parametrize("spec", [None, "bm25", "dense", "hybrid", "conversational?rerank=none"])
-def test_two_indexes_are_ranked_and_scored_as_one(spec):
+def test_two_indexes_are_scored_like_one(spec):
     joint, whole = searched(Index.open("notes,work"), spec), searched(open_index("whole"), spec)
     for found, expected in zip(joint, whole, strict=True):
         assert [place(hit.passage) for hit in found] == [place(hit.passage) for hit in expected]
@@ -69,7 +69,7 @@ def test_two_indexes_are_ranked_and_scored_as_one(spec):
         assert [set(hit.found) for hit in found] == [set(hit.found) for hit in expected]
 
 
-def test_the_idf_of_terms_and_tokens_is_that_of_all_indexes():
+def test_idf_covers_all_indexes():
     joint, whole = Index.open("notes,work"), open_index("whole")
     notes = open_index("notes")
     ids = np.arange(2000, 12_000, dtype=np.int32)
@@ -84,7 +84,7 @@ def test_the_idf_of_terms_and_tokens_is_that_of_all_indexes():
     assert joint.store.rows_of([identifier]) == {identifier: row}
 
 
-def test_documents_of_one_id_in_two_indexes_do_not_collide():
+def test_equal_document_ids_do_not_collide():
     index = Index.open("notes,work")
     retriever = open_retriever(default_retriever(index), index)
     (hits,) = retriever.search([Query(text="setup of the server and the oven")], 6)
@@ -114,7 +114,7 @@ def test_documents_of_one_id_in_two_indexes_do_not_collide():
         ({"document": "setup.md", "index": "work"}, {"work"}),
     ],
 )
-def test_a_filter_names_the_index(where, indexes):
+def test_filters_by_index(where, indexes):
     index = Index.open("notes,work")
     for spec in ("bm25", "dense"):
         found = {hit.passage.index for hits in searched(index, spec, where=where) for hit in hits}
@@ -122,12 +122,12 @@ def test_a_filter_names_the_index(where, indexes):
     assert {entry.document.partition(":")[0] for entry in index.store.documents(where)} == indexes
 
 
-def test_a_filter_by_index_holds_for_a_single_one_too():
+def test_filters_by_index_in_a_single_index():
     assert all(searched(open_index("notes"), "dense", where={"index": "n*"}))
     assert not any(searched(open_index("notes"), "dense", where={"index": "work"}))
 
 
-def test_a_file_is_found_in_its_own_source(home):
+def test_finds_a_file_in_its_own_source(home):
     index = Index.open("notes,work")
     for name in ("notes", "work"):
         part = index.part(name)
@@ -137,7 +137,7 @@ def test_a_file_is_found_in_its_own_source(home):
     assert index.part("") is None
 
 
-def test_all_missing_indexes_are_named():
+def test_reports_all_missing_indexes():
     with pytest.raises(RequestError) as raised:
         Index.open("notes,gone,lost")
     assert len(raised.value.problems) == 2
@@ -145,7 +145,7 @@ def test_all_missing_indexes_are_named():
     assert "turnmark index build SOURCE --name lost" in raised.value.problems[1]
 
 
-def test_an_index_of_another_embedder_is_named_with_the_command(home):
+def test_reports_an_index_with_another_embedder(home):
     model = tiny.bert(home / "model", "BertModel") if not (home / "model").exists() else home / "model"
     build_index(home / "documents" / "work", "words", retriever="bm25")
     build_index(home / "documents" / "work", "other", retriever="hybrid", embedder=f"sentence-transformers:{model}")
@@ -159,19 +159,19 @@ def test_an_index_of_another_embedder_is_named_with_the_command(home):
     assert "--embedder" not in other
 
 
-def test_other_bm25_settings_are_named(home):
+def test_reports_other_bm25_settings(home):
     build_index(home / "documents" / "work", "steep", retriever="bm25?k1=2")
     build_index(home / "documents" / "notes", "flat", retriever="bm25")
     with pytest.raises(RequestError, match=r"index 'steep' has the BM25 settings k1=2\.0.*and 'flat' has k1=0\.9"):
         Index.open("flat,steep")
 
 
-def test_a_retriever_that_keeps_passages_elsewhere_takes_one_index():
+def test_retriever_with_remote_passages_takes_one_index():
     with pytest.raises(RequestError, match="searches one index at a time; give one of notes,work"):
         open_retriever("elasticsearch+http://localhost:9/x", Index.open("notes,work"))
 
 
-def test_an_index_without_token_vectors_lets_all_be_searched_without(home):
+def test_one_index_without_tokens_disables_late_interaction(home):
     build_index(home / "documents" / "work", "hybrid", retriever="hybrid")
     index = Index.open("notes,hybrid")
     assert default_retriever(index) == "conversational?rerank=none"
@@ -180,7 +180,7 @@ def test_an_index_without_token_vectors_lets_all_be_searched_without(home):
         open_retriever("conversational", index)
 
 
-def test_an_index_that_is_named_twice_is_searched_once():
+def test_searches_a_repeated_index_once():
     notes, work = Index.open("notes"), Index.open("work")
     assert Index.join([notes, notes]).name == "notes"
     assert [part.name for part in Index.join([Index.join([notes, work]), notes]).parts] == ["notes", "work"]
@@ -188,7 +188,7 @@ def test_an_index_that_is_named_twice_is_searched_once():
     assert Index.open("notes", "work,notes").name == "notes,work"
 
 
-def test_joining_no_index_is_refused():
+def test_refuses_to_join_no_index():
     for nothing in (lambda: Index.open(), lambda: Index.join([])):
         with pytest.raises(RequestError, match="no index is given"):
             nothing()

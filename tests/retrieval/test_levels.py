@@ -1,4 +1,4 @@
-"""The level of cosines that an index measures of itself."""
+"""The threshold of cosines that an index calibrates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def boats(tmp_path):
     return open_index("boats")
 
 
-def test_an_index_knows_how_near_its_sentences_are_to_other_documents(boats):
+def test_index_calibrates_its_threshold(boats):
     level = boats.manifest.sure_from
     assert level is not None
     assert 0.4 < level < 1
@@ -44,7 +44,7 @@ SUBJECTS = {
 }
 
 
-def test_documents_that_are_each_about_something_else_are_compared_by_their_sections(tmp_path, monkeypatch):
+def test_unrelated_documents_are_compared_by_section(tmp_path, monkeypatch):
     (tmp_path / "mixed").mkdir()
     for subject, parts in SUBJECTS.items():
         text = f"# {subject.title()}\n"
@@ -63,13 +63,13 @@ def test_documents_that_are_each_about_something_else_are_compared_by_their_sect
     assert level > of_documents + 0.1, "a question about one of them is nearer to it than to all others"
 
 
-def test_it_stays_when_nothing_changed(boats, tmp_path):
+def test_threshold_stays_if_nothing_changed(boats, tmp_path):
     report = build_index(tmp_path / "boats", "boats", retriever="dense")
     assert report.unchanged
     assert open_index("boats").manifest.sure_from == boats.manifest.sure_from
 
 
-def test_a_small_collection_and_one_without_vectors_do_not_say(tmp_path):
+def test_no_threshold_for_small_collections_or_without_vectors(tmp_path):
     build_index(collection(tmp_path / "few", MIN_COMPARED_SENTENCES - 1), "few", retriever="dense")
     build_index(collection(tmp_path / "plain", 40), "plain", retriever="bm25")
     assert open_index("few").manifest.sure_from is None

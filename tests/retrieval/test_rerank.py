@@ -1,4 +1,4 @@
-"""Reranking: the fusion by numbers worked out by hand, a tiny cross-encoder made here, the options that ask for it."""
+"""Reranking: hand-computed fusion, a tiny cross-encoder made here, and its options."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def spec(model: Path) -> str:
 
 
 class Fixed(Retriever):
-    """A retriever that finds what it was given, as often as it was asked."""
+    """A retriever that returns the given hits for every query."""
 
     name = "fixed"
 
@@ -61,7 +61,7 @@ class Fixed(Retriever):
 
 
 class Says:
-    """A reranker that gives the scores it was told."""
+    """A reranker that returns the given scores."""
 
     name = "late:whatever"
 
@@ -76,7 +76,7 @@ def ids(hits: Sequence[Hit]) -> list[str]:
     return [hit.passage.id for hit in hits]
 
 
-def test_the_fused_score_is_the_sum_of_both_z_scores():
+def test_fused_score_is_the_sum_of_both_z_scores():
     """First 4, 2, 0: z = a, 0, -a where a = sqrt(3/2). The reranker's 10, 40, 40: z = -b, b/2, b/2 where b = sqrt 2."""
     a, b = math.sqrt(1.5), math.sqrt(2)
     [hits] = Reranked("x", Fixed(4, 2, 0), Says(10, 40, 40), depth=3).search([Query(text="q")], 3)
@@ -86,7 +86,7 @@ def test_the_fused_score_is_the_sum_of_both_z_scores():
     assert [hit.found["bm25"].rank for hit in hits] == [2, 1, 3]
 
 
-def test_only_the_best_are_reranked_and_the_others_follow_in_their_order():
+def test_reranks_only_the_best_hits():
     [hits] = Reranked("x", Fixed(5, 4, 3, 3, 1), Says(1, 3), depth=2).search([Query(text="q")], 5)
     assert ids(hits) == ["0", "1", "2", "3", "4"], "equal sums keep the first order"
     assert [hit.score for hit in hits] == pytest.approx([0, 0, -2, -2, -6]), "0.5 is the first two's deviation"
@@ -100,14 +100,14 @@ def test_only_the_best_are_reranked_and_the_others_follow_in_their_order():
 
 
 @pytest.mark.parametrize("scores", [(1.0,), (1.0, 2.0, 3.0), (1.0, math.nan), (1.0, math.inf)])
-def test_scores_that_are_none_are_an_error_that_names_the_model(scores):
+def test_reports_invalid_scores_with_the_model(scores):
     with pytest.raises(
         TurnmarkError, match="reranker 'late:whatever' did not return one finite score for every passage"
     ):
         Reranked("x", Fixed(2, 1), Says(*scores)).search([Query(text="q")], 2)
 
 
-def test_a_cross_encoder_over_an_index(notes, model, turnmark):
+def test_cross_encoder_reranks_an_index(notes, model, turnmark):
     from sentence_transformers import CrossEncoder
     from torch.nn import Identity
 
@@ -154,7 +154,7 @@ def test_a_cross_encoder_over_an_index(notes, model, turnmark):
         ("dense?weight=1", ["retriever 'dense' has no option 'weight'; it has: rerank, rerank_depth"]),
     ],
 )
-def test_wrong_requests_are_told_all_at_once(notes, text, problems):
+def test_reports_all_wrong_requests_at_once(notes, text, problems):
     build_index(notes, "n", retriever="bm25")
     for attempt in (lambda: build_settings(text), lambda: open_retriever(text, open_index("n"))):
         with pytest.raises(RequestError) as caught:
@@ -164,7 +164,7 @@ def test_wrong_requests_are_told_all_at_once(notes, text, problems):
         assert "hush" not in str(caught.value)
 
 
-def test_what_is_no_cross_encoder_is_refused(tmp_path, model):
+def test_refuses_models_other_than_cross_encoders(tmp_path, model):
     with pytest.raises(RequestError, match=r"reranker 'cross:.*' cannot be loaded: .*; name a folder with a cross-enc"):
         CrossReranker(Spec("cross", str(tmp_path / "nothing")))
     with pytest.raises(RequestError, match=r"is not a cross-encoder: .* \(its configuration says BertModel\)"):

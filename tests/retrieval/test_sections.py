@@ -1,4 +1,4 @@
-"""A section that was cut is put together again, and nothing else with it."""
+"""The passages of a section that was cut are joined again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sections(passages: list[Passage]) -> list[str]:
     return [passage.section for passage in passages]
 
 
-def test_every_part_of_a_section_leads_to_all_of_it() -> None:
+def test_each_part_returns_the_whole_section() -> None:
     dough = [passage for passage in PASSAGES if passage.section.startswith("Dough")]
     assert len(dough) == 3
     for passage in dough:
@@ -25,11 +25,11 @@ def test_every_part_of_a_section_leads_to_all_of_it() -> None:
     assert "".join(passage.text for passage in dough).replace("\n", "").endswith(LONG.replace("\n", ""))
 
 
-def test_a_section_in_one_passage_is_that_passage() -> None:
+def test_uncut_section_is_one_passage() -> None:
     assert sections(section_of(PASSAGES[-1], PASSAGES)) == ["Serving"]
     assert section_of(PASSAGES[1], []) == [PASSAGES[1]]
 
 
-def test_passages_of_other_documents_and_without_headings() -> None:
+def test_section_excludes_other_documents() -> None:
     plain = chunk(DOCUMENT.model_copy(update={"id": "other", "blocks": ()}), regex_tokens, 70)
     assert section_of(plain[2], [*PASSAGES, *plain]) == plain

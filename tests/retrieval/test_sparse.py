@@ -1,4 +1,4 @@
-"""SPLADE with a tiny sparse encoder made here: encoding, the inverted index, indexes that hold one, and the default."""
+"""SPLADE with a tiny sparse encoder made here: encoding, the inverted index, and the default retriever."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stored(name: str) -> dict[str, Vector]:
     return dict(zip(rows, postings_of(index).vectors(list(rows.values())), strict=True))
 
 
-def test_the_order_is_that_of_the_librarys_own_similarity(tmp_path, model):
+def test_order_equals_the_librarys_similarity(tmp_path, model):
     from sentence_transformers import SparseEncoder
 
     texts = [
@@ -74,7 +74,7 @@ def test_the_order_is_that_of_the_librarys_own_similarity(tmp_path, model):
 
 @pytest.mark.parametrize("activation", ["relu", "log1p_relu"])
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_a_vector_is_the_librarys_own_to_the_bit(model, tmp_path, activation, side):
+def test_vectors_equal_the_librarys_bit_for_bit(model, tmp_path, activation, side):
     from sentence_transformers import SparseEncoder
 
     shutil.copytree(model, tmp_path / "model")
@@ -92,7 +92,7 @@ def test_a_vector_is_the_librarys_own_to_the_bit(model, tmp_path, activation, si
         assert row[terms].tolist() == weights.tolist()
 
 
-def test_an_index_for_splade_is_listed_searched_and_updated(notes, model, turnmark):
+def test_splade_index_is_listed_searched_and_updated(notes, model, turnmark):
     report = build_index(notes, "n", retriever=spec(model))
     assert (report.documents, report.embedded, report.kept) == (3, 3, 0)
     index = open_index("n")
@@ -125,7 +125,7 @@ def test_an_index_for_splade_is_listed_searched_and_updated(notes, model, turnma
         open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
 
 
-def test_an_index_without_says_what_to_type(notes, model):
+def test_index_without_splade_names_the_build_command(notes, model):
     build_index(notes, "n", retriever="bm25")
     index = open_index("n")
     with pytest.raises(RequestError, match=rf"index build \S+ --name n --retriever splade:{model}"):
@@ -139,7 +139,7 @@ def test_an_index_without_says_what_to_type(notes, model):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
-def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
+def test_refuses_models_other_than_sparse_encoders(tmp_path, model):
     with pytest.raises(RequestError, match="cannot be loaded"):
         SpladeEncoder(spec(tmp_path / "nothing"))
     with pytest.raises(RequestError, match=r"is not a sparse encoder .* the sparse layer has no trained weights"):
@@ -153,7 +153,7 @@ def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
         SpladeEncoder(spec(broken)).encode(["fuel"], "query")
 
 
-def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_path):
+def test_prompts_are_prepended_and_in_the_fingerprint(tmp_path):
     folder = tiny.splade(tmp_path / "m", prompts={"query": "sugar ", "passage": "hull "})
     encoder = SpladeEncoder(spec(folder))
     assert "'sugar '|'hull '" in encoder.fingerprint
@@ -176,7 +176,7 @@ vectors = st.lists(
 
 
 @given(vectors, st.integers(1, 5), st.data())
-def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory, vectors_drawn, page, data):
+def test_postings_return_vectors_and_dot_products(tmp_path_factory, vectors_drawn, page, data):
     folder = tmp_path_factory.mktemp("x") / "splade"
     packed = [pack_terms(vector) for vector in vectors_drawn]
     for vector, two in zip(vectors_drawn, map(unpack_terms, packed), strict=True):
@@ -218,7 +218,7 @@ def order(hits: list[Hit]) -> list[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("name", ["hybrid", "conversational?rerank=none"])
-def test_its_lists_are_fused_with_the_others(notes, model, name):
+def test_splade_lists_are_fused(notes, model, name):
     joined = f"{name}{'&' if '?' in name else '?'}splade={model}"
     index = built(notes, joined)
     lists = {name for hit in found(index, joined) for name in hit.found}
@@ -232,7 +232,7 @@ def test_its_lists_are_fused_with_the_others(notes, model, name):
 
 @pytest.fixture
 def fetched(model, monkeypatch) -> str:
-    """The sparse encoder, as `turnmark model get splade-tiny` leaves it."""
+    """Install the sparse encoder like `turnmark model get splade-tiny`."""
     folder = models_folder() / "splade-tiny"
     shutil.copytree(model, folder)
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
@@ -241,7 +241,7 @@ def fetched(model, monkeypatch) -> str:
     return "conversational?splade=splade-tiny"
 
 
-def test_once_fetched_it_is_in_what_is_built_and_searched_by_default(notes, fetched, turnmark):
+def test_fetched_model_is_used_by_default(notes, fetched, turnmark):
     build_index(notes, "n")
     index = open_index("n")
     assert default_retriever(index) == fetched
@@ -250,7 +250,7 @@ def test_once_fetched_it_is_in_what_is_built_and_searched_by_default(notes, fetc
     assert (printed["splade"]["spec"], printed["retriever"]) == ("splade:splade-tiny", fetched)
 
 
-def test_an_index_built_before_it_was_fetched_stays_as_it_is_until_it_is_built_again(notes, request):
+def test_older_index_stays_until_rebuilt(notes, request):
     build_index(notes, "n")
     before = open_index("n")
     hits = order(found(before, default_retriever(before)))
@@ -263,7 +263,7 @@ def test_an_index_built_before_it_was_fetched_stays_as_it_is_until_it_is_built_a
 
 
 @pytest.mark.usefixtures("fetched")
-def test_a_default_whose_model_was_removed_says_how_to_fetch_it(notes):
+def test_removed_model_is_reported_with_the_fetch_command(notes):
     build_index(notes, "n")
     shutil.rmtree(models_folder())
     open_encoder.cache_clear()

@@ -1,4 +1,4 @@
-"""Passages that come with a task: their order, their similarity, their cutting, and what is remembered of them."""
+"""The passages of a benchmark task: their order, similarity and cutting, and the cache of their vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def passage(text: str, document: str = "d", title: str = "") -> Passage:
     return Passage(id=f"{document}:{text}", document=document, title=title, text=text, start=0, end=len(text))
 
 
-def test_ranked_by_the_mean_cosine_of_the_texts():
+def test_ranks_by_mean_cosine():
     hits = ranked_by([passage("90"), passage("30"), passage("0")], ["0", "60"], Angles())
     # At 30 degrees cos 30 twice, at 0 (1 + .5) / 2, at 90 (0 + cos 30) / 2. The best cosine alone would have 0 first.
     assert [hit.passage.text for hit in hits] == ["30", "0", "90"]
@@ -28,20 +28,20 @@ def test_ranked_by_the_mean_cosine_of_the_texts():
     assert [hit.similarity for hit in hits] == pytest.approx([math.sqrt(3) / 2, 1, math.sqrt(3) / 2])
 
 
-def test_ties_stay_in_the_order_given_and_no_embedder_means_no_ranking():
+def test_ties_keep_the_given_order():
     equal = [passage("45", "b"), passage("45", "a"), passage("45", "c")]
     assert [hit.passage.document for hit in ranked_by(equal, ["0"], Angles())] == ["b", "a", "c"]
     assert ranked_by(equal, ["0"], None) == hits_of(equal)
     assert ranked_by([], ["0"], Angles()) == []
 
 
-def test_how_near_the_nearest_of_some_passages_is():
+def test_nearest_among_returns_the_best_cosine():
     passages = [passage("90", "a"), passage("30", "b")]
     assert nearest_among(passages, ["0", "90"], Angles()) == pytest.approx([math.sqrt(3) / 2, 1])
     assert nearest_among(passages, ["0"], None) == nearest_among([], ["0"], Angles()) == []
 
 
-def test_each_document_is_embedded_by_itself_and_once():
+def test_embeds_each_document_separately_and_once():
     embed = Angles()
     remembered = cache_by_list(embed)
     first, second = [passage("1", "a"), passage("2", "a")], [passage("3", "b")]
@@ -55,14 +55,14 @@ def test_each_document_is_embedded_by_itself_and_once():
 
 @given(st.text(max_size=2000), st.text(max_size=300))
 @settings(max_examples=60)
-def test_cutting_loses_no_word_and_repeats_none(text: str, title: str):
+def test_cutting_keeps_every_word_once(text: str, title: str):
     passages = cut_passages("d", title, text)
     normal = text.replace("\r\n", "\n").replace("\r", "\n")
     assert "".join("".join(piece.text.split()) for piece in passages) == "".join(normal.split())
     assert all(normal[piece.start : piece.end] == piece.text for piece in passages)
 
 
-def test_a_cache_never_outgrows_its_capacity():
+def test_cache_stays_within_its_capacity():
     computed: list[Sequence[int]] = []
 
     def compute(keys: Sequence[int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""All vectors compared, and those of tokens: what Chroma gives, exactly; what is said of a wrong file; plain loops."""
+"""Exact search and token vectors, compared with Chroma and with plain loops; damaged files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def opened(folder: Path, vectors: np.ndarray) -> FlatVectors:
 
 
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 50), st.integers(0, 1000))
-def test_a_batch_gives_what_each_query_gives_alone(queries: int, rows: int, k: int, seed: int) -> None:
+def test_batch_returns_the_same_as_single_queries(queries: int, rows: int, k: int, seed: int) -> None:
     dice = np.random.default_rng(seed)
     vectors = dice.normal(size=(rows, 8)).astype(np.float32)[dice.integers(0, rows, rows)]  # some are twice there
     query_vectors = dice.normal(size=(queries, 8)).astype(np.float32)
@@ -69,7 +69,7 @@ def test_a_batch_gives_what_each_query_gives_alone(queries: int, rows: int, k: i
             assert top.scores == pytest.approx(alone.scores, abs=2e-6)
 
 
-def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chroma_finds_the_same_as_exact_search(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_index(notes, "exact", retriever="hybrid")
     with monkeypatch.context() as patched:
         patched.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
@@ -101,7 +101,7 @@ def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypa
     assert all(np.allclose(before[i], vector, atol=1e-6) for i, vector in content("n").items())
 
 
-def test_an_index_that_is_let_go_is_closed(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_index_is_closed(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n", retriever="dense")
     gc.collect()
@@ -114,7 +114,7 @@ def test_an_index_that_is_let_go_is_closed(notes: Path, monkeypatch: pytest.Monk
     assert set(SharedSystemClient._identifier_to_system) == before
 
 
-def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
+def test_reports_a_missing_or_wrong_file_as_damage(notes: Path) -> None:
     build_index(notes, "n", retriever="hybrid")
     path = open_index("n").files / "exact" / FILE
     good = path.read_bytes()
@@ -126,7 +126,7 @@ def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
 
 
 @given(st.integers(0, 500), st.integers(1, 600), st.integers(1, 90))
-def test_every_row_is_in_one_stretch_and_each_begins_at_a_step(rows, apiece, step):
+def test_slices_cover_every_row_once_and_begin_at_steps(rows, apiece, step):
     lock, stretches = threading.Lock(), list[slice]()
 
     def work(part: slice) -> None:
@@ -141,7 +141,7 @@ def test_every_row_is_in_one_stretch_and_each_begins_at_a_step(rows, apiece, ste
 
 @pytest.mark.data
 @pytest.mark.parametrize("domain", ["clapnq", "fiqa"])
-def test_hnsw_finds_what_exact_search_finds(real_data: Path, kept_home: Path, monkeypatch, domain):
+def test_hnsw_recall_against_exact_search(real_data: Path, kept_home: Path, monkeypatch, domain):
     """recall@10 of Chroma's HNSW against all cosines, over the recorded last turns, is at least .99."""
     monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
     monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
@@ -184,14 +184,14 @@ def written(folder: Path, texts: Texts, page: int = 2) -> TokenIndex:
         elements=st.floats(-1, 1, width=32, allow_nan=False),
     )
 )
-def test_what_is_packed_comes_back_as_signs(vectors: np.ndarray) -> None:
+def test_packed_tokens_unpack_to_signs(vectors: np.ndarray) -> None:
     ids = np.arange(len(vectors), dtype=np.int32)
     signs, back = unpack_tokens(pack_tokens(vectors, ids))
     assert back.tolist() == ids.tolist()
     assert np.unpackbits(signs, axis=1, count=vectors.shape[1]).tolist() == (vectors > 0).astype(int).tolist()
 
 
-def test_the_best_sign_of_each_passage_by_a_plain_loop(tmp_path: Path) -> None:
+def test_best_cosines_equal_a_plain_loop(tmp_path: Path) -> None:
     texts = made([4, 1, 0, 7, 3])
     index = written(tmp_path / "tokens", texts)
     query = made([5], seed=8)[0][0]
@@ -206,7 +206,7 @@ def test_the_best_sign_of_each_passage_by_a_plain_loop(tmp_path: Path) -> None:
     assert index.best(rows, query[:0]).shape == (4, 0)
 
 
-def test_writing_tokens_holds_one_page_of_them(tmp_path: Path) -> None:
+def test_writing_tokens_keeps_one_page_in_memory(tmp_path: Path) -> None:
     text = pack_tokens(np.zeros((20_000, 384), dtype=np.float32), np.zeros(20_000, dtype=np.int32))
 
     def pages() -> Iterator[list[bytes]]:
@@ -233,8 +233,8 @@ def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.Monk
         assert float(index.idf(np.array([token], dtype=np.int32))[0]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+def test_refuses_mismatched_files(tmp_path: Path) -> None:
     written(tmp_path / "tokens", made([4, 2]))
     np.save(tmp_path / "tokens" / "starts.npy", np.array([0, 4, 7]))
-    with pytest.raises(ValueError, match="belong together"):
+    with pytest.raises(ValueError, match="do not match"):
         TokenIndex(tmp_path / "tokens")

@@ -18,7 +18,7 @@ def embedder() -> Embedder:
 
 
 class Counting:
-    """The real embedder, counting the texts that it was given."""
+    """The real embedder, which records the texts that it embeds."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -36,14 +36,14 @@ class Counting:
         return self._embedder.encode_both(texts, role)
 
 
-def test_context_colours_a_message_and_adds_no_token_to_it(embedder: Embedder) -> None:
+def test_context_changes_the_vector_but_not_the_tokens(embedder: Embedder) -> None:
     alone, in_context = Views(embedder).of([("", MESSAGE), (ANSWER, MESSAGE)])
     expected = embedder.encode(["How long does a sourdough starter take?"], "query")[0]
     assert in_context.ids.tolist() == alone.ids.tolist()
     assert float(in_context.vector @ expected) > float(alone.vector @ expected) + 0.1
 
 
-def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embedder) -> None:
+def test_long_message_is_embedded_once_without_context(embedder: Embedder) -> None:
     counting = Counting(embedder)
     views = Views(counting)
     views.of([("", "warm up")])
@@ -57,7 +57,7 @@ def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embed
     assert (long_alone.vector == long_in_context.vector).all()
 
 
-def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedder) -> None:
+def test_repeated_conversation_is_cached(embedder: Embedder) -> None:
     counting = Counting(embedder)
     views = Views(counting)
     first = views.of([("", MESSAGE), (ANSWER, MESSAGE), ("", MESSAGE)])

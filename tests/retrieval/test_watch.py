@@ -1,4 +1,4 @@
-"""Watching a folder: real changes of files, each waited for until it is said to be indexed."""
+"""Watching a folder. Each test makes real changes and waits until the watch reports them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def texts() -> dict[str, str]:
-    """The text of each document of the index, as it is on the disk now."""
+    """Return the text of each document of the index on disk."""
     rows: dict[str, str] = {}
     for page in open_index("n").store.pages():
         for _, _, passage in page:
@@ -44,7 +44,7 @@ def texts() -> dict[str, str]:
     return rows
 
 
-def test_changes_of_all_kinds_are_indexed(folder):
+def test_indexes_all_kinds_of_changes(folder):
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
         heard.wait_for("n: indexed 1 changed file in ")
@@ -73,14 +73,14 @@ def test_changes_of_all_kinds_are_indexed(folder):
     assert verify_index(open_index("n")) == []
 
 
-def test_what_changed_before_the_watch_began_is_indexed(folder):
+def test_indexes_changes_made_before_the_watch(folder):
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is white.\n", encoding="utf-8")
     with watching("n") as heard:
         heard.wait_for("n: indexed 1 changed file in ")
     assert "white" in texts()["kettle.md"]
 
 
-def test_a_burst_is_one_build(folder):
+def test_burst_of_changes_is_one_build(folder):
     before = open_index("n").manifest.generation
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is black.\n", encoding="utf-8")
@@ -92,7 +92,7 @@ def test_a_burst_is_one_build(folder):
     assert len(texts()) == 52
 
 
-def test_a_failing_file_is_listed_once_and_tried_again_when_it_changes(folder):
+def test_reports_a_failing_file_once_and_retries_it_on_change(folder):
     with watching("n") as heard:
         (folder / "bad.md").write_bytes(b"# Bad\n\n\xff\xfe\xff\n")
         heard.wait_for("n: skipped bad.md")
@@ -105,7 +105,7 @@ def test_a_failing_file_is_listed_once_and_tried_again_when_it_changes(folder):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="every name of a file is UTF-8 there")
-def test_a_name_that_is_not_utf8_does_not_end_the_watch(folder):
+def test_watch_survives_a_name_that_is_not_utf8(folder):
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is pink.\n", encoding="utf-8")
         heard.wait_for("n: indexed 1 changed file in ")  # the watch has begun
@@ -116,8 +116,8 @@ def test_a_name_that_is_not_utf8_does_not_end_the_watch(folder):
     assert "green" in texts()["kettle.md"]
 
 
-def test_a_folder_that_cannot_be_opened_does_not_end_the_watch(folder):
-    """Root may open it, too; everybody else sees whether the watch goes on."""
+def test_watch_survives_an_unreadable_folder(folder):
+    """Root can open the folder anyway; for any other user the watch must continue."""
     (folder / "locked").mkdir(mode=0)
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is green.\n", encoding="utf-8")
@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_opened_does_not_end_the_watch(folder):
     assert "green" in texts()["kettle.md"]
 
 
-def test_an_index_that_was_removed_stays_removed(folder):
+def test_removed_index_stays_removed(folder):
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is pink.\n", encoding="utf-8")
         heard.wait_for("n: indexed 1 changed file in ")  # the watch has begun
@@ -135,7 +135,7 @@ def test_an_index_that_was_removed_stays_removed(folder):
     assert list_indexes() == []
 
 
-def test_the_settings_of_the_latest_build_hold(folder):
+def test_uses_the_settings_of_the_latest_build(folder):
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is pink.\n", encoding="utf-8")
         heard.wait_for("n: indexed 1 changed file in ")  # the watch has begun
@@ -146,7 +146,7 @@ def test_the_settings_of_the_latest_build_hold(folder):
     assert open_index("n").manifest.bm25.k1 == 1.5
 
 
-def test_a_failing_build_is_said_and_tried_again(folder):
+def test_reports_and_retries_a_failed_build(folder):
     with watching("n") as heard:
         kept = {path: path.read_text("utf-8") for path in folder.glob("*.md")}
         for path in kept:
@@ -158,7 +158,7 @@ def test_a_failing_build_is_said_and_tried_again(folder):
     assert "back" in texts()["kettle.md"]
 
 
-def test_a_failing_build_is_tried_again_without_a_change(folder, monkeypatch):
+def test_retries_a_failed_build_without_a_change(folder, monkeypatch):
     monkeypatch.setattr(watch_module, "RETRY_SECONDS", 0.0)
     real, failures = watch_module.build_again, [OSError("the disk is full")]
 
@@ -170,13 +170,13 @@ def test_a_failing_build_is_tried_again_without_a_change(folder, monkeypatch):
     monkeypatch.setattr(watch_module, "build_again", build)
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is tin.\n", encoding="utf-8")
     with watching("n") as heard:
-        heard.wait_for("tried again at the next change: OSError: the disk is full")
+        heard.wait_for("retried on the next change: OSError: the disk is full")
         heard.wait_for("n: indexed 1 changed file in ")
     assert "tin" in texts()["kettle.md"]
 
 
 @pytest.mark.parametrize("gone", ["deleted", "moved", "replaced"])
-def test_a_folder_that_was_gone_is_watched_again(folder, gone):
+def test_watches_a_restored_folder_again(folder, gone):
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is grey.\n", encoding="utf-8")
         heard.wait_for("indexed 1 changed file")  # the watch has begun
@@ -195,11 +195,11 @@ def test_a_folder_that_was_gone_is_watched_again(folder, gone):
         (folder / "radio.md").write_text("# Radio\n\nThe radio is loud.\n", encoding="utf-8")
         heard.wait_for("n: indexed 1 changed file in ")
     assert texts().keys() == {"kettle.md", "toaster.md", "radio.md"}
-    assert sum("is gone" in line for line in heard.all) <= 1
+    assert sum("is missing" in line for line in heard.all) <= 1
     assert not any("removed" in line or "the build failed" in line for line in heard.all)
 
 
-def test_a_folder_that_goes_away_during_a_build_costs_no_passage(folder, monkeypatch):
+def test_folder_removed_during_a_build_loses_no_passage(folder, monkeypatch):
     from turnmark.retrieval import reading
 
     real, away, left = reading.read_file, folder.with_name("elsewhere"), list[Path]()
@@ -215,7 +215,7 @@ def test_a_folder_that_goes_away_during_a_build_costs_no_passage(folder, monkeyp
         before = open_index("n").manifest.generation
         monkeypatch.setattr(reading, "read_file", read)
         write(folder, kettle="# Kettle\n\nThe kettle is lilac.\n")
-        heard.wait_for("is gone")
+        heard.wait_for("is missing")
         assert open_index("n").manifest.generation == before
         assert texts().keys() == {"kettle.md", "toaster.md"}
         assert "grey" in texts()["kettle.md"]
@@ -232,12 +232,12 @@ def test_a_folder_that_goes_away_during_a_build_costs_no_passage(folder, monkeyp
         ("image.png", False), ("gone.png", True),
     ],
 )  # fmt: skip
-def test_only_what_may_be_read_is_a_change(folder, path, concerns):
+def test_ignores_changes_of_unreadable_files(folder, path, concerns):
     (folder / "image.png").write_bytes(b"x")
     assert FolderWatch(open_index("n").manifest, print)._concerns(folder / path) is concerns
 
 
-def test_the_state_folder_is_no_change(folder, monkeypatch):
+def test_ignores_the_state_folder(folder, monkeypatch):
     manifest = open_index("n").manifest
     monkeypatch.setenv("TURNMARK_HOME", str(folder / "home"))
     assert FolderWatch(manifest, print)._concerns(folder / "home" / "indexes" / "a.md") is False
@@ -250,20 +250,20 @@ def test_the_state_folder_is_no_change(folder, monkeypatch):
         (0, 2, "2 documents removed in 1.3 s"), (2, 1, "indexed 2 changed files, 1 document removed in 1.3 s"),
     ],
 )  # fmt: skip
-def test_what_is_said(changed, gone, expected):
+def test_describes_the_changes_of_a_build(changed, gone, expected):
     assert describe_changes(BuildReport("n", changed=changed, gone=gone, seconds=1.31)) == expected
 
 
-def test_only_folders_are_watched(folder, turnmark):
-    with pytest.raises(RequestError, match=r"--watch: .*kettle\.md is no folder"):
+def test_refuses_to_watch_a_file(folder, turnmark):
+    with pytest.raises(RequestError, match=r"--watch: .*kettle\.md is not a folder"):
         check_watch(folder / "kettle.md")
     ran = turnmark("index", "build", str(folder / "kettle.md"), "--name", "one", "--watch", "--retriever", "nope")
     assert ran.code == 2
-    assert "is no folder" in ran.err
+    assert "is not a folder" in ran.err
     assert "nope" in ran.err
     build_index(folder / "kettle.md", "one", retriever="bm25")
-    assert "is no folder" in turnmark("serve", "--index", "one", "--watch").err
-    assert "is no folder" in turnmark("chat", "--index", "one", "--index", "n", "--watch", stdin="").err
+    assert "is not a folder" in turnmark("serve", "--index", "one", "--watch").err
+    assert "is not a folder" in turnmark("chat", "--index", "one", "--index", "n", "--watch", stdin="").err
 
 
 # --- a process of its own --------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def started(folder: Path, first: str = "") -> subprocess.Popen[str]:
 
 
 def line_with(process: subprocess.Popen[str], text: str) -> str:
-    """The next line of a process that holds a text; pytest's own timeout is the deadline."""
+    """Return the next line of a process that contains a text; pytest's timeout is the deadline."""
     assert process.stdout is not None
     seen = []
     for line in process.stdout:
@@ -289,7 +289,7 @@ def line_with(process: subprocess.Popen[str], text: str) -> str:
 
 
 @pytest.mark.server
-def test_ctrl_c_ends_the_watch_cleanly(folder):
+def test_ctrl_c_stops_the_watch_cleanly(folder):
     process = started(folder)
     line_with(process, "watching")
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is gold.\n", encoding="utf-8")
@@ -301,7 +301,7 @@ def test_ctrl_c_ends_the_watch_cleanly(folder):
 
 
 @pytest.mark.server
-def test_a_kill_in_the_middle_of_a_build_loses_nothing(folder):
+def test_killed_build_loses_nothing(folder):
     # The first build of the watch says "half" when its files are half written, and waits there to be killed.
     first = (
         "import time\n"
@@ -331,7 +331,7 @@ def test_a_kill_in_the_middle_of_a_build_loses_nothing(folder):
     assert verify_index(open_index("n")) == []
 
 
-def test_files_that_did_not_change_are_not_read_again(folder, monkeypatch):
+def test_does_not_read_unchanged_files_again(folder, monkeypatch):
     from turnmark.retrieval import reading
 
     old = time.time() - 60
@@ -361,7 +361,7 @@ def test_files_that_did_not_change_are_not_read_again(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("spoiled", ["generation", "made_by", "torn", "gone"])
-def test_a_list_of_files_that_is_out_of_date_is_not_used(folder, monkeypatch, spoiled):
+def test_ignores_an_outdated_list_of_files(folder, monkeypatch, spoiled):
     from turnmark.retrieval import reading
 
     old = time.time() - 60
@@ -386,7 +386,7 @@ def test_a_list_of_files_that_is_out_of_date_is_not_used(folder, monkeypatch, sp
 
 
 @pytest.mark.parametrize("name", ["chunking.py", "readers/pandoc.lua"])
-def test_files_are_read_again_after_any_change_of_the_readers(tmp_path, monkeypatch, name):
+def test_reads_files_again_after_a_change_of_the_readers(tmp_path, monkeypatch, name):
     from turnmark.corpora import chunking
     from turnmark.retrieval import reading
 

@@ -1,4 +1,4 @@
-"""`--engine`: what is refused before a cluster is reached, what workers take of its nodes. See tests/test_ray.py."""
+"""`--engine`: errors before a cluster is reached, and the resources of workers. See also tests/test_ray.py."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from turnmark.retrieval.workers import check_engine, connect, worker_resources
 
 @pytest.fixture
 def with_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if Ray were installed, whether it is or not: only the name is looked at."""
+    """Pretend that Ray is installed: only the name of the module is looked up."""
     monkeypatch.setattr(workers, "find_spec", lambda name: name)
 
 
 @pytest.mark.parametrize(
     "engine", ["", "Ray", "dask", "ray://", "ray://a b", "ray://h:x", "ray://h:100000", "ray://u@h"]
 )
-def test_engines_there_are_and_are_not(engine: str, with_ray: None) -> None:
+def test_refuses_unknown_engines(engine: str, with_ray: None) -> None:
     for good in ("local", "ray", "ray://head", "ray://10.0.0.7:10001", "ray://[::1]:10001"):
         check_engine(good)
     with pytest.raises(RequestError, match=r"expected local, ray, or ray://HOST\[:PORT\]"):
         check_engine(engine)
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(workers, "find_spec", lambda _: None)
     (tmp_path / "a.md").write_text("# A\n\nText.\n")
     with pytest.raises(MissingExtra, match=r"--engine ray://head needs .*pip install 'turnmark\[ray\]'"):
@@ -42,7 +42,7 @@ def node(alive: bool = True, **resources: float) -> dict[str, object]:
     return {"Alive": alive, "Resources": resources}
 
 
-def test_workers_take_four_cores_or_the_smallest_node_or_a_gpu() -> None:
+def test_worker_takes_four_cores_or_the_smallest_node_or_a_gpu() -> None:
     assert worker_resources([node(CPU=8), node(CPU=2)]) == [{"num_cpus": 2}] * 5
     assert worker_resources([node(CPU=8), node(False, CPU=2)]) == [{"num_cpus": 4}] * 2
     # 8 cores by four, and two GPUs with a core each; a node of no cores (a head that only directs) has no worker.
@@ -59,9 +59,7 @@ def test_workers_take_four_cores_or_the_smallest_node_or_a_gpu() -> None:
         (LookupError(), "cannot be used: LookupError"),
     ],
 )
-def test_what_keeps_a_cluster_from_being_used_is_said_in_words(
-    error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_why_a_cluster_cannot_be_used(error: Exception, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def init(**_: Any) -> None:
         raise error
 

@@ -1,4 +1,4 @@
-"""A watch over a folder in a thread, and what it says, waited for with a deadline."""
+"""A watch over a folder in a thread. Tests wait for its lines with a deadline."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from turnmark.retrieval.watch import FolderWatch
 
 
 class Said:
-    """The lines that a watch says."""
+    """The lines that a watch reports."""
 
     def __init__(self) -> None:
         self.lines: Queue[str] = Queue()
         self.all: list[str] = []
 
     def wait_for(self, text: str) -> str:
-        """The next line that holds a text."""
+        """Return the next line that contains a text."""
         ends = time.monotonic() + PATIENCE
         while True:
             try:
                 line = self.lines.get(timeout=max(0.0, ends - time.monotonic()))
             except Empty:
-                pytest.fail(f"nothing said {text!r}; what was said: {self.all}")
+                pytest.fail(f"no line contains {text!r}; the lines were: {self.all}")
             self.all.append(line)
             if text in line:
                 return line
@@ -37,7 +37,7 @@ class Said:
 
 @contextmanager
 def watching(name: str) -> Iterator[Said]:
-    """A watch over the folder of an index."""
+    """Watch the folder of an index."""
     said = Said()
     watch = FolderWatch(open_index(name).manifest, said.lines.put)
     thread = threading.Thread(target=watch.run)
