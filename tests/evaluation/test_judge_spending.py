@@ -8,18 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.evaluation import costly
 from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.calls.budget import spent_on_judges
-from turnmark.evaluation.prompts import HERE, own_prompts
+from turnmark.evaluation.prompts import own_prompts
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (
     "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgments were not asked for"
 )
+
+PROMPTS = ROOT / "evaluation" / "benchmarks" / "mtrag" / "prompts"
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +107,9 @@ def test_a_judges_prompt_of_ones_own(benchmark_root, turnmark, check_run):
     folder = Path("prompts")
     folder.mkdir()
     own = (
-        (HERE / "rl-mtb.txt").read_text(encoding="utf-8").replace("You are impartial.", "You are a lighthouse keeper.")
+        (PROMPTS / "rl-mtb.txt")
+        .read_text(encoding="utf-8")
+        .replace("You are impartial.", "You are a lighthouse keeper.")
     )
     (folder / "rl-mtb.txt").write_text(own, encoding="utf-8")
     with ScriptedServer(judge()) as server:
