@@ -106,11 +106,8 @@ def test_flags_for_judges_want_a_judge(benchmark_root, turnmark, tmp_path):
 def test_a_judges_prompt_of_ones_own(benchmark_root, turnmark, check_run):
     folder = Path("prompts")
     folder.mkdir()
-    own = (
-        (PROMPTS / "rl-mtb.txt")
-        .read_text(encoding="utf-8")
-        .replace("You are impartial.", "You are a lighthouse keeper.")
-    )
+    prompt = (PROMPTS / "rl-mtb.txt").read_text(encoding="utf-8")
+    own = prompt.replace("You are impartial.", "You are a lighthouse keeper.")
     (folder / "rl-mtb.txt").write_text(own, encoding="utf-8")
     with ScriptedServer(judge()) as server:
         words = eval_words(benchmark_root, Path("r"), "--judge", spec_of(server, options="metrics=rl_mtb"))
