@@ -32,7 +32,7 @@ from turnmark.evaluation.scores.stats import alpha_figure, correlation_figure, i
          "evaluations[4].annotations.rl_f.composite: 'NaN' is not a finite number"),
     ],
 )  # fmt: skip
-def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path, change, place):
+def test_reports_a_malformed_row_and_reads_the_others(tmp_path, change, place):
     content = evaluation()
     change(content)
     result = read_evaluation(write_evaluation(tmp_path / "h.json", content))
@@ -49,7 +49,7 @@ def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path, chan
         ('{"models": [], "metrics": [], "tasks": []}', "no list under evaluations"), ("[" * 100_000, "is not JSON"),
     ],
 )  # fmt: skip
-def test_a_file_of_another_kind_is_refused(tmp_path, text, problem):
+def test_refuses_a_file_of_another_kind(tmp_path, text, problem):
     path = tmp_path / "h.json"
     path.write_text(text)
     with pytest.raises(RequestError, match=problem):
@@ -80,7 +80,7 @@ def draw(generator, clusters):
 
 @given(st.integers(0, 2**32), st.integers(2, 12), st.booleans())
 @settings(max_examples=25, deadline=None)
-def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed, clusters, balanced):
+def test_correlation_interval_equals_that_of_resampled_rows(seed, clusters, balanced):
     generator = np.random.default_rng(seed)
     metric, human = generator.integers(0, 9, 24).astype(float), generator.integers(2, 9, 24) / 2
     number = np.arange(24) % clusters
@@ -100,7 +100,7 @@ def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed, clusters, 
         ((2, 3, 4), False), ((4, 3, 4), True), ((1, 1, 3), False),
     ],
 )  # fmt: skip
-def test_three_raters_agree_as_appendix_e_says(ratings, agree):
+def test_three_raters_agree_as_defined_in_appendix_e(ratings, agree):
     assert annotators_agree(ratings) is agree
     assert annotators_agree([50 * rating for rating in ratings], 50) is agree
 
@@ -110,7 +110,7 @@ def figure_of(truth, judged, read):
     return figure.value if figure else None
 
 
-def test_labels_by_hand():
+def test_label_figures_match_hand_computed_values():
     # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: the usual example of Cohen's kappa, .4.
     truth = ["yes"] * 25 + ["no"] * 25
     judged = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
@@ -127,7 +127,7 @@ def test_labels_by_hand():
 
 @given(st.integers(0, 2**32), st.integers(2, 6))
 @settings(max_examples=20, deadline=None)
-def test_figures_of_tables_are_those_of_resampled_rows(seed, clusters):
+def test_table_figures_equal_those_of_resampled_rows(seed, clusters):
     """Accuracy, kappa, mean TPR and alpha over draws of conversations: scikit-learn's over the rows written out."""
     generator = np.random.default_rng(seed)
     truth, judged = (generator.choice(list("abc"), 20) for _ in range(2))

@@ -32,7 +32,7 @@ def of(measured, metric, against, subset="all", systems=None):
     return row
 
 
-def test_means_are_of_the_medians_of_the_raters(human):
+def test_means_use_the_medians_of_the_raters(human):
     measured = agreement([human])
     assert (measured.n, measured.conversations, measured.people) == (36, 4, True)
     assert measured.properties == (
@@ -56,7 +56,7 @@ def test_means_are_of_the_medians_of_the_raters(human):
     assert low <= means.people["FANC"].value <= high
 
 
-def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path):
+def test_answers_without_three_ratings_are_counted_and_left_out(tmp_path):
     content = evaluation()
     annotations = content["evaluations"][0]["annotations"]
     del annotations["faithfulness"]["r0"]
@@ -70,7 +70,7 @@ def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path):
     assert (annotators["win-rate"].absolute, annotators["win-rate"].agreeing) == (12 / 36, 12 / 36)
 
 
-def test_the_file_is_shown_whole(human, turnmark):
+def test_prints_the_complete_agreement_report(human, turnmark):
     golden("agreement.txt", turnmark.ok("agreement", human).out)
     assert Agreement.model_validate(turnmark.json("agreement", human)) == agreement([human])
 
@@ -83,7 +83,7 @@ def scored(path, model="gpt-4o", metric="k_precision"):
     return write_run(path, values, answers={row["task_id"]: f" {row['model_response']}  [1]" for row in rows})
 
 
-def test_a_run_joins_the_answers_that_it_scored(human, tmp_path):
+def test_run_scores_are_added_to_the_rated_answers(human, tmp_path):
     run = scored(tmp_path / "ours")
     measured = agreement([run, human])
     correlated = of(measured, "k_precision", "faithfulness")
@@ -103,7 +103,7 @@ def test_a_run_joins_the_answers_that_it_scored(human, tmp_path):
     assert verdicts == {"all": 24, "gpt-4o": 12, MODELS[2]: 12}
 
 
-def test_a_run_of_other_answers_is_refused(human, tmp_path):
+def test_refuses_a_run_of_other_answers(human, tmp_path):
     run = write_run(tmp_path / "other", {"k_precision": {"c0<::>1": 0.5, "c1<::>2": 0.5}})
     with pytest.raises(RequestError, match=r"the file rates none of its answers \(2 shared tasks\)"):
         agreement([human, run])
@@ -121,7 +121,7 @@ def judged(path, idk):
     return path
 
 
-def test_the_printed_columns_that_come_out_are_named(tmp_path, turnmark):
+def test_names_the_reproduced_columns_of_table_6(tmp_path, turnmark):
     """The file's answerable tasks, changed so that naturalness is what Table 6 prints."""
     content = evaluation()
     for row in content["evaluations"]:
@@ -133,7 +133,7 @@ def test_the_printed_columns_that_come_out_are_named(tmp_path, turnmark):
     assert "Of the 9 printed columns, these are reproduced over the answerable tasks here: N." in out
 
 
-def test_answers_rated_in_two_files_are_refused(human, tmp_path):
+def test_refuses_answers_rated_in_two_files(human, tmp_path):
     again = write_evaluation(tmp_path / "again.json", evaluation() | {"name": "another"})
     with pytest.raises(RequestError, match="36 answers are in several files"):
         agreement([human, again])
@@ -142,7 +142,7 @@ def test_answers_rated_in_two_files_are_refused(human, tmp_path):
         agreement([human, copied])
 
 
-def test_files_and_runs_of_one_name_are_systems_of_their_own(tmp_path):
+def test_files_and_runs_with_the_same_name_are_separate_systems(tmp_path):
     """Two files `answers.jsonl` over different tasks were one system, and so were two runs of one name."""
     first, second = tmp_path / "gpt/answers.jsonl", tmp_path / "llama/answers.jsonl"
     lines = judged(tmp_path / "all.jsonl", {}).read_text().splitlines(keepends=True)
@@ -159,7 +159,7 @@ def test_files_and_runs_of_one_name_are_systems_of_their_own(tmp_path):
     assert {answer.system for answer in gather(runs).answers} == {"a/run", "b/run"}
 
 
-def test_verdicts_against_those_of_another_judge(tmp_path):
+def test_compares_verdicts_with_those_of_another_judge(tmp_path):
     idk = {name: (1.0 if index % 3 == 2 else 0.5 if index % 3 == 1 else 0.0) for index, name in enumerate(IDS)}
     file = judged(tmp_path / "official.jsonl", {**idk, IDS[0]: None})
     ours = {**idk, IDS[3]: 1.0, IDS[1]: 0.0}
@@ -185,7 +185,7 @@ def test_verdicts_against_those_of_another_judge(tmp_path):
     assert rl_f.value == pytest.approx(1)
 
 
-def test_lines_that_cannot_be_read_are_named(tmp_path):
+def test_reports_unreadable_lines(tmp_path):
     file = judged(tmp_path / "official.jsonl", {})
     lines = file.read_text().splitlines()
     lines[2] = "{"
@@ -201,7 +201,7 @@ def test_lines_that_cannot_be_read_are_named(tmp_path):
         agreement([file])
 
 
-def test_nothing_to_agree_on_is_said(tmp_path, turnmark):
+def test_refuses_a_request_with_nothing_to_compare(tmp_path, turnmark):
     run = write_run(tmp_path / "alone", shifted(0))
     message = turnmark.refused("agreement", run)
     assert "name a file with ratings of people" in message
@@ -212,7 +212,7 @@ def test_nothing_to_agree_on_is_said(tmp_path, turnmark):
 
 
 @pytest.mark.data
-def test_the_published_human_evaluation(real_data, turnmark):
+def test_reproduces_the_published_human_evaluation(real_data, turnmark):
     """BERT K-precision .56 and the conditioned judge .74 over 158 rows, .53 and .70 over 150: docs/measured.md."""
     measured = Agreement.model_validate(turnmark.json("agreement", real_data / HUMAN))
     rows = [of(measured, metric, "faithfulness", subset) for subset in ("all", "answerable and partial")
@@ -265,7 +265,7 @@ def sources(tmp_path):
     return file, write_run(tmp_path / "run", {"preference": judgments}, benchmark="compound-qa", setting=None)
 
 
-def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources, turnmark):
+def test_judge_of_pairs_is_measured_as_a_classifier_of_three_labels(sources, turnmark):
     (measured,) = agreement(list(sources)).verdicts
     assert (measured.judge, measured.against) == ("preference", "preference (two of three people)")
     assert measured.n == 10, "where all three differ there is no label"

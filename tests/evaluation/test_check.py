@@ -83,7 +83,7 @@ def masked(screen: str, folder: Path) -> str:
     return re.sub(r"-[0-9a-f]{12}", "-HASH", screen)
 
 
-def test_a_sentence_left_out_of_a_copy_is_gone_there_and_all_else_is_found_as_before(here):
+def test_removing_a_sentence_in_a_copy_changes_no_other_passage(here):
     index = open_index("demo")
     (left, *_) = draw_sentences(index, 5, seed=0)
     copy = altered_index(index, {left.passage.id: left.text}, here / "copy")
@@ -104,7 +104,7 @@ def test_a_sentence_left_out_of_a_copy_is_gone_there_and_all_else_is_found_as_be
     assert best.passage.id == left.passage.id  # with its sentence, finding it would be no test
 
 
-def test_sentences_occur_once_come_from_different_documents_and_follow_the_seed(here):
+def test_draws_unique_sentences_of_different_documents_by_seed(here):
     index = open_index("demo")
     drawn = draw_sentences(index, 30, seed=0)
     assert len({left.passage.document for left in drawn}) == 30
@@ -116,7 +116,7 @@ def test_sentences_occur_once_come_from_different_documents_and_follow_the_seed(
     assert drawn != draw_sentences(index, 30, seed=1)
 
 
-def test_a_sentence_that_its_passage_has_twice_is_not_left_out(here):
+def test_repeated_sentences_are_not_drawn(here):
     from turnmark.retrieval.build import build_index
 
     sentence = "The kettle stands in the hall beside the stairs and is heated in the evening."
@@ -127,7 +127,7 @@ def test_a_sentence_that_its_passage_has_twice_is_not_left_out(here):
     assert draw_sentences(open_index("twice-check"), 5, seed=0) == []
 
 
-def test_retrieval_is_checked_without_a_model(turnmark, here):
+def test_checks_retrieval_without_a_model(turnmark, here):
     ran = turnmark("check", "demo", "--n", 8, "--out", "mine")
     assert ran.code == 0, ran.err
     assert masked(ran.out, here) == (GOLDEN / "check-retrieval.txt").read_text("utf-8")
@@ -142,7 +142,7 @@ def test_retrieval_is_checked_without_a_model(turnmark, here):
     assert compared.code == 0, compared.err
 
 
-def test_a_model_writes_questions_and_answers_them(turnmark, here, server):
+def test_checks_answers_with_a_model(turnmark, here, server):
     ran = turnmark("check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine", "--concurrency", 1)
     assert ran.code == 0, ran.err
     assert masked(ran.out, here) == (GOLDEN / "check-answers.txt").read_text("utf-8")
@@ -160,7 +160,7 @@ def test_a_model_writes_questions_and_answers_them(turnmark, here, server):
     assert compared.code == 0, compared.err
 
 
-def test_a_model_that_says_anything_is_shown_among_the_worst(turnmark, here):
+def test_unsupported_answers_are_among_the_worst_questions(turnmark, here):
     class Babbling(Reader):
         def _unknown(self, parts: dict[str, list[str]], prompt: str) -> str:
             reply = super()._unknown(parts, prompt)
@@ -175,7 +175,7 @@ def test_a_model_that_says_anything_is_shown_among_the_worst(turnmark, here):
     assert all("hardly supported" in " ".join(one["why"]) for one in result["worst"])
 
 
-def test_a_question_back_is_no_answer(turnmark, here):
+def test_asking_back_does_not_count_as_an_answer(turnmark, here):
     class Asking(Reader):
         def _unknown(self, parts: dict[str, list[str]], prompt: str) -> str:
             reply = super()._unknown(parts, prompt)
@@ -187,7 +187,7 @@ def test_a_question_back_is_no_answer(turnmark, here):
     assert "1, of which 0 recognized, 0 hedged, 1 asked back, 0 answered anyway." in " ".join(ran.out.split())
 
 
-def test_all_mistakes_are_named_at_once(turnmark, here):
+def test_reports_all_mistakes_of_a_check_at_once(turnmark, here):
     ran = turnmark("check", "nope", "--generator", "opnai:x", "--judge", "nobody", "--n", 0, "--budget", "much")
     assert ran.code == 2
     for word in ("nope", "opnai", "nobody", "--n 0", "much"):
@@ -197,14 +197,14 @@ def test_all_mistakes_are_named_at_once(turnmark, here):
     assert "--judge is for answers" in ran.err
 
 
-def test_the_folder_of_another_index_or_number_is_refused(turnmark, here):
+def test_refuses_a_folder_with_another_index_or_number(turnmark, here):
     assert turnmark("check", "demo", "--n", 2, "--retriever", "bm25", "--out", "mine").code == 0
     ran = turnmark("check", "demo", "--n", 3, "--retriever", "bm25", "--out", "mine")
     assert ran.code == 2
     assert "n: 2 there, 3 here" in ran.err
 
 
-def test_a_small_index_gives_fewer_sentences_and_says_so(turnmark, here):
+def test_notes_that_a_small_index_has_fewer_sentences(turnmark, here):
     from turnmark.retrieval.build import build_index
 
     (here / "notes").mkdir()
@@ -219,24 +219,24 @@ def test_a_small_index_gives_fewer_sentences_and_says_so(turnmark, here):
 
 
 @pytest.mark.parametrize(("count", "n", "low", "high"), [(0, 10, 0.0, 0.2775), (9, 10, 0.5958, 0.9821)])
-def test_the_interval_is_wilsons(count, n, low, high):
+def test_interval_is_wilsons(count, n, low, high):
     # Newcombe 1998, method 3, by hand.
     assert share(count, n).ci95 == pytest.approx((low, high), abs=1e-3)
 
 
-def test_nothing_counted_has_no_interval():
+def test_empty_share_has_no_interval():
     assert share(0, 0).ci95 is None
 
 
 @pytest.mark.reader
-def test_the_small_model_writes_and_answers(turnmark, here, reader_path):
+def test_small_model_writes_and_answers_questions(turnmark, here, reader_path):
     result = turnmark.json("check", "demo", "--n", 2, "--generator", f"local:{reader_path}")
     assert result["found"]["n"] >= 1
     assert result["usage"]["questions, generator"]["calls"] >= 2
     assert Path(result["run"], "report.html").is_file()
 
 
-def test_a_section_that_joins_passages_has_their_text_and_rank(tmp_path):
+def test_joined_section_has_the_text_and_rank_of_its_passages(tmp_path):
     texts = {"a.md-0-4": "# To", "a.md-6-10": "Boil", "a.md-13-18": "Drain", "b-1.md-0-4": "Salt"}
     corpus = tmp_path / "corpus.jsonl"
     rows = (json.dumps({"_id": name, "title": "T", "text": text}) + "\n" for name, text in texts.items())

@@ -21,7 +21,7 @@ from turnmark.evaluation.scores.summary import FACTS, read_facts, write_facts
 from turnmark.evaluation.storage.journal import json_line
 
 
-def test_differences_are_those_of_numpy(three_runs):
+def test_differences_match_numpy(three_runs):
     comparison = compare(three_runs)
     metric = comparison.metrics["rouge_l.word"]
     first, second, third = (
@@ -40,7 +40,7 @@ def test_differences_are_those_of_numpy(three_runs):
     assert [change.p_holm for change in changes] == [6 * 2 / 64] * 6, "corrected over all tests of the headline"
 
 
-def test_breakdowns_leave_out_what_the_headline_leaves_out(three_runs):
+def test_breakdowns_exclude_the_samples_that_the_headline_excludes(three_runs):
     for run in three_runs:
         with write_facts(run) as note:
             for name in IDS:
@@ -67,7 +67,7 @@ def test_breakdowns_leave_out_what_the_headline_leaves_out(three_runs):
     )
 
 
-def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path):
+def test_failed_and_inapplicable_samples_are_left_out_of_every_run(tmp_path):
     first, second = {"k_precision": dict.fromkeys(IDS, 0.5)}, {"k_precision": {**dict.fromkeys(IDS, 0.5)}}
     first["k_precision[lead]"] = second["k_precision[lead]"] = dict.fromkeys(IDS, 0.5)
     second["k_precision"] |= {"c2<::>1": "timeout", "c2<::>2": None, "c3<::>1": 1.0}
@@ -83,7 +83,7 @@ def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path):
     assert "9 samples were not tried in some run and are left out" in comparison.notes
 
 
-def test_precision_is_over_what_each_run_predicts(tmp_path):
+def test_precision_is_over_the_predictions_of_each_run(tmp_path):
     name = "unknown.precision"
     first = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c3<::>1": 0.0}}
     second = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c4<::>1": 1.0, "c5<::>1": 0.0}}
@@ -93,7 +93,7 @@ def test_precision_is_over_what_each_run_predicts(tmp_path):
     assert metric.changes[0].difference == pytest.approx(2 / 3 - 1 / 2)
 
 
-def test_repeats_of_a_sample_count_once_and_are_shown_with_their_spread(tmp_path, turnmark):
+def test_repeats_of_a_sample_count_once_and_show_their_spread(tmp_path, turnmark):
     once = write_run(tmp_path / "once", shifted(0))
     thrice = write_run(tmp_path / "thrice", shifted(0.1), repeats=(shifted(0.2), shifted(0.3)))
     metric = json.loads((thrice / "summary.json").read_text())["metrics"]["rouge_l.word"]
@@ -117,7 +117,7 @@ def test_repeats_of_a_sample_count_once_and_are_shown_with_their_spread(tmp_path
 @pytest.mark.parametrize(
     ("benchmark", "words"), [("mtrag", "one conversation: no interval"), ("kiwi", "one question: no interval")]
 )
-def test_one_cluster_has_no_interval(tmp_path, turnmark, benchmark, words):
+def test_single_cluster_has_no_interval(tmp_path, turnmark, benchmark, words):
     runs = [write_run(tmp_path / f"{n}", shifted(n, ids=IDS[:2]), benchmark=benchmark) for n in (0, 1)]
     comparison = compare(runs)
     assert (comparison.clusters, comparison.notes[0]) == (1, words)
@@ -128,7 +128,7 @@ def test_one_cluster_has_no_interval(tmp_path, turnmark, benchmark, words):
     assert "no interval" in turnmark.ok("report", runs[0]).out
 
 
-def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_path):
+def test_reports_differences_other_than_the_system(tmp_path):
     first = write_run(
         tmp_path / "a", shifted(0), specs={"generator": "x", "judge": "openai:one"},
         corpora={"fiqa": {"passages": 15_364, "sha256": "1" * 64, "extent": "partial"}},
@@ -155,7 +155,7 @@ def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_pa
     assert "9 samples of A are not in B and are left out" in comparison.notes
 
 
-def test_a_metric_that_something_else_measured_is_not_compared(tmp_path):
+def test_metrics_of_different_instruments_are_not_compared(tmp_path):
     first = write_run(tmp_path / "a", shifted(0), instruments={"token_recall": "one"})
     second = write_run(tmp_path / "b", shifted(0.2), instruments={"token_recall": "two"})
     comparison = compare([first, second])
@@ -166,7 +166,7 @@ def test_a_metric_that_something_else_measured_is_not_compared(tmp_path):
     assert "token\\_recall is not compared: metric: measured by one in A, by two in B" in markdown(comparison)
 
 
-def test_metrics_of_other_judges_are_said_to_be_so(tmp_path):
+def test_reports_metrics_of_different_judges(tmp_path):
     runs = [write_run(tmp_path / name, shifted(0.1, ("rl_f",)), instruments={"rl_f": name}) for name in "ab"]
     for path, judge in zip(runs, ("openai:one", "openai:two"), strict=True):
         summary = json.loads((path / "summary.json").read_text())
@@ -177,7 +177,7 @@ def test_metrics_of_other_judges_are_said_to_be_so(tmp_path):
     assert comparison.metrics["rl_f"].changes == ()
 
 
-def test_nonsense_is_refused_with_all_reasons(tmp_path, three_runs):
+def test_refuses_wrong_runs_with_all_reasons(tmp_path, three_runs):
     first = write_run(tmp_path / "a", shifted(0))
     runs = write_run(tmp_path / "b", {"good": {"9/1": 1.0}}, benchmark="kiwi", task="revise")
     demo = write_run(
@@ -205,7 +205,7 @@ def test_nonsense_is_refused_with_all_reasons(tmp_path, three_runs):
         compare(three_runs[:1])
 
 
-def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tmp_path, three_runs):
+def test_at_least_one_run_must_have_facts(tmp_path, three_runs):
     bare = [write_run(tmp_path / f"bare{shift}", shifted(shift), with_facts=False) for shift in (0, 0.3)]
     assert compare([bare[0], three_runs[1]]).metrics["rouge_l.word"].n == 17
     with pytest.raises(RequestError, match="score it again: turnmark score mtrag") as refused:
@@ -219,13 +219,13 @@ def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tm
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
 
 
-def test_the_whole_of_it_on_a_terminal_and_as_markdown(three_runs, turnmark):
+def test_prints_the_comparison_and_writes_markdown(three_runs, turnmark):
     golden("compare.txt", turnmark("compare", *three_runs).out)
     golden("compare_two.txt", turnmark("compare", *three_runs[:2]).out)
     golden("compare.md", markdown(compare(three_runs)))
 
 
-def test_json_holds_all_of_it_and_files_are_written(three_runs, turnmark, tmp_path):
+def test_json_contains_the_comparison_and_files_are_written(three_runs, turnmark, tmp_path):
     target, text = tmp_path / "new/c.html", tmp_path / "c.md"
     ran = turnmark.ok("compare", *three_runs, "--json", "--html", target, "--markdown", text)
     comparison = Comparison.model_validate_json(ran.out)
@@ -261,7 +261,7 @@ def test_texts_of_the_data_stay_text(tmp_path, turnmark):
     assert "\x1b" not in turnmark("compare", *runs).out
 
 
-def test_the_page_has_every_table_and_both_answers(three_runs):
+def test_page_has_every_table_and_both_answers(three_runs):
     comparison = compare(three_runs)
     tree = html.fromstring(page(comparison))
     titles = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
@@ -280,7 +280,7 @@ def test_the_page_has_every_table_and_both_answers(three_runs):
     assert kinds["answer_words"] == []
 
 
-def test_the_name_of_the_folder_of_the_data_is_no_difference(tmp_path):
+def test_name_of_the_data_folder_is_not_a_difference(tmp_path):
     names = ("one", "other")
     runs = [
         write_run(tmp_path / name, shifted(0), data={"name": name, "demo": False, "fingerprint": "e" * 64})
@@ -300,7 +300,7 @@ def judged(run, judge, values, measure="judge_score", **also):
     return run
 
 
-def test_the_judges_of_the_papers_table_4_rank_its_systems_alike(tmp_path, turnmark):
+def test_judges_of_table_4_rank_the_systems_alike(tmp_path, turnmark):
     runs = {}
     for fact in facts():
         if fact.benchmark == "inscoqa" and fact.part == {"split": "validation"}:
@@ -318,7 +318,7 @@ def test_the_judges_of_the_papers_table_4_rank_its_systems_alike(tmp_path, turnm
     assert "How similarly two judges rank" in turnmark.ok("compare", *runs.values()).out
 
 
-def test_ranks_of_judges_by_hand(tmp_path):
+def test_judge_rank_correlations_match_hand_computed_values(tmp_path):
     """Replies 1 2 3 4 by one judge, 2 1 3 4 by the other, of the same replies in two runs: 1 - 6 * 2 / (4 * 15)."""
     one, other, third = (write_run(tmp_path / name, shifted(0, ids=IDS[:4])) for name in "abc")
     judged(one, "x", dict(zip(IDS, [1, 2, 3, 4], strict=False)))

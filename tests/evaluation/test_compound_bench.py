@@ -55,7 +55,7 @@ def test_each_part_is_answered_from_the_context_in_the_order_asked(tmp_path):
 
 
 @pytest.mark.parametrize("context", ["Quarterly dividends are taxed at the rate of the fiscal year.", None])
-def test_what_the_context_does_not_say_is_unknown(tmp_path, context):
+def test_answers_missing_from_the_context_are_unknown(tmp_path, context):
     """None: a question of the closed book."""
     bench, [item] = bench_of(tmp_path, row(context=context))
     sample = bench.answer(item, None)
@@ -66,7 +66,7 @@ def test_what_the_context_does_not_say_is_unknown(tmp_path, context):
     assert (scores["k_precision"] is None) == (context is None)
 
 
-def test_a_model_answers_from_the_context_and_its_sentences_are_dealt_out(tmp_path):
+def test_sentences_of_a_model_answer_are_assigned_to_parts(tmp_path):
     bench, [item] = bench_of(tmp_path, row())
     reply = "The lamp was lit in 1868 [1]. The lamp burned rape oil [1]."
     sample, [body] = asked(bench, item, Say(reply))
@@ -82,7 +82,7 @@ def test_a_model_answers_from_the_context_and_its_sentences_are_dealt_out(tmp_pa
     assert values(bench, item, sample)["part_coverage"] == 0.5
 
 
-def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path):
+def test_notes_a_truncated_reply_and_keeps_an_empty_one(tmp_path):
     bench, [item] = bench_of(tmp_path, row(context=None), embed=False)
     cut = Say("The lamp was", finish_reason="length")
     sample, bodies = asked(bench, item, cut, options="&max_tokens=50")
@@ -100,7 +100,7 @@ def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path
         asked(bench, item, Raw(b"{"))
 
 
-def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cluster(tmp_path):
+def test_questions_about_one_context_are_one_cluster(tmp_path):
     written(tmp_path, row(), row(ID="x_2", context=None), row(ID="x_3", context=None))
     bench = open_task(CompoundQA, written(tmp_path, row(), kind="Cause-and-Effect"))
     facts = {item.id: item.facts for item in items_of(bench)}
@@ -112,7 +112,7 @@ def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cl
     assert "lamp" not in first.cluster
 
 
-def test_types_are_named_and_a_sample_has_equally_many_of_each(turnmark, tmp_path: Path):
+def test_selects_types_and_samples_them_evenly(turnmark, tmp_path: Path):
     kinds = ("Factual_Statement", "Cause_and_Effect", "Comparison_and_Selection")
     for size, kind in zip((30, 20, 10), kinds, strict=True):
         written(tmp_path, *(row(ID=f"x_{n}") for n in range(size)), kind=kind)

@@ -68,7 +68,9 @@ def whole(judge, answer=OURS, reference=THEIRS):
         ("A=B", "A>B", 0.5, 1.0, 1.0, 0.5),
     ],
 )
-def test_both_orders_by_hand(ours_first, theirs_first, value, flipped, first, preference):
+def test_verdicts_of_both_orders_match_hand_computed_values(
+    ours_first, theirs_first, value, flipped, first, preference
+):
     judge = labelled(ours_first, theirs_first)
     case = Case(question="What did it burn?", answer=OURS, reference=THEIRS, passages=("SECRET",))
     outcome = WHOLE_REPLY.ask(judge, case, None)
@@ -115,7 +117,7 @@ def parted(*parts, order="", answer="All of it."):
     return Case(question="all", answer=answer, more=tuple(more))
 
 
-def test_parts_that_were_asked_by_themselves_are_compared_one_by_one():
+def test_separately_asked_parts_are_compared_one_by_one():
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("One?", "good", "r1"), ("Two?", "poor", "r2"), ("Three?", "", "r3"), ("Four?", "good", " "))
     outcome = PARTS.ask(judge, case, None)
@@ -127,7 +129,7 @@ def test_parts_that_were_asked_by_themselves_are_compared_one_by_one():
     assert outcome.parts[2:] == ("3: not answered, which loses in both orders", "4: no reference answer")
 
 
-def test_parts_of_one_reply_are_copied_out_first():
+def test_parts_of_one_reply_are_extracted_first():
     def says(prompt):
         if "You copy out of a reply" in prompt:
             return "None." if "Two?" in prompt else "the copied words"
@@ -141,7 +143,7 @@ def test_parts_of_one_reply_are_copied_out_first():
     assert "All of it." not in judge.prompts[1]
 
 
-def test_places_are_those_of_the_order():
+def test_positions_follow_the_order():
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("Two?", "good", "r"), ("Three?", "", "r"), ("One?", "good", "r"), order="1 2 0")
     assert PARTS.ask(judge, case, None).also == {
@@ -150,7 +152,7 @@ def test_places_are_those_of_the_order():
     }  # fmt: skip
 
 
-def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_applicable():
+def test_part_without_a_verdict_fails_the_sample():
     half = Speaks(lambda prompt: "Verdict: [[A>B]]" if first_is(prompt, OURS) else "I cannot say.")
     outcome = whole(half)
     assert (outcome.status, outcome.kind, outcome.usage.calls) == ("failed", "invalid", 3), "half a pair is no verdict"
@@ -160,7 +162,7 @@ def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_app
     assert "--references" in (PARTS.without(Case(question="q", answer="a")) or "")
 
 
-def test_an_empty_reply_loses_without_a_call():
+def test_empty_reply_loses_without_a_call():
     judge = labelled("A=B", "A=B")
     outcome = whole(judge, answer=" ")
     assert (outcome.status, outcome.value, outcome.also["preference"]) == ("scored", 0.0, 0.0)
@@ -174,7 +176,7 @@ def test_an_empty_reply_loses_without_a_call():
 TWO_PARTS = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
 
 
-def test_errors_are_named_by_the_numbers_of_the_parts_that_there_are():
+def test_errors_name_existing_parts_by_number():
     judge = Speaks(lambda _: '{"omitted": [2], "merged": [], "wrong_language": true, "reason": "Two is left out."}')
     outcome = ERRORS.ask(judge, TWO_PARTS, None)
     assert (outcome.value, outcome.also) == (1.0, {"merged": 0.0, "wrong_language": 1.0})
@@ -194,7 +196,7 @@ def two_questions(root, *questions):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_references_come_from_a_run_and_judged_runs_hold_everything(turnmark, tmp_path, check_run):
+def test_references_come_from_a_run(turnmark, tmp_path, check_run):
     with ScriptedServer(compound_replies) as server:
         spec, judge, refs = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge", "refs"))
         common = ("eval", "compound-qa", "--limit", "1", "--generator")
@@ -221,7 +223,7 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(turnmark, tm
     assert [row["status"] for row in rows if row["metric"] == "sub_win_rate"][:1] == ["scored"]
 
 
-def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_beside_it(turnmark, tmp_path):
+def test_sub_questions_are_pooled_and_also_averaged_by_question(turnmark, tmp_path):
     """Two questions of two and of four parts; the judge holds only the first question's parts for as good: 2 of 6."""
     second = "Where is the horn? Who blew it? Who paid? Who built it?"
     two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)

@@ -34,7 +34,7 @@ def test_a_mode_asks_once_with_question_and_fenced_context(tmp_path, mode):
     assert sample.decision == "unknown"
 
 
-def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp_path):
+def test_spec_overrides_the_papers_temperature_and_limit(tmp_path):
     bench, [item] = bench_of(tmp_path, row(), setting="vanilla")
     _, [body] = asked(bench, item, Say("Yes."), options="&deadline=20")
     assert (body["temperature"], body["max_tokens"]) == (0.3, 1024)
@@ -44,7 +44,7 @@ def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp
     assert (body["temperature"], body["max_tokens"]) == (0.9, 77)
 
 
-def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty(tmp_path):
+def test_keeps_truncated_and_empty_replies(tmp_path):
     bench, [item] = bench_of(tmp_path, row(), setting="cot")
     sample, bodies = asked(bench, item, Say("First, the lamp", finish_reason="length"))
     assert (sample.prediction, len(bodies)) == ("First, the lamp", 1)
@@ -56,7 +56,7 @@ def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty
         asked(bench, item, Say("", finish_reason="content_filter"))
 
 
-def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path):
+def test_dialogue_asks_each_part_with_the_earlier_turns(tmp_path):
     bench, [item] = bench_of(tmp_path, row(com_question=THREE), setting="dialogue")
     replies = ("It was lit in 1868.", "I don't know.", "Until 2005.")
     sample, bodies = asked(bench, item, *map(Say, replies))
@@ -73,7 +73,7 @@ def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path
     assert sample.prediction == "\n\n".join(replies)
 
 
-def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path):
+def test_dialogue_without_a_model_uses_the_assistant(tmp_path):
     bench, [item] = bench_of(tmp_path, row(), setting="dialogue")
     sample = bench.answer(item, None)
     assert [part.question for part in sample.sub_answers] == list(PARTS[:2])
@@ -84,7 +84,7 @@ def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path):
     assert scores["part_coverage"] == 1.0
 
 
-def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path):
+def test_model_splits_the_question_on_request(tmp_path):
     splitting = assistant_of(generator="openai:tiny", steps=("understand=llm",))
     bench = open_task(CompoundQA, written(tmp_path, row()), "dialogue", splitting)
     [item] = items_of(bench)
@@ -102,7 +102,7 @@ def references_of(case):
     return [text for name, text in case.more if name.startswith("reference ")]
 
 
-def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path):
+def test_references_determine_the_parts(tmp_path):
     pairs = (SubAnswer(question="Lit when?", answer="In 1868."), SubAnswer(question="Burnt what?", answer="Oil."))
     bench, [item] = bench_of(tmp_path, row(), setting="dialogue", references={NAME: pairs})
     sample, bodies = asked(bench, item, Say("1868."), Say("Oil."))
@@ -112,7 +112,7 @@ def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path):
     assert references_of(context) == ["In 1868.", "Oil."]
 
 
-def test_four_orders_put_every_part_in_every_place(tmp_path):
+def test_four_orders_put_every_part_in_every_position(tmp_path):
     """Table 20, as printed."""
     _, items = bench_of(tmp_path, row(com_question=THREE), row(ID="x_2"), setting="positions")
     assert [item.id for item in items] == [f"{NAME}#order{n}" for n in (1, 2, 3, 4)]
@@ -126,7 +126,7 @@ def test_four_orders_put_every_part_in_every_place(tmp_path):
     assert len(items_of(another)) == 4, "only Factual-Statement questions are asked in other orders"
 
 
-def test_what_is_covered_is_told_by_part_and_place(tmp_path):
+def test_coverage_is_measured_by_part_and_position(tmp_path):
     bench, [_, _, item, _] = bench_of(tmp_path, row(com_question=THREE), setting="positions")  # 2, 3, 1
     scores = values(bench, item, done(item, "The lamp burned rape oil. It was lit in 1868, the lamp."))
     cells = {name: value for name, value in scores.items() if name.startswith("part_coverage.") and value is not None}
@@ -134,7 +134,7 @@ def test_what_is_covered_is_told_by_part_and_place(tmp_path):
     assert scores["part_coverage"] == pytest.approx(2 / 3)
 
 
-def test_what_a_request_for_a_mode_lacks(turnmark, tmp_path):
+def test_reports_what_a_mode_needs(turnmark, tmp_path):
     for mode in modes.PROMPTS:
         message = turnmark.refused("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
         assert "--generator" in message

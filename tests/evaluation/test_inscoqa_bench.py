@@ -63,7 +63,7 @@ def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
     assert (scores["rouge_l.word"] or 0) > (scores["rouge_l.word[lead]"] or 0)
 
 
-def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_path):
+def test_model_gets_documents_and_conversation_and_returns_steps(tmp_path):
     history = [["Is there an oven?", "Yes, in the yard."]]
     bench = open_task(InsCoQA, written(tmp_path, row(history=history)), "documents")
     item = only(bench)
@@ -78,7 +78,7 @@ def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_pat
     values(bench, item, sample)
 
 
-def test_the_pool_holds_every_document_once(tmp_path):
+def test_pool_contains_every_document_once(tmp_path):
     path = tmp_path / "pool.jsonl"
     count = write_pool(inscoqa.stream_tasks(DEMO.root), path)
     rows = list(read_rows(path))
@@ -95,7 +95,7 @@ def test_the_pool_holds_every_document_once(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["again.jsonl", "pool.jsonl"]
 
 
-def test_one_id_with_two_texts_stays_two_documents_and_no_id_becomes_a_path(tmp_path):
+def test_same_id_with_different_texts_gives_two_documents(tmp_path):
     evil = {"id": "../../oven", "title": "", "text": "The oven is in the yard."}
     another = evil | {"text": "The oven is in the kitchen."}
     source = written(
@@ -112,7 +112,7 @@ def test_one_id_with_two_texts_stays_two_documents_and_no_id_becomes_a_path(tmp_
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["pool.jsonl"]
 
 
-def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
+def test_rag_answers_from_the_retrieved_passages(tmp_path):
     source = written(
         tmp_path, row(), row(id="b", documents=[{"id": "x", "title": "Bread", "text": "Bread needs salt."}])
     )
@@ -155,7 +155,7 @@ def test_labels_and_clusters(tmp_path):
     assert bench.rankings(item, done(item, "x")) == {}
 
 
-def test_a_run_over_broken_data_counts_them_by_line(turnmark, tmp_path):
+def test_broken_lines_of_the_data_are_reported(turnmark, tmp_path):
     latin = json.dumps(row(id="ü"), ensure_ascii=False).encode("latin-1")
     lines = [
         json.dumps(entry).encode() for entry in (row(), row(id="b", documents=[]), row(id="c", procedure="x"), row())
@@ -177,7 +177,7 @@ def test_a_split_is_chosen_by_its_file(tmp_path):
     assert (item.id, item.labels["split"]) == ("v", ("validation",))
 
 
-def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
+def test_reply_in_two_parts_is_parsed_when_scored(tmp_path):
     """As the models of the paper answered, in a file of predictions that holds what they wrote."""
     bench = open_task(InsCoQA, written(tmp_path, row(answer="Bake it.")), "documents")
     item = only(bench)

@@ -28,7 +28,7 @@ STEPS = ("Light the oven.", "Bake the bread.")
     "### Answer:\nLight it, then bake.\n\n### Procedural instructions:\n1. Light the oven.\n2. Bake the bread.",
     f"<think>Answer: no\n1. Not this.</think>\n{GOOD}",
 ])  # fmt: skip
-def test_a_reply_in_two_parts(text):
+def test_parses_a_reply_in_two_parts(text):
     assert read_reply(text) == InsCoQAReply("Light it, then bake.", STEPS)
 
 
@@ -48,7 +48,7 @@ def test_an_answer_may_have_several_paragraphs_and_numbers():
     "Answer: a\nProcedural instructions:\nLight it.", "Answer: a\nProcedural instructions:\n1. a\n3. b",
     "Answer: a\nProcedural instructions:\n1. a\n- b\n2. c",
 ])  # fmt: skip
-def test_what_is_in_no_such_form(text):
+def test_strict_parser_rejects_other_forms(text):
     assert not read_reply(text).in_form
 
 
@@ -63,7 +63,7 @@ def test_what_is_in_no_such_form(text):
     ("Answer: Light it, then bake.\n\n1. Light the oven.\n2. Bake the bread.\n\nGood luck!", STEPS),
     (f"{GOOD}\nProcedural instructions:\n1. Again.", STEPS),
 ])  # fmt: skip
-def test_what_can_be_read_is_read_and_the_form_is_counted(text, steps):
+def test_lenient_parser_reads_replies_in_other_forms(text, steps):
     reply = read_reply(text)
     assert (reply.answer, reply.steps) == ("Light it, then bake.", steps)
     assert not reply.in_form
@@ -79,13 +79,13 @@ BODIES = ("Light the oven. Turn it to 220 °C.", "Bake the bread. Put it in.")
     "Step 1: Light the oven.\nTurn it to 220 °C.\nStep 2: Bake the bread.\nPut it in.\n\nEnjoy!\n  ",
     "1. Light the oven.\n\nTurn it to 220 °C.\n\n2. Bake the bread.\n\nPut it in.\n\nEnjoy!",
 ])  # fmt: skip
-def test_what_is_below_the_title_of_a_step_belongs_to_it(text):
+def test_text_below_a_step_title_belongs_to_the_step(text):
     """Below the last one, too: its body was taken for words after the list."""
     for reply in (text, f"Answer: So.\nProcedural instructions:\n\n{text}"):
         assert read_reply(reply).steps == BODIES
 
 
-def test_steps_that_are_headings_have_their_bodies_and_others_no_closing_words():
+def test_heading_steps_keep_their_bodies():
     one = "Answer: So.\nProcedural instructions:\n### Step 1: Light the oven.\n\nTurn it to 220 °C."
     assert read_reply(one).steps == BODIES[:1]
     text = "1. Light the oven.\nTurn it to 220 °C.\n2. Bake the bread.\n\nEnjoy!"
@@ -98,7 +98,7 @@ LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_s
 
 
 @given(LINE, st.lists(LINE, min_size=2, max_size=9))
-def test_what_is_written_in_the_form_is_read_back(answer, steps):
+def test_parsing_returns_what_was_written_in_the_form(answer, steps):
     text = f"Answer: {answer}\nProcedural instructions:\n" + "\n".join(f"{n}. {s}" for n, s in enumerate(steps, 1))
     assert read_reply(text) == InsCoQAReply(answer, tuple(steps))
 
@@ -137,7 +137,7 @@ def test_one_prompt_has_all_documents_and_one_reply_has_both_parts(tmp_path):
         ("Answer: Light it, then bake.\n1. Light the oven.\n2. Bake the bread.", STEPS, 0.0),
     ],
 )  # fmt: skip
-def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, format_ok):
+def test_reply_is_requested_once_and_kept_unchanged(tmp_path, reply, steps, format_ok):
     source = written(tmp_path, row())
     item, sample, server = asked(source, Say(reply))
     assert len(server.bodies) == 1, "asked once, as in the paper"
@@ -153,7 +153,7 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, f
     assert scores["rouge_l.word"] is not None
 
 
-def test_the_command(turnmark, tmp_path, check_run):
+def test_runs_the_prompt_setting_by_command(turnmark, tmp_path, check_run):
     out = tmp_path / "r"
     message = turnmark.refused("eval", "inscoqa", "--setting", "prompt", "--step", "understand=rules")
     assert "--setting prompt asks a language model" in message
@@ -184,14 +184,14 @@ def test_the_command(turnmark, tmp_path, check_run):
     "步骤1：Mix.\n步骤2：Bake.",
     "1. Mix.\n2. Bake.",
 ])  # fmt: skip
-def test_steps_are_read_in_whatever_form_they_are_written(text):
+def test_reads_steps_in_many_forms(text):
     reply = read_reply(f"Answer: So.\n\nProcedural instructions:\n{text}")
     assert (reply.answer, reply.steps) == ("So.", ("Mix.", "Bake."))
     if text not in ("Mix.\nBake.", "- Mix.\n- Bake."):  # without a heading, lines alone are prose
         assert read_reply(f"So.\n\n{text}").steps == ("Mix.", "Bake.")
 
 
-def test_numbers_within_steps_begin_none():
+def test_numbers_inside_steps_start_no_step():
     text = "1. Take 1.5 litres.\n   a. Boil it.\n   b. Wait.\n2. Add salt: 3 g."
     assert read_reply(text).steps == ("Take 1.5 litres. Boil it. Wait.", "Add salt: 3 g.")
     assert read_reply("It took 3 days.\nA. Smith said so.").steps == ()

@@ -33,14 +33,14 @@ def made(**changes):
     } | changes)  # fmt: skip
 
 
-def test_where_the_comment_says_nothing_code_looks_at_the_texts():
+def test_rules_compare_the_texts_if_the_comment_is_uninformative():
     assert error_by_rules(made(comment="Meh.")) == "Ignored"  # nothing was changed
     shortened = {"instruction": "Shorten it without losing any figure.", "answer": "The lamp was lit."}
     assert error_by_rules(made(**shortened)) == "Constraint failure"
     assert error_by_rules(made(answer=f"{ANSWER} A king paid.")) == "Others"
 
 
-def test_what_was_retrieved_is_held_against_the_users_own_edit():
+def test_retrieval_is_compared_with_the_users_edit():
     passages = ({"title": "", "text": "The crown paid for the lamp in gold."},)
     paid, built = "The crown paid for the lamp.", "Ellis built the tower of granite."
     for edit, verdict in (
@@ -62,7 +62,7 @@ def test_table_6_counts_words_as_written(tmp_path):
     assert (figures["length_ratio"], figures["edit_distance"]) == (3 / 8, 6)
 
 
-def test_the_figures_of_the_tables_by_hand(tmp_path):
+def test_table_figures_match_hand_computed_values(tmp_path):
     figures = means(four_turns(tmp_path))
     assert figures["good"] == 2 / 4
     assert figures["turns_per_session"] == 4 / 2
@@ -97,7 +97,7 @@ def labeler(body):
     return Say('{"retrieved": "some"}')
 
 
-def test_a_model_is_asked_only_what_applies(tmp_path):
+def test_model_is_asked_only_applicable_questions(tmp_path):
     bench = four_turns(tmp_path)
     readings, calls = [], []
     with ScriptedServer(labeler) as server:
@@ -146,7 +146,7 @@ def check_narrow(summary):
             assert all(any(line.startswith(name) for line in lines) for name in kiwi.FINE_TYPES)
 
 
-def test_a_model_labels_by_command(turnmark, tmp_path):
+def test_model_labels_turns_by_command(turnmark, tmp_path):
     source = four_turns(tmp_path / "data").source
     with ScriptedServer(labeler) as server:
         words = ["eval", "kiwi", "--task", "analyse", "--data", str(source.root), "--generator",
@@ -163,7 +163,7 @@ def test_a_model_labels_by_command(turnmark, tmp_path):
     assert set(manifest["inputs"]) == {f"prompt {name}" for name in PROMPTS}
 
 
-def test_the_published_rows_of_a_model_stand_beside_it_however_the_file_spells_it(turnmark):
+def test_published_rows_match_differently_spelled_model_names(turnmark):
     source = written(Path("data"), session(model_name="gpt-4"), session(model_name="llama2"))
     ran = turnmark.json("eval", "kiwi", "--task", "analyse", "--data", source.root)
     slices = {row["slice"] for row in ran["published"] if row["metrics"].get("good") in (0.59, 0.27)}

@@ -51,7 +51,7 @@ def test_every_demo_turn_is_revised_and_measured_without_a_model():
     assert all(sample.operations or "left as it was" in sample.notes[0] for sample in samples)
 
 
-def test_a_sentence_is_removed_and_the_operation_taken_down(tmp_path):
+def test_removing_a_sentence_records_the_operation(tmp_path):
     bench, [item] = revising(tmp_path, session(turn(instruction="Shorten it.")))
     sample = bench.answer(item, None)
     assert sample.prediction == "The lamp was lit in 1868."
@@ -68,7 +68,7 @@ def test_a_turn_starts_from_the_recorded_answer_before_it(tmp_path):
     assert [bench.answer(item, None).previous for item in items] == [ANSWER, lit, lit]
 
 
-def test_a_model_revises_with_the_passages_at_hand(tmp_path):
+def test_model_revises_with_the_recorded_passages(tmp_path):
     passages = [{"title": "Oil", "text": "From 1885 it burned paraffin."}]
     bench, [item] = revising(tmp_path, session(turn(instruction="And later?", retrieved_passages=passages)))
     reply = f"{ANSWER} From 1885 it burned paraffin [1]."
@@ -82,7 +82,7 @@ def test_a_model_revises_with_the_passages_at_hand(tmp_path):
     assert figures(bench, item, sample) == [1.6, 6, 0.6, 16]
 
 
-def test_evidence_is_the_turns_else_the_sessions_else_the_papers_else_none(tmp_path):
+def test_evidence_falls_back_from_turn_to_session_to_papers(tmp_path):
     mine, shared = ["Of the turn.", "Also of the turn."], ["Of the session."]
     rows = (
         session(turn(retrieved_passages=mine), turn(), retrieved_passages=shared),
@@ -131,7 +131,7 @@ def test_an_instruction_that_seeks_information_takes_a_summary_and_then_the_whol
     assert sample.usage["revise"].calls == 2
 
 
-def test_any_other_instruction_takes_one_call_without_passages_and_no_rule_mends_the_reply(tmp_path):
+def test_other_instructions_take_one_call_without_passages(tmp_path):
     sample, [body] = rewritten(tmp_path, STYLE, Say("asdf"))
     assert "Oil lamps" not in prompt_of(body)
     assert (sample.prediction, sample.contexts, sample.usage["revise"].calls) == ("asdf", (), 1)
@@ -159,7 +159,7 @@ def test_the_command_chains_whole_answers_with_their_marks(turnmark, tmp_path):
     assert {"prompt kiwi-first", "prompt kiwi-information", "prompt kiwi-rewrite"} <= manifest["inputs"].keys()
 
 
-def test_what_is_wrong_with_the_request_is_said_at_once(turnmark):
+def test_reports_all_mistakes_of_a_revision_request(turnmark):
     ran = turnmark("eval", "kiwi", "--protocol", "paper", "--step", "understand=rules")
     message = " ".join(ran.err.split())
     assert ran.code == 2

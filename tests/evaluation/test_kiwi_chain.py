@@ -41,7 +41,7 @@ def reviser(fail="never"):
     return reply
 
 
-def test_each_turn_goes_on_from_our_own_answer(turnmark, tmp_path, check_run):
+def test_each_turn_continues_from_our_own_answer(turnmark, tmp_path, check_run):
     rows = [session(say("One"), say("Two"), say("Three"), original_question=f"Q{n}?", model_name="m") for n in range(3)]
     source = written(tmp_path / "data", *rows)
     with ScriptedServer(reviser()) as server:
@@ -66,7 +66,7 @@ def test_each_turn_goes_on_from_our_own_answer(turnmark, tmp_path, check_run):
     assert summary["metrics"]["edit_ratio"]["mean"] == pytest.approx((4 / 4 + 4 / 8 + 4 / 12) / 3)
 
 
-def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark, tmp_path):
+def test_failed_turn_fails_later_turns_until_resumed(turnmark, tmp_path):
     source = written(tmp_path / "data", session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five"),
                      original_question="Q1?"))  # fmt: skip
     with ScriptedServer(reviser("Two")) as server:
@@ -88,7 +88,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark, 
     assert rows["0/1"]["previous"] == rows["0/0"]["prediction"]
 
 
-def test_what_a_chain_cannot_go_on_from(tmp_path):
+def test_refuses_chains_with_gaps(tmp_path):
     bench = open_task(Kiwi, written(tmp_path, session(say("One"), say("Two"))), chain=True)
     first, second = items_of(bench)
     bad = Sample(id="0/0", status="failed", kind="timeout", reason="timeout: late")

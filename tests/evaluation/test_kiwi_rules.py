@@ -43,13 +43,13 @@ def demo_turns():
      "neutral", "Unrequested change", "25% of the sentences changed unasked: replace 'The horn came later.'"),
     ("Who paid for it?", "The crown paid for all of the works on this rock.", "bad", "Unrequested change", "100% of"),
 ])  # fmt: skip
-def test_what_code_finds(instruction, revised, rating, error, reason):
+def test_rules_find_the_errors_of_revisions(instruction, revised, rating, error, reason):
     reading = read_revision(instruction, FOUR, revised)
     assert (reading.rating, reading.error) == (rating, error), reading
     assert (reason or "no broken constraint") in reading.reason
 
 
-def test_one_sentence_of_many_is_let_pass_unless_the_rest_is_to_stay():
+def test_tolerates_one_changed_sentence_unless_the_rest_must_stay():
     many = " ".join(f"Stone {n} was laid in 18{n}." for n in range(10, 20))
     first = many.replace("Stone 10 was laid in 1810. ", "").replace("laid in 1811", "blessed and painted red in 1811")
     loose = read_revision("Remove what is about Stone 10.", many, first)
@@ -57,7 +57,7 @@ def test_one_sentence_of_many_is_let_pass_unless_the_rest_is_to_stay():
     assert (loose.rating, strict.rating) == ("good", "neutral")
 
 
-def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell():
+def test_rules_agree_with_most_ratings_of_the_demo_split():
     """What it misses there are faults of content: a figure that is wrong, a reason that is beside the point."""
     turns = demo_turns()
     wrong = {
@@ -89,7 +89,7 @@ def test_citation_marks_count_where_the_instruction_is_about_them():
 
 
 @pytest.mark.timeout(60)
-def test_thousands_of_blanks_are_read_at_once():
+def test_long_runs_of_blanks_are_read_quickly():
     """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
     order = f"Add a sentence{' ' * 100_000}at the end,\n\n but leave the rest."
     assert read_revision(order, f"One.{' ' * 20_000}Two.", "One. Two. Three.").rating == "good"
@@ -109,7 +109,7 @@ def test_thousands_of_blanks_are_read_at_once():
         ("Make it sing!", "stylistic", "Others"),
     ],
 )  # fmt: skip
-def test_types(instruction, coarse, fine):
+def test_classifies_instruction_types(instruction, coarse, fine):
     kind = type_of(instruction)
     assert (kind.coarse, kind.fine) == (coarse, fine)
 

@@ -25,7 +25,7 @@ def a_task(name, domain="govt", question="q"):
     )  # fmt: skip
 
 
-def test_a_domain_that_was_not_at_hand_is_known_by_its_size():
+def test_unavailable_domain_is_recognized_by_its_size():
     tasks = [a_task(f"c{number}<::>{n}") for number in range(28) for n in (1, 2)]
     assert doubts_of_tasks("mtrag", tasks) == {"": "56 tasks here, published 842"}
     assert doubts_of_tasks("mtrag", tasks[:-2])["govt"] == "govt has 27 conversations, published 28"
@@ -35,7 +35,7 @@ def test_a_domain_that_was_not_at_hand_is_known_by_its_size():
     assert doubts_of_queries("mtrag", {"govt": labels}) == {"govt": "govt has 200 queries, published 201"}
 
 
-def test_a_domain_that_was_at_hand_is_known_by_its_content():
+def test_available_domain_is_recognized_by_its_content():
     """Any 208 queries are not the published ones."""
     labels = {f"q{number}": {"p": 1} for number in range(208)}
     assert doubts_of_queries("mtrag", {"clapnq": labels}) == {
@@ -43,7 +43,7 @@ def test_a_domain_that_was_at_hand_is_known_by_its_content():
     }
 
 
-def test_order_and_spaces_are_no_content_and_what_is_not_relevant_is_no_label():
+def test_hashes_ignore_order_spaces_and_irrelevant_labels():
     first, second = a_task("c<::>1", question="Who made it?"), a_task("c<::>2")
     assert tasks_hash([first, second]) == tasks_hash(
         [second, first.model_copy(update={"question": " Who  made it?\n"})]
@@ -75,7 +75,7 @@ def test_the_published_domains_are_known(real_data, tmp_path):
     assert changed["clapnq"] == "clapnq has as many tasks as published, but different ones"
 
 
-def test_a_run_says_it_of_every_row(benchmark_root, turnmark, tmp_path):
+def test_run_reports_doubts_for_every_row(benchmark_root, turnmark, tmp_path):
     words = "eval mtrag --task retrieval --retriever bm25 --query rewrite".split()
     turnmark.ok(*words, "--data", benchmark_root, "--out", tmp_path / "r")
     rows = json.loads((tmp_path / "r/summary.json").read_text())["published"]
@@ -85,7 +85,7 @@ def test_a_run_says_it_of_every_row(benchmark_root, turnmark, tmp_path):
     assert row["why"].startswith("data: not known to be the paper's: fiqa has 4 queries, published 180")
 
 
-def test_inscoqa_and_kiwi_are_known_by_the_numbers_that_are_printed(tmp_path):
+def test_inscoqa_and_kiwi_are_recognized_by_printed_numbers(tmp_path):
     task = InsCoQA(request_of(benchmark="inscoqa", data=inscoqa.source(tmp_path)))
     assert task.doubts() == {"test": "test: samples 2, published 2,793"}
     written(tmp_path / "kiwi", session(turn()))

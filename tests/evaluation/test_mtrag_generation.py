@@ -26,7 +26,7 @@ def prompt_of(question):
     return matching[0]
 
 
-def test_the_reference_setting_by_hand(benchmark_root, searching, check_run):
+def test_reference_setting_matches_hand_computed_values(benchmark_root, searching, check_run):
     run = ran(benchmark_root, Path("r"))
     check_run(run.folder)
     assert searching.opened == [], "nothing is searched"
@@ -74,7 +74,7 @@ def test_the_reference_setting_by_hand(benchmark_root, searching, check_run):
     assert not [name for name in run.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
 
 
-def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(benchmark_root):
+def test_conversational_tasks_count_only_in_a_breakdown(benchmark_root):
     run = ran(benchmark_root, Path("r"))
     sizes = {d: {v: m["answer_words"].n for v, m in values.items()} for d, values in run.summary.breakdowns.items()}
     assert sizes == {
@@ -165,7 +165,7 @@ def test_in_the_rag_setting_a_model_reads_the_full_section_of_what_was_found(ben
     )
 
 
-def test_the_rag_setting_by_hand(benchmark_root, tmp_path, searching, check_run):
+def test_rag_setting_matches_hand_computed_values(benchmark_root, tmp_path, searching, check_run):
     run = ran(benchmark_root, tmp_path / "r", setting="rag")
     check_run(run.folder)
     assert run.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
@@ -216,7 +216,7 @@ def test_hidden_passages_are_never_shown(benchmark_root, searching, check_run):
     assert part["hidden.auroc"] == extra
 
 
-def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(benchmark_root, searching):
+def test_pair_needs_both_halves_and_a_hit_in_the_top_three(benchmark_root, searching):
     only = ("c1<::>1", "c1<::>1#hidden", "c3<::>1#hidden", "c2<::>1")
     run = ran(benchmark_root, Path("r"), setting="rag", counterfactual=True, only=only)
     assert run.summary.n == 4
@@ -243,7 +243,7 @@ def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(benchmark_roo
     ]),
     ("last-9", ["who made the bell\nwhen was it cast", "how tall is the tower\nwho owns it now"]),
 ])  # fmt: skip
-def test_what_is_searched_for_in_each_mode(benchmark_root, tmp_path, searching, mode, queries):
+def test_each_mode_searches_for_its_query(benchmark_root, tmp_path, searching, mode, queries):
     run = ran(benchmark_root, tmp_path / "r", setting="rag", query=mode, only=("c1<::>2", "c2<::>2"))
     assert searching.asked == queries
     assert run.summary.specs["query"] == mode
@@ -253,7 +253,7 @@ def test_what_is_searched_for_in_each_mode(benchmark_root, tmp_path, searching, 
     assert rewrite == (None if queries[0] == "when was it cast" else queries[0])
 
 
-def test_own_wordings_are_searched_in_their_conversation(benchmark_root, searching):
+def test_variants_are_searched_with_their_conversation(benchmark_root, searching):
     own = Path("own.jsonl")
     own.write_text('{"_id": "c1<::>2", "text": "when was it cast", "variants": ["bell 1858"]}\n')
     ran(benchmark_root, Path("r"), setting="rag", queries=own, only=("c1<::>2",))
@@ -269,7 +269,7 @@ def live(root: Path, out: str, **more: Any) -> Any:
     return ran(root, Path(out), setting="live", live=True, **more)
 
 
-def test_a_live_conversation_goes_on_from_our_own_replies(benchmark_root, searching, check_run):
+def test_live_conversation_continues_from_our_own_replies(benchmark_root, searching, check_run):
     run = live(benchmark_root, "r")
     check_run(run.folder)
     assert run.summary.setting == "live"
@@ -282,7 +282,7 @@ def test_a_live_conversation_goes_on_from_our_own_replies(benchmark_root, search
     assert run.metrics["unknown.f1"].n > 0, "it searches, so that refusing is a test"
 
 
-def test_turns_that_are_no_tasks_of_the_run_are_asked_and_not_scored(benchmark_root, searching):
+def test_turns_outside_the_run_are_asked_but_not_scored(benchmark_root, searching):
     whole = live(benchmark_root, "whole")
     alone = live(benchmark_root, "alone", only=("c3<::>2",))
     assert list(alone.samples) == ["c3<::>2"]
@@ -292,14 +292,14 @@ def test_turns_that_are_no_tasks_of_the_run_are_asked_and_not_scored(benchmark_r
     assert calls["alone"] > calls["whole"]
 
 
-def test_a_live_turn_after_a_failed_one_fails_and_is_tried_again_with_it(benchmark_root, searching):
+def test_live_turn_after_a_failed_one_fails_and_is_retried(benchmark_root, searching):
     run = live(benchmark_root, "r")
     failed = [sample for sample in run.samples.values() if sample.status == "failed"]
     assert [sample.id for sample in failed] == ["c4<::>1", "c4<::>2"]
     assert "turn c4<::>1 has no answer to continue from" in (failed[1].reason or "")
 
 
-def test_live_is_a_setting_of_its_own(turnmark):
+def test_live_contradicts_another_setting(turnmark):
     said = turnmark.refused("eval", "mtrag", "--live", "--setting", "reference", "--query", "last-turn")
     assert "--live is a setting of its own, and --setting reference is given" in said
     assert "leave --query, --queries, --passages and --protocol out" in said

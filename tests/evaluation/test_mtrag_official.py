@@ -61,7 +61,7 @@ def clone(benchmark_root):
     return benchmark_root
 
 
-def test_the_clones_own_passages_of_a_setting(clone, tmp_path, check_run):
+def test_answers_from_the_official_passages_of_a_setting(clone, tmp_path, check_run):
     run = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"))
     check_run(run.folder)
     assert run.summary.failed == 1, "the writer has nothing to say to c4::1"
@@ -78,7 +78,7 @@ def test_the_clones_own_passages_of_a_setting(clone, tmp_path, check_run):
     assert topped.shown("c1<::>2") == ["p2", "p3", "p5"], "as the file has it, and nothing added"
 
 
-def test_the_papers_protocol_takes_them_by_itself(clone, tmp_path):
+def test_paper_protocol_uses_the_official_passages(clone, tmp_path):
     run = ran(clone, tmp_path / "r", setting="rag", protocol="paper", generator=SCRIBE)
     assert run.shown("c1<::>1") == ["p5", "p1"]
     by_path = ran(
@@ -90,7 +90,7 @@ def test_the_papers_protocol_takes_them_by_itself(clone, tmp_path):
 
 
 @pytest.mark.parametrize("generator", ["reference", SCRIBE])
-def test_what_was_shown_is_scored_where_no_corpus_is_at_hand(clone, tmp_path, turnmark, generator):
+def test_scores_the_shown_passages_without_a_corpus(clone, tmp_path, turnmark, generator):
     """The texts are in the run: it is scored, by others too, without the file that they came from."""
     run = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"), generator=generator)
     assert run.shown("c1<::>1") == ["p5", "p1"]
@@ -100,7 +100,7 @@ def test_what_was_shown_is_scored_where_no_corpus_is_at_hand(clone, tmp_path, tu
     assert again.metrics["k_precision"].mean == run.summary.metrics["k_precision"].mean
 
 
-def test_what_a_clone_lacks_is_named(benchmark_root, tmp_path):
+def test_reports_what_a_clone_lacks(benchmark_root, tmp_path):
     with pytest.raises(RequestError, match=r"--passages official: expected mtrag-human/generation_tasks/RAG\.jsonl in"):
         planned(benchmark_root, tmp_path / "r", setting="rag", passages=Path("official"))
     with pytest.raises(RequestError, match="the setting reference searches for nothing"):

@@ -67,7 +67,7 @@ def test_a_title_is_above_a_text_that_does_not_begin_with_it():
     assert with_title("", "A bell.") == "A bell."
 
 
-def test_what_is_wrong_with_a_protocol(benchmark_root, turnmark):
+def test_reports_mistakes_of_a_protocol(benchmark_root, turnmark):
     message = turnmark.refused(
         "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=extractive"
     )

@@ -48,7 +48,7 @@ def test_recorded_passages_are_answered_from(benchmark_root, searching, check_ru
     assert hiding.shown("c1<::>1#hidden") == ["p6", "p2", "p3", "p4", "p5"]
 
 
-def test_a_run_can_be_answered_from_and_is_left_as_it_is(benchmark_root, searching):
+def test_passages_of_a_run_are_used_and_the_run_stays_unchanged(benchmark_root, searching):
     first = ran(benchmark_root, Path("first"), setting="rag")
     lists = {name: first.shown(name) for name in SIX}
     file = first.folder / "predictions.jsonl"
@@ -63,7 +63,7 @@ def test_a_run_can_be_answered_from_and_is_left_as_it_is(benchmark_root, searchi
     assert again.samples["c1<::>2"].prediction == "It was cast in 1858 [1], and twice [2]."
 
 
-def test_every_mistake_of_a_request_at_once(benchmark_root, tmp_path):
+def test_reports_all_mistakes_of_recorded_passages(benchmark_root, tmp_path):
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x", domains=("govt",), query="rewrite", queries=Path("q.jsonl"),
                 passages=Path("none"), counterfactual=True, generator="magic", retriever="odd")  # fmt: skip

@@ -101,7 +101,7 @@ def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root, tmp_path, ope
         planned(benchmark_root, tmp_path / "x", benchmark="mtrag-un", query="rewrite")
 
 
-def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(benchmark_root, tmp_path, opener, check_run):
+def test_missing_query_fails_its_sample(benchmark_root, tmp_path, opener, check_run):
     path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_rewrite.jsonl"
     queries = path.read_text().splitlines()
     path.write_text("\n".join(["{broken", *queries[1:]]) + "\n")
@@ -135,7 +135,7 @@ def test_own_queries_limit_and_only(benchmark_root, tmp_path, opener):
 @pytest.mark.parametrize("scored_ids", [
     [("p1", 1.0), ("p1", 0.5)], [("p1", float("nan"))], [("p1", float("inf"))],
 ])  # fmt: skip
-def test_nonsense_of_a_retriever_stops_the_run(benchmark_root, scored_ids):
+def test_invalid_results_of_a_retriever_stop_the_run(benchmark_root, scored_ids):
     class Nonsense(WordCount):
         def search(self, queries, top_k):
             first = super().search([Query(text="the")], 1)[0][0]
@@ -149,7 +149,7 @@ def test_nonsense_of_a_retriever_stops_the_run(benchmark_root, scored_ids):
         searched(planned(benchmark_root, Path("r")), lambda corpus, *_: (Nonsense(corpus), "x"))
 
 
-def test_part_of_a_clone_without_tasks(benchmark_root, tmp_path, opener):
+def test_scores_a_partial_clone_without_tasks(benchmark_root, tmp_path, opener):
     (benchmark_root / "mtrag-human/generation_tasks/reference.jsonl").unlink()
     summary, _, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     assert list(summary.breakdowns) == ["domain"]

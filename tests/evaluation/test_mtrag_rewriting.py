@@ -36,7 +36,7 @@ def planned(root, out, url, **changes):
 
 
 @pytest.mark.parametrize("retriever", ["bm25", pytest.param("hybrid", marks=pytest.mark.slow)])
-def test_what_was_searched_can_be_searched_again_without_a_model(turnmark, tmp_path, check_run, retriever):
+def test_recorded_queries_can_be_searched_without_a_model(turnmark, tmp_path, check_run, retriever):
     """The whole command on the demo data, and its queries fed back: the same lists and figures."""
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--json"]
 
@@ -67,9 +67,7 @@ def test_what_was_searched_can_be_searched_again_without_a_model(turnmark, tmp_p
     (Say("Hmm."), "invalid 3"), (Status(500), "unavailable 3"), (Say(None, refusal="No."), "refused 3"),
     (Hang(30), "timeout 3"),
 ])  # fmt: skip
-def test_without_any_wording_the_message_is_searched_and_this_is_said(
-    benchmark_root, tmp_path, opener, check_run, reply, why
-):
+def test_searches_the_message_and_notes_a_missing_rewrite(benchmark_root, tmp_path, opener, check_run, reply, why):
     with ScriptedServer(reply) as server:
         deadline = 1.0 if why == "timeout 3" else 60.0
         planned_run = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=deadline)
@@ -86,7 +84,7 @@ def test_without_any_wording_the_message_is_searched_and_this_is_said(
     assert summary.metrics == typed.metrics
 
 
-def test_a_refused_key_gives_up_and_the_right_one_goes_on(benchmark_root, check_run):
+def test_refused_key_stops_the_run_and_the_right_key_resumes_it(benchmark_root, check_run):
     with ScriptedServer(Status(401)) as server:
         url = server.url
         planned_run = planned(benchmark_root, Path("r"), url, concurrency=1)
@@ -124,7 +122,7 @@ MODEL_FLAGS = "is for the calls of a model: generation, --query assistant or min
         "no generator is called 'magic'",
     ]),
 ])  # fmt: skip
-def test_a_wrong_request_says_all_that_is_wrong(turnmark, words, messages):
+def test_reports_all_mistakes_of_a_query_mode(turnmark, words, messages):
     ran = turnmark("eval", "mtrag", "--task", "retrieval", *words)
     assert (ran.code, ran.out) == (2, "")
     lines = ran.err.splitlines()

@@ -33,7 +33,7 @@ def test_a_label_reaches_its_task_and_no_other_turn_of_the_conversation():
     assert "standalone" not in task_item(a_task(first, standalone=True), "clapnq").labels
 
 
-def test_elsewhere_the_mark_of_the_data_counts():
+def test_without_our_labels_the_label_of_the_data_counts():
     assert task_item(a_task("another<::>2", standalone=False), "x").labels["standalone"] == ("non-standalone",)
     assert "standalone" not in task_item(a_task("another<::>2"), "x").labels
 

@@ -32,7 +32,7 @@ def drawn(summary):
     return paper_tables([("this run", summary)])
 
 
-def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():
+def test_single_incomparable_figure_is_marked_and_its_row_stays():
     """One prompt in our own words takes nothing from what the other prompts of the paper gave."""
     (fact,) = (
         candidate for candidate in facts() if candidate.system == "GPT-4o" and candidate.setting == "reference+rag"
@@ -129,14 +129,14 @@ def test_only_runs_of_one_system_are_one_row(other):
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_runs_over_other_samples_are_rows_of_their_own(same):
+def test_runs_over_different_samples_have_separate_rows(same):
     """By their ids, whatever their number: Table 5 has all three settings on the same tasks."""
     runs = [("a", answered_run("reference")), ("b", answered_run("rag", "ids" if same else "other ids"))]
     rows = [row for row in paper_tables(runs)[0].rows if row.kind == "ours"]
     assert [row.cells[0] for row in rows] == (["these runs"] if same else ["a", "b"])
 
 
-def test_what_nobody_published_has_columns_of_its_own():
+def test_unpublished_variants_have_separate_columns():
     """A figure of the embedded judge is under no head of the paper's, above no figure of the paper's judges."""
     summary = answered_run("reference")
     table = paper_tables([("a", summary)])[0]

@@ -45,7 +45,7 @@ def as_papers(own, monkeypatch):
     return own
 
 
-def test_a_digest_is_of_the_words_and_not_of_the_layout(own):
+def test_prompt_digest_ignores_layout(own):
     before = digest(JUDGES.load("rb-llm", own))
     (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace(" ", "\n  ").replace("“", '"').replace("”", '"'))
     assert digest(JUDGES.load("rb-llm", own)) == before

@@ -128,7 +128,7 @@ def test_kiwi(turnmark, tmp_path):
         check(turnmark, f"kiwi_{task}", tmp_path / task)
 
 
-def test_the_demo_stands_beside_nothing(turnmark, tmp_path):
+def test_demo_data_is_not_compared_with_papers(turnmark, tmp_path):
     ran = turnmark.ok("eval", "kiwi", "--task", "analyse", "--out", tmp_path / "run", "--full")
     assert "By what is asked" in ran.out
     assert ran.out.count("As KIWI") > 1

@@ -29,7 +29,7 @@ from turnmark.evaluation.records import MetricSummary
 from turnmark.evaluation.scores.published import RERUN, RunFacts, facts, find_rows
 
 
-def test_rows_are_comparable_only_where_everything_agrees():
+def test_rows_are_comparable_only_if_everything_agrees():
     rows = find_rows(ran())
     assert len(rows) == 62
     comparable = {(row.source.split(",")[0], row.system, row.slice) for row in rows if row.comparable}
@@ -122,7 +122,7 @@ def test_inscoqa_is_compared_metric_by_metric():
     assert (row.judge, row.slice) == ("GPT-4", "split=validation")
 
 
-def test_compound_qa_at_hand_is_never_the_papers():
+def test_public_compound_qa_is_never_the_papers_data():
     kinds = get_args(QuestionType)
     rows = named(find_rows(RunFacts(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
@@ -147,7 +147,7 @@ def test_compound_qa_at_hand_is_never_the_papers():
     }  # fmt: skip
 
 
-def test_as_many_questions_of_compound_qa_as_the_papers_are_not_the_papers():
+def test_equal_question_counts_do_not_make_compound_qa_comparable():
     """100 rows of each file, drawn from 1,000, stood beside Table 2 as comparable."""
     kinds = get_args(QuestionType)
     rows = named(find_rows(RunFacts(
@@ -162,7 +162,7 @@ def test_as_many_questions_of_compound_qa_as_the_papers_are_not_the_papers():
     assert {(row.comparable, row.differs) for row in rows} == {(False, ("data",))}
 
 
-def test_data_that_are_not_known_to_be_the_papers():
+def test_unknown_data_is_not_comparable():
     """Of a domain the rows over it, alone or with others; of all data together the rows over all of them."""
     rows = find_rows(ran(doubts={"clapnq": "clapnq has as many queries as published, but different ones"}))
     doubted = {row.domains for row in rows if "data" in row.differs}
@@ -177,7 +177,7 @@ def test_data_that_are_not_known_to_be_the_papers():
     assert {(row.why or "").partition(";")[0] for row in demo} == {"data: the demo split is not the benchmark"}
 
 
-def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():
+def test_table_5_differs_in_turns_and_prompt():
     """186 turns, 88 of them good: recall is over these, and F1 over fewer than all; both are figures of all 186."""
 
     def one(n):
@@ -238,7 +238,7 @@ def _judge_differs(fact, metric):
     return any("judge" in row.differs_by_metric[metric] for row in find_rows(run, [fact]))
 
 
-def test_every_panel_that_has_a_name_is_the_one_of_the_figures_it_is_for():
+def test_named_panels_are_those_of_the_published_figures():
     """139 figures of MTRAG and 28 of MTRAG-UN were never comparable: one of four names was spelled otherwise."""
     differing = {"RAGAS", "human", "GPT-4"}  # what no named panel of ours asks
     counted = Counter()
@@ -268,7 +268,7 @@ def test_the_figures_of_each_table_add_up():
     }  # fmt: skip
 
 
-def test_the_retrieval_facts_are_the_tables():
+def test_retrieval_facts_match_the_tables():
     """Spot checks against the printed tables, and sums that a slip of the pen would break."""
     assert printed("MTRAG Table 3", "BGE-base 1.5", query="rewrite") == [
         0.17, 0.30, 0.37, 0.47, 0.34, 0.31, 0.34, 0.38,
@@ -301,12 +301,12 @@ def test_the_means_of_compound_qa_are_those_of_its_types():
             assert mean == pytest.approx(rate(system, capability), abs=0.0013)
 
 
-def test_every_fact_says_where_it_is_from_and_what_was_measured():
+def test_every_fact_has_a_source_and_an_instrument():
     for fact in facts():
         well_formed(fact)
 
 
-def test_what_of_ours_computes_the_same_is_named_as_we_name_it():
+def test_facts_use_our_names_of_equal_instruments():
     from turnmark.evaluation.tasks.measures import ROUGE_CHAR
 
     names = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()

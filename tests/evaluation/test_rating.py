@@ -42,7 +42,7 @@ def page(turnmark, benchmark_root, searching, tmp_path):
     )
 
 
-def test_nobody_sees_whose_an_answer_is(page):
+def test_rating_page_hides_the_systems(page):
     path, text, data = page
     assert "ours" not in json.dumps(data)
     assert "theirs" not in text
@@ -74,7 +74,7 @@ def test_a_task_has_its_conversation_its_question_and_the_passages_of_each_answe
     assert "ANSWERABLE" not in text, "a rater does not see it"
 
 
-def test_what_three_people_say_is_read_by_agreement(page, turnmark):
+def test_agreement_reads_the_ratings_of_three_people(page, turnmark):
     path, _, data = page
     key = json.loads(key_file(path).read_text())
     files = []
@@ -105,7 +105,7 @@ def test_what_three_people_say_is_read_by_agreement(page, turnmark):
     assert counts["answerable"] == labels.count("ANSWERABLE") < len(labels)
 
 
-def test_ratings_of_another_page_are_none_of_this_one(page, turnmark):
+def test_ratings_of_another_page_are_rejected(page, turnmark):
     path, _, data = page
     ratings = path.with_name("a.jsonl")
     row = {"rater": "a", "id": data["tasks"][0]["id"], "page": "0" * 16, "given": {"A faithfulness": "4"}}
@@ -116,7 +116,7 @@ def test_ratings_of_another_page_are_none_of_this_one(page, turnmark):
     assert any("no rating of this page" in note for note in measured["notes"]), measured["notes"]
 
 
-def test_passages_beyond_those_that_are_kept_are_counted(turnmark, benchmark_root, tmp_path):
+def test_counts_passages_that_are_not_stored(turnmark, benchmark_root, tmp_path):
     contexts = [{"document_id": f"x{number}", "text": f"text {number}"} for number in range(MAX_PASSAGES + 2)]
     answers = tmp_path / "answers.jsonl"
     answers.write_text(
@@ -131,7 +131,7 @@ def test_passages_beyond_those_that_are_kept_are_counted(turnmark, benchmark_roo
     assert shown[MAX_PASSAGES:] == ["2 more passages, which browse.jsonl does not keep"]
 
 
-def test_what_another_system_was_shown_may_not_be_known(turnmark, benchmark_root, tmp_path):
+def test_passages_of_another_system_may_be_unknown(turnmark, benchmark_root, tmp_path):
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"id": "c1<::>1", "prediction": "Somebody."}\n')
     given = {}
@@ -284,7 +284,7 @@ def test_counts_of_figures_are_columns_of_a_csv_file_and_names_are_repeated():
     ]
 
 
-def test_a_row_of_latex_never_begins_with_what_the_row_before_takes_for_its_own():
+def test_latex_row_never_starts_like_an_argument():
     """After `\\\\`, `[…]` is a length and `*` forbids a page break; after `\\midrule`, `[…]` is a width."""
     rows = tuple(ReportRow((name, "1")) for name in ("[unicode]", "*", "[lead] baseline", "plain"))
     lines = as_latex(Table("x", (Column("metric"), Column("mean", True)), rows)).splitlines()

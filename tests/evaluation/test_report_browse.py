@@ -54,7 +54,7 @@ def test_mtrag_says_which_passages_are_relevant_and_has_the_conversation(runs):
     assert {passage.relevant for row in rows for passage in row.passages} == {True}
 
 
-def test_a_page_of_a_real_run_has_all_of_it(runs):
+def test_page_of_a_real_run_is_complete(runs):
     run = read_run(runs["mtrag"]).runs[0]
     payload = json.loads(samples_json([("mine", run)]))
     (mine,) = payload["runs"]
@@ -71,7 +71,7 @@ def test_a_page_of_a_real_run_has_all_of_it(runs):
     )
 
 
-def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, tmp_path, monkeypatch):
+def test_retrieval_lists_show_relevant_and_missed_passages(turnmark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trec = ROOT / "tests/frozen/run.trec"
     assert turnmark("score", "mtrag", "--task", "retrieval", "--predictions", trec, "--out", "run").code == 0

@@ -130,7 +130,7 @@ def fill(page, label, value):
     }})()""")
 
 
-def test_a_sample_shows_all_there_is_of_it(page):
+def test_sample_shows_all_of_its_data(page):
     page.press("j")
     printed = text(page, "#sample")
     for part in (
@@ -188,7 +188,7 @@ def test_sorting_and_searching(page):
     assert text(page, ".where") == "1 of 1"
 
 
-def test_by_keyboard(page):
+def test_keyboard_moves_between_samples(page):
     for key in "jjk":
         page.press(key)
     assert text(page, ".where") == "2 of 60"
@@ -201,7 +201,7 @@ def test_by_keyboard(page):
 ADDRESS = '["r","c2<::>3",0]'
 
 
-def test_an_address_names_a_sample(chromium, url):
+def test_address_opens_a_sample(chromium, url):
     chromium.open(f"{url}#sample={quote(ADDRESS, safe='')}")
     assert text(chromium, ".where") == "15 of 60"
     for wrong in ("%7B", "%", "%5B%22other%22%5D", quote('["r","<img>",0]', safe="")):
@@ -210,7 +210,7 @@ def test_an_address_names_a_sample(chromium, url):
         assert chromium.said == []
 
 
-def test_on_a_phone(chromium, url):
+def test_narrow_screen_shows_list_or_sample(chromium, url):
     chromium.open(url, 390, 844)
     assert chromium.run("document.documentElement.scrollWidth") <= 390
     assert chromium.run("getComputedStyle(document.querySelector('#sample')).display") == "none"

@@ -30,7 +30,7 @@ def digest(text):
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def test_the_whole_page():
+def test_page_matches_the_golden_file():
     folder = write_run(Path("runs/mtrag-0123456789ab"))
     assert write_page(folder) == folder / "report.html"
     text = (folder / "report.html").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def html_of(text):
     return text.replace("&", "&amp;").replace("'", "&#39;")
 
 
-def test_nothing_is_asked_of_the_network_and_no_other_script_runs(stored_run):
+def test_page_loads_nothing_and_runs_no_other_script(stored_run):
     tree = parsed(write_page(stored_run))
     (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     (style,) = tree.xpath("//style")
@@ -72,7 +72,7 @@ def test_nothing_is_asked_of_the_network_and_no_other_script_runs(stored_run):
     assert all(table.getparent().get("class") == "box" for table in tables)
 
 
-def test_judges_and_what_they_warn_of(tmp_path):
+def test_page_shows_judges_and_their_warnings(tmp_path):
     panel = Panel(judges=("openai:a", "openai:b"), rule="median", alpha=0.61, level="interval", n=4,
                   means={"openai:a": 0.5, "openai:b": None}, failed={"openai:b": 4},
                   judged={"openai:a": 5, "openai:b": 0})  # fmt: skip
@@ -91,7 +91,7 @@ def test_judges_and_what_they_warn_of(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_page_fits_into_its_size_whatever_the_samples_hold(tmp_path, monkeypatch):
+def test_page_stays_within_its_size_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "MAX_PAGE_BYTES", 300_000)
     monkeypatch.setattr(browse, "MAX_SAMPLES", 290)
     text = "Ein Satz mit Umlauten, äöü <&> und mehr. " * 90

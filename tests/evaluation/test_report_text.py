@@ -57,7 +57,7 @@ def test_unreadable_lines_are_counted(stored_run):
 
 
 @pytest.mark.parametrize("name", ["../run", "/etc", "a/b", "..", ""])
-def test_a_name_in_a_summary_never_leads_out_of_the_folder(tmp_path, name):
+def test_names_in_a_summary_stay_inside_the_folder(tmp_path, name):
     write_run(tmp_path / "run")
     write_json(tmp_path / "all/summary.json", {name: SUMMARY.model_dump(mode="json"), "b": {"n": 1}})
     with pytest.raises(RequestError) as caught:
@@ -70,7 +70,7 @@ FINITE = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda value: value == 0 o
 
 
 @given(st.lists(FINITE, max_size=8))
-def test_a_scale_holds_all_values(values):
+def test_scale_contains_all_values(values):
     plot_scale = round_scale(values)
     width = plot_scale.high - plot_scale.low
     assert width > 0
@@ -85,7 +85,7 @@ def section(summary, run):
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 
 
-def test_the_whole_report():
+def test_report_matches_the_golden_file():
     text = section(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
     assert "demo data" in text.split("\n")[0]
     golden("report.md", text)
@@ -118,7 +118,7 @@ MARKS = st.sampled_from("|`*_~[]()<>&\\#!-+.123ab $:/w")
 
 
 @given(st.text(VISIBLE, max_size=60) | st.text(MARKS, max_size=30))
-def test_what_is_escaped_reads_as_it_stands(text):
+def test_escaped_text_renders_as_the_original(text):
     cell = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(
         f"| a | b |\n| --- | --- |\n| x {escape_cell(text)} | y |"
     )
@@ -131,7 +131,7 @@ def test_what_is_escaped_reads_as_it_stands(text):
 
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "---", "===", "# a", "> a", "~~~", "```", "* a", "a"])
-def test_no_line_begins_a_block(text):
+def test_escaped_lines_start_no_block(text):
     summary = SUMMARY.model_copy(update={"notes": ("n", text), "specs": {}, "published": (), "usage": {}})
     tokens = GITHUB.parse(section(summary, Path("nowhere")).split("### Notes\n\n")[1])
     assert [token.type for token in tokens][:5] == [
@@ -164,7 +164,7 @@ def test_json_is_one_object(turnmark, stored_run, everything):
     assert len(turnmark.json("report", stored_run, stored_run)["runs"]) == 1
 
 
-def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark, everything, tmp_path):
+def test_folder_of_all_benchmarks_is_printed_and_written(turnmark, everything, tmp_path):
     page, text = tmp_path / "out/page.html", tmp_path / "out/text.md"
     ran = turnmark("report", everything, "--html", page, "--markdown", text)
     assert (ran.code, ran.err) == (0, "")
@@ -178,7 +178,7 @@ def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark, everything, t
     assert json.loads(again.out)["left_out"]
 
 
-def test_all_mistakes_are_said_at_once(turnmark, stored_run, tmp_path):
+def test_reports_all_mistakes_of_a_report_request(turnmark, stored_run, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/manifest.json").write_text("{}")
@@ -223,7 +223,7 @@ def drawn(summary, width=80, run=Path("runs/x")):
     return written(out)
 
 
-def test_a_run_of_generation():
+def test_prints_a_generation_run():
     text = drawn(SUMMARY, run=write_run(Path("runs/mtrag-0123456789ab")))
     assert max(map(len, text.split("\n"))) <= 80
     assert text.startswith(DEMO[:60])
@@ -238,7 +238,7 @@ def together(stored):
     return written(out)
 
 
-def test_a_table_that_is_too_wide_is_drawn_in_parts_and_no_figure_is_cut():
+def test_wide_table_is_split_without_cutting_figures():
     heads = [tables.Column(f"m{index}", True, over=f"over {index // 3}") for index in range(15)]
     figures = [f"0.{index:02}{index:02}" for index in range(15)]
     rows = (
@@ -259,7 +259,7 @@ def test_a_table_that_is_too_wide_is_drawn_in_parts_and_no_figure_is_cut():
         assert sum(f"over {over}" in line for line in lines) == 1, "columns under one heading stay together"
 
 
-def test_metrics_over_other_numbers_of_samples_have_each_their_own_in_breakdowns():
+def test_breakdowns_show_separate_counts_if_they_differ():
     """One count for all was the largest: a judged metric stood beside the n of one that nobody judges."""
     judged = {"rouge_l.word": metric(0.3, 0.2, 0.4, n=9), "rb_llm": metric(0.5, 0.4, 0.6, n=3), "rl_f": metric(None)}
     summary = SUMMARY.model_copy(update={"metrics": judged, "breakdowns": {"domain": {"clapnq": judged}}})

@@ -12,7 +12,7 @@ from turnmark.evaluation.synth.folder import SynthManifest
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 
 
-def test_conversations_open_as_mtrag_s(synth, turnmark):
+def test_conversations_load_as_mtrag_s(synth, turnmark):
     outcome = synth("mtrag", "--n", 3, "--turns", 4)
     assert outcome.ran.code == 0, outcome.ran.err
     assert outcome.report["kept"] == 3
@@ -39,7 +39,7 @@ def test_conversations_open_as_mtrag_s(synth, turnmark):
     assert manifest.corpus.documents == 80
 
 
-def test_the_same_command_asks_nothing_a_larger_n_goes_on_and_another_request_is_refused(synth):
+def test_resumes_with_a_larger_n_and_refuses_another_request(synth):
     first = synth("mtrag", "--n", 1, "--turns", 3, "--concurrency", 1)
     lines = (first.out / "items.jsonl").read_text("utf-8")
     again = synth("mtrag", "--n", 1, "--turns", 3, out=first.out)
@@ -76,7 +76,7 @@ FAULTS = [
 ]
 
 
-def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth):
+def test_rejects_keep_the_text_of_the_model(synth):
     wrong = one_an_attempt("mtrag-question", [fault for fault, _, _ in FAULTS])
     outcome = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, wrong=wrong)
     assert outcome.ran.code == 0, outcome.ran.err
@@ -103,7 +103,7 @@ def test_no_more_turns_are_unanswerable_than_the_paper_has(synth):
     assert [len(task.contexts) for task in loaded.data.values()] == [1, 0, 0]
 
 
-def test_a_rejected_answer_is_written_once_more_before_another_question(synth):
+def test_rejected_answer_is_retried_before_another_question(synth):
     answers = []
 
     def wrong(name, parts):
@@ -120,7 +120,7 @@ def test_a_rejected_answer_is_written_once_more_before_another_question(synth):
     assert [body.get("temperature") for body in requests[:3]] in ([None, 0.7, None], [0, 0.7, 0])
 
 
-def test_conversations_that_say_the_same_are_kept_once(synth):
+def test_duplicate_conversations_are_kept_once(synth):
     def wrong(name, parts):
         count = len(parts.get("user", []))
         words = ("ferry", "harbour", "sheep", "bread", "school")
@@ -150,7 +150,7 @@ def test_failures_and_budget_end_it_early(synth):
     assert any("stopped by --budget" in note for note in dear.report["notes"])
 
 
-def test_what_a_kill_leaves_is_made_once(synth):
+def test_killed_synthesis_makes_each_item_once(synth):
     outcome = synth("mtrag", "--n", 3, "--turns", 3, "--concurrency", 1)
     before = sorted(outcome.lines("items.jsonl"), key=lambda row: row["id"])
     attempts = outcome.out / "attempts.jsonl"
@@ -170,7 +170,7 @@ def test_what_a_kill_leaves_is_made_once(synth):
     assert more.lines("items.jsonl")[:2] == before[1:]
 
 
-def test_a_wrong_request_says_all_its_mistakes(turnmark, with_index):
+def test_reports_all_mistakes_of_a_synthesis_request(turnmark, with_index):
     message = turnmark.refused("synth", "mtrag", "--generator", "extractive", "--n", 0, "--concurrency", 0)
     for part in ("--index names", "the embedded forms cannot write questions", "--n 0", "--concurrency 0"):
         assert part in message

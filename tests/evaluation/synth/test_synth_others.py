@@ -21,7 +21,7 @@ from turnmark.evaluation.synth.attempt import PROMPTS
 from turnmark.evaluation.synth.folder import join_passages
 
 
-def test_instructions_open_as_inscoqa(synth, turnmark):
+def test_instructions_load_as_inscoqa(synth, turnmark):
     outcome = synth("inscoqa", "--n", 8, "--documents", 3)
     assert outcome.ran.code == 0, outcome.ran.err
     assert outcome.report["kept"] == 8
@@ -91,7 +91,7 @@ def counted(cases):
     return reasons
 
 
-def test_what_is_wrong_with_instructions_is_rejected(synth):
+def test_rejects_invalid_instructions(synth):
     wrong = one_an_attempt("inscoqa-queries", [fault for fault, _, _ in FAULTS])
     outcome = synth("inscoqa", "--n", 4, "--documents", 3, "--concurrency", 1, wrong=wrong)
     assert outcome.ran.code == 0, outcome.ran.err
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_instructions_is_rejected(synth):
     assert all(reject["raw"] or reject["about"] for reject in outcome.lines("rejects.jsonl"))
 
 
-def test_compound_questions_open_as_compound_qa(synth, turnmark):
+def test_compound_questions_load_as_compound_qa(synth, turnmark):
     outcome = synth("compound-qa", "--n", 6)
     assert outcome.ran.code == 0, outcome.ran.err
     loaded = compound_qa.load_tasks(outcome.out)
@@ -128,7 +128,7 @@ COMPOUND_FAULTS = [
 ]
 
 
-def test_what_is_wrong_with_compound_questions_is_rejected(synth):
+def test_rejects_invalid_compound_questions(synth):
     wrong = one_an_attempt("compound-question", [fault for fault, _, _ in COMPOUND_FAULTS])
     flags = ("--n", 1, "--types", "Cause-and-Effect", "--concurrency", 1)
     outcome = synth("compound-qa", *flags, wrong=wrong)
@@ -136,7 +136,7 @@ def test_what_is_wrong_with_compound_questions_is_rejected(synth):
     assert {stage: set(reasons) for stage, reasons in outcome.report["filters"].items()} == counted(COMPOUND_FAULTS)
 
 
-def test_another_model_judges_and_is_counted_apart(synth, tmp_path):
+def test_separate_judge_has_separate_usage(synth, tmp_path):
     (tmp_path / "home" / "config.toml").write_text(
         "[prices.writer]\nprompt = 1.0\ncompletion = 2.0\n[prices.strict]\nprompt = 100.0\ncompletion = 200.0\n"
     )
@@ -182,7 +182,7 @@ def test_reasoning_has_other_rules_and_files(synth):
     assert "inference in several steps" not in " ".join(synth.server.bodies[bodies]["messages"][0]["content"].split())
 
 
-def test_every_example_of_ours_passes_the_filter_of_its_type():
+def test_all_examples_pass_the_filter_of_their_type():
     for kind, rules in load_type_rules().items():
         for example in (*rules.examples, *(rules.reasoning.examples if rules.reasoning else ())):
             assert missing_keywords(example, kind) is None, (kind, example)
@@ -224,7 +224,7 @@ def test_plans_follow_the_human_conversations():
 
 @settings(deadline=None)
 @given(st.text(min_size=1, max_size=120), st.integers(1, 40), st.integers(0, 20))
-def test_passages_put_together_are_the_document(text, size, overlap):
+def test_joined_passages_equal_the_document(text, size, overlap):
     def passage(start):
         end = min(len(text), start + size)
         return Passage(id=str(start), document="d", title="", text=text[start:end], start=start, end=end)
@@ -233,7 +233,7 @@ def test_passages_put_together_are_the_document(text, size, overlap):
     assert join_passages([passage(start) for start in starts]) == text.strip()
 
 
-def test_prompts_fence_what_comes_from_outside():
+def test_prompts_fence_untrusted_text():
     assert len(PROMPTS.names) == 10
     for name in PROMPTS.names:
         prompt = PROMPTS.load(name)

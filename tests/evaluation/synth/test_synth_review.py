@@ -27,7 +27,7 @@ def write_reviews(path, rater, verdicts):
     return path
 
 
-def test_what_people_reject_leaves_the_set_and_its_reasons_stay(synth, turnmark, tmp_path):
+def test_rejected_items_leave_the_set_and_keep_their_reasons(synth, turnmark, tmp_path):
     made = synth("compound-qa", "--n", 3)
     items = made.lines("items.jsonl")
     first, second, third = (item["id"] for item in items)
@@ -67,7 +67,7 @@ def test_what_people_reject_leaves_the_set_and_its_reasons_stay(synth, turnmark,
     assert sum(row["stage"] == "review" for row in again.lines("rejects.jsonl")) == 2
 
 
-def test_wrong_reviews_are_named_and_change_nothing(synth, turnmark, tmp_path):
+def test_wrong_reviews_are_reported_and_change_nothing(synth, turnmark, tmp_path):
     made = synth("compound-qa", "--n", 1)
     (item,) = made.lines("items.jsonl")
     bad = tmp_path / "bad.jsonl"
@@ -83,7 +83,7 @@ def test_wrong_reviews_are_named_and_change_nothing(synth, turnmark, tmp_path):
     assert "reviewed alone" in turnmark.refused("report", made.out, made.out / "x", "--rate", tmp_path / "p.html")
 
 
-def test_conversations_and_instructions_are_shown_whole(synth, turnmark, tmp_path):
+def test_review_page_shows_complete_items(synth, turnmark, tmp_path):
     made = synth("mtrag", "--n", 1, "--turns", 3)
     turnmark.ok("report", made.out, "--rate", tmp_path / "mtrag.html")
     data = content_of(tmp_path / "mtrag.html")
@@ -107,7 +107,7 @@ def test_conversations_and_instructions_are_shown_whole(synth, turnmark, tmp_pat
 @pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.skipif(found() is None, reason=WHY)
-def test_a_person_rejects_with_a_reason_in_a_browser(synth, turnmark, tmp_path):
+def test_reviewer_rejects_an_item_in_a_browser(synth, turnmark, tmp_path):
     made = synth("compound-qa", "--n", 2)
     kept, rejected = (row["id"] for row in made.lines("items.jsonl"))
     page = tmp_path / "page.html"
