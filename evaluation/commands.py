@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 
-def planned(make: Callable[[EvalRequest], P], request: EvalRequest, errors: ErrorCollector) -> P:
+def make_plan(make: Callable[[EvalRequest], P], request: EvalRequest, errors: ErrorCollector) -> P:
     """Plan a request.
 
     Raises:
@@ -56,25 +56,25 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.runs import execution
-    from turnmark.evaluation.runs.judges import described
+    from turnmark.evaluation.runs.judges import describe_plan
     from turnmark.evaluation.runs.plan import plan_run
     from turnmark.evaluation.runs.ray_workers import use_workers
 
-    made_plan = planned(plan_run, request, errors)
+    made_plan = make_plan(plan_run, request, errors)
     if request.dry_run:
-        _show_plan(described(made_plan), request.as_json)
+        _show_plan(describe_plan(made_plan), request.as_json)
         return
     summary, folder, gave_up = execution.run_plan(use_workers(made_plan))
     _show_summary(summary, folder, request)
     if gave_up:
         noun = "queries" if made_plan.task.retrieves else "samples"
-        raise TurnmarkError(f"{summary.failed} {noun} failed; the same command tries them again, and what was skipped")
+        raise TurnmarkError(f"{summary.failed} {noun} failed; the same command retries them and what was skipped")
 
 
 def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.runs import suites
 
-    plan = planned(suites.plan_suite, request, errors)
+    plan = make_plan(suites.plan_suite, request, errors)
     if request.dry_run:
         described = plan.describe()
         if request.as_json:
@@ -92,19 +92,19 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.runs.plan import plan_run
 
     if not request.predictions:
-        errors.add("--predictions: name the files that are to be scored")
+        errors.add("--predictions is missing: name the files to score")
         errors.raise_all()
 
     request = fit_request(request, "score", errors)
     if not task_names(request.benchmark):  # without a benchmark, the files cannot be checked
         errors.raise_all()
     if suites.is_evaluation(request.predictions):
-        systems = planned(suites.plan_systems, request, errors)
+        systems = make_plan(suites.plan_systems, request, errors)
         for note in systems.notes:
             typer.echo(note, err=True)
         _run_suite(systems, request, {"notes": list(systems.notes)})
         return
-    summary, folder, _ = execution.run_plan(planned(plan_run, request, errors))
+    summary, folder, _ = execution.run_plan(make_plan(plan_run, request, errors))
     _show_summary(summary, folder, request)
 
 
@@ -123,7 +123,7 @@ def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -
         _show_suite(folder, request)
     if failed:
         reasons = [f"{name}: {entry}" for name, entry in entries.items() if str(entry).startswith("failed: ")]
-        raise TurnmarkError("; ".join(reasons) or "not all of it was done; the same command goes on")
+        raise TurnmarkError("; ".join(reasons) or "the runs are incomplete; the same command continues them")
 
 
 def _show_summary(summary: Summary, run: Path, request: EvalRequest) -> None:
@@ -163,7 +163,7 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
 
     console = Console()
     if "skipped" in described:
-        console.print(rich_line(f"would leave out {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
+        console.print(rich_line(f"would skip {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
         return
     domains = described["domains"]
     if isinstance(domains, dict):
@@ -183,10 +183,11 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
 
 
 _ELSEWHERE = "turnmark.elsewhere"
+"""Key under which the click context keeps the names of the options of other benchmarks."""
 
 
 class BenchmarkCommand(RequestCommand):
-    """A command whose options are those of the benchmark that is named on its command line."""
+    """A command whose options depend on the benchmark named on its command line."""
 
     @abstractmethod
     def for_benchmark(self, benchmark: str) -> Callable[..., None]:
@@ -203,7 +204,7 @@ class BenchmarkCommand(RequestCommand):
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help without the options of other benchmarks, which `--help-all` would show too."""
+        """Write the help without the options of other benchmarks, which `--help-all` would otherwise show."""
         parameters = self.params
         self.params = [parameter for parameter in parameters if parameter.name not in ctx.meta[_ELSEWHERE]]
         super().format_help(ctx, formatter)

@@ -15,15 +15,13 @@ from turnmark.core.record import Record
 
 
 class MetricStyle(Record):
-    """The display style of a metric; by default of a fraction of which higher values are better."""
+    """The display style of a metric. The default is the style of a fraction where higher is better."""
 
-    digits: tuple[int, int] = Field(
-        default=(4, 3), description="digits after the point: of a mean, and of an interval's bounds"
-    )
+    digits: tuple[int, int] = Field(default=(4, 3), description="decimal places of a mean and of an interval's bounds")
     direction: Literal["higher", "lower"] | None = Field(default="higher", description="which values are better")
     fraction: bool = Field(default=True, description="whether values lie between 0 and 1")
     headline: int | None = Field(
-        default=None, description="rank among the metrics that represent a run, the lowest first; None: not one of them"
+        default=None, description="rank among the headline metrics, the lowest first; None: not a headline metric"
     )
 
     def text(self, value: float | None) -> str:
@@ -35,7 +33,7 @@ class MetricStyle(Record):
         return f"{value:.{self.digits[1]}f}"
 
 
-PLAIN = MetricStyle()
+DEFAULT_STYLE = MetricStyle()
 
 
 class Figured(Record):
@@ -43,7 +41,7 @@ class Figured(Record):
 
     omitted: ClassVar[tuple[str, ...]] = ()
     """Further fields that JSON leaves out if all of them are empty."""
-    shown: MetricStyle = PLAIN
+    shown: MetricStyle = DEFAULT_STYLE
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -58,19 +56,19 @@ class Figured(Record):
         return fields
 
 
-How = MetricStyle | Mapping[str, MetricStyle]
-"""The style of all metrics of a record, or metric -> style."""
+MetricStyles = MetricStyle | Mapping[str, MetricStyle]
+"""One style for all metrics of a record, or metric -> style."""
 
 
-def by_name(names: Sequence[str], how: How) -> dict[str, MetricStyle]:
+def styles_by_name(names: Sequence[str], how: MetricStyles) -> dict[str, MetricStyle]:
     """Return metric -> style, for styles other than the default."""
-    if how == PLAIN:
+    if how == DEFAULT_STYLE:
         return {}
     return dict.fromkeys(names, how) if isinstance(how, MetricStyle) else dict(how)
 
 
-def shown_as(name: str, known: Mapping[str, MetricStyle]) -> MetricStyle:
-    """Return the style of a metric, or that of the metric before the bracket (`judge_score[1 of 4]`), without rank."""
+def find_style(name: str, known: Mapping[str, MetricStyle]) -> MetricStyle:
+    """Return the style of a metric. A variant such as `judge_score[1 of 4]` has its metric's style, without rank."""
     if name in known:
         return known[name]
-    return known.get(name.partition("[")[0], PLAIN).model_copy(update={"headline": None})
+    return known.get(name.partition("[")[0], DEFAULT_STYLE).model_copy(update={"headline": None})

@@ -9,11 +9,11 @@ from turnmark.core.errors import RequestError
 from turnmark.core.specs import parse_spec
 
 RAGAS = "ragas"
-"""Kind of the judges `ragas:JUDGE`, by which the package ragas asks another judge."""
+"""Kind of the judge specs `ragas:JUDGE`, with which the ragas package asks another judge."""
 
 
 def same_model(judge: str, other_spec: str) -> bool:
-    """Whether two specs name the same model, whatever server runs it."""
+    """Return whether two specs name the same model, whatever server runs it."""
     judge = judge.removeprefix(f"{RAGAS}:")
     if judge == other_spec:
         return True
@@ -29,7 +29,7 @@ def same_model(judge: str, other_spec: str) -> bool:
 
 
 def short_name(judge: str) -> str:
-    """A model's name without the server and the organization."""
+    """Return a model's name without its server and organization."""
     try:
         name = parse_spec(judge.removeprefix(f"{RAGAS}:")).argument or judge
     except RequestError:
@@ -38,7 +38,7 @@ def short_name(judge: str) -> str:
 
 
 def model_key(judge: str) -> str:
-    """A model's name reduced to lower-case letters and digits, so that spellings compare equal."""
+    """Return a model's name reduced to lowercase letters and digits, so that spellings compare equal."""
     return "".join(filter(str.isalnum, short_name(judge).casefold()))
 
 
@@ -46,12 +46,12 @@ _DATE = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4})")
 
 
 def is_snapshot(model: str, judge: str) -> bool:
-    """Whether a model's name is the judge's plus a date: `gpt-4o-2024-08-06` of the alias `gpt-4o`."""
+    """Return whether a model's name is the judge's plus a date, e.g. `gpt-4o-2024-08-06` for the alias `gpt-4o`."""
     alias, name = short_name(judge).casefold(), model.rpartition("/")[2].casefold()
     return name.startswith(alias) and _DATE.fullmatch(name[len(alias) :]) is not None
 
 
 def with_snapshots(judge: str, answered: Mapping[str, Sequence[str]]) -> str:
-    """A judge's name with the dated snapshots that answered for it."""
+    """Return a judge's name with the dated snapshots that answered for it."""
     snapshots = answered.get(judge, ())
     return f"{judge} (answered as {', '.join(snapshots)})" if snapshots else judge

@@ -39,7 +39,7 @@ class ContextRef(Record):
 
 
 class SubAnswer(Record):
-    """A part of a compound question, and the sentences of the reply that answer it; empty without any."""
+    """A part of a compound question, and the sentences of the reply that answer it; empty if none do."""
 
     question: str
     answer: str
@@ -49,18 +49,18 @@ class Sample(Record):
     """One line of `predictions.jsonl`: the result of one task, or the reason why it failed or was skipped."""
 
     id: str
-    repeat: int = Field(default=0, description="0-based; more than one with --repeat")
+    repeat: int = Field(default=0, description="0-based number of the repeat")
     status: SampleStatus
-    reason: str | None = Field(default=None, description="failed or skipped: why, in words")
-    kind: str | None = Field(default=None, description="failed: the type of the reason, such as `timeout`, `bad_reply`")
+    reason: str | None = Field(default=None, description="why the sample failed or was skipped")
+    kind: str | None = Field(default=None, description="type of the failure, e.g. `timeout` or `bad_reply`")
     domain: str | None = None
     query: str | None = Field(default=None, description="question or search query; None: not known")
-    rewrite: str | None = Field(default=None, description="further searched texts, one on each line")
+    rewrite: str | None = Field(default=None, description="other texts that were searched, one per line")
     variants: Mapping[str, str] = Field(
-        default_factory=dict, description="query modes that ask a model: name -> wording that was searched, too"
+        default_factory=dict, description="query mode that asks a model -> its wording, which was also searched"
     )
     left_out: Mapping[str, str] = Field(
-        default_factory=dict, description="query modes that ask a model: name of a missing wording -> why it is missing"
+        default_factory=dict, description="query mode that asks a model -> why its wording is missing"
     )
     contexts: tuple[ContextRef, ...] = Field(default=(), description="best first, in trec_eval's order")
     prediction: str | None = None
@@ -69,7 +69,9 @@ class Sample(Record):
         default=None, description="the highest citation mark that the reply may have; None: it should have none"
     )
     decision: str | None = None
-    hedged: bool = Field(default=False, description="the reply says that it is not sure, and shows the nearest passage")
+    hedged: bool = Field(
+        default=False, description="whether the reply says that it is unsure and shows the nearest passage"
+    )
     confidence: FiniteFloat | None = Field(
         default=None, description="confidence of the decision: how well the evidence covers the question, 0..1"
     )
@@ -78,9 +80,9 @@ class Sample(Record):
     operations: tuple[dict[str, Any], ...] = Field(default=(), description="edit operations of a revision")
     previous: str | None = Field(default=None, description="the answer before a revision")
     history: tuple[Message, ...] | None = Field(
-        default=None, description="setting live: the conversation before the question; None: the recorded one"
+        default=None, description="conversation before the question in the setting live; None: the recorded one"
     )
-    notes: tuple[str, ...] = Field(default=(), description="notes of the system, such as on cut passages")
+    notes: tuple[str, ...] = Field(default=(), description="notes of the system, e.g. on truncated passages")
     usage: Mapping[str, Usage] = Field(
         default_factory=dict, description="role -> calls, tokens, cost; over all attempts"
     )
@@ -97,13 +99,13 @@ class Sample(Record):
     @classmethod
     def _steps_have_a_text(cls, steps: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
         if not all(isinstance(step.get("step"), str) for step in steps):
-            raise ValueError("a step of a procedure has a text under `step`")
+            raise ValueError("each step of a procedure needs a text under `step`")
         return steps
 
     @model_validator(mode="after")
     def _failure_has_a_reason(self) -> Sample:
         if self.status == "failed" and not self.reason:
-            raise ValueError("a failed sample has a reason")
+            raise ValueError("a failed sample needs a reason")
         return self
 
 
@@ -126,11 +128,11 @@ class Score(Record):
     @model_validator(mode="after")
     def _status_fits(self) -> Score:
         if self.status == "scored" and (self.value is None or not math.isfinite(self.value)):
-            raise ValueError("a score that is scored has a finite value")
+            raise ValueError("a score with the status scored needs a finite value")
         if self.status != "scored" and self.value is not None:
-            raise ValueError("only a score that is scored has a value")
+            raise ValueError("only a score with the status scored can have a value")
         if self.status == "failed" and not self.reason:
-            raise ValueError("a failed score has a reason")
+            raise ValueError("a failed score needs a reason")
         return self
 
 
@@ -145,7 +147,7 @@ class MetricSummary(Figured):
     failed: int
     not_applicable: int
     clusters: int | None = Field(
-        default=None, description="number of resampled conversations, questions or contexts; with 1 no interval"
+        default=None, description="number of resampled conversations, questions or contexts; 1: no interval"
     )
     repeats: tuple[float | None, ...] = Field(default=(), description="with --repeat: the figure of each repeat")
     spread: float | None = Field(default=None, description="standard deviation of the repeats' figures (n - 1)")
@@ -169,7 +171,7 @@ class CorpusUsed(Record):
     passages: int
     sha256: str
     extent: Literal["full", "partial", "other"] = Field(
-        description="share of the published number of passages; other: no number was published for this domain"
+        description="share of the published corpus; other: no number of passages was published for this domain"
     )
 
 
@@ -196,7 +198,7 @@ class FolderManifest(Record):
         return self.model_dump(mode="json", exclude=set(self.not_identity))
 
     def resume(self, stored: Self) -> Self:
-        """Return this manifest with the fields that are taken over from the stored one of the folder."""
+        """Return this manifest with the fields that the folder's stored manifest determines."""
         raise NotImplementedError
 
 
@@ -236,7 +238,7 @@ class RunManifest(FolderManifest):
         default=(), description="package -> version, for each set of versions that samples were made with"
     )
     assistant: AssistantConfig | None = Field(
-        default=None, description="the measured assistant; None: answers of another system, or only a retriever"
+        default=None, description="configuration under test; None: answers of another system, or only a retriever"
     )
     indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the searched index")
     judges: dict[str, str] = Field(
@@ -254,7 +256,7 @@ class RunManifest(FolderManifest):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """See `FolderManifest.identity`. The key `passages` stays, since its hash names the folders of older runs."""
+        """See `FolderManifest.identity`. The key is `passages`, because its hash names the folders of older runs."""
         identity = super().identity
         if identity["assistant"]:
             identity["assistant"]["passages"] = identity["assistant"].pop("top_k")
@@ -303,7 +305,7 @@ class PublishedRow(Record):
     @model_validator(mode="after")
     def _says_why_not(self) -> PublishedRow:
         if self.comparable == bool(self.why):
-            raise ValueError("a row is comparable, or says why not")
+            raise ValueError("a row is either comparable or says why not")
         return self
 
     def differs_in(self, metric: str) -> tuple[str, ...]:
@@ -343,7 +345,7 @@ class Summary(Record):
     data: DataUsed
     n: int = Field(description="samples, including failed and skipped ones")
     failed: int
-    skipped: int = Field(default=0, description="samples that were not tried, since the run was stopped")
+    skipped: int = Field(default=0, description="samples that were not tried because the run was stopped")
     metrics: Metrics
     breakdowns: Breakdowns
     published: tuple[PublishedRow, ...]
@@ -352,12 +354,12 @@ class Summary(Record):
     )
     seconds: dict[str, float]
     notes: tuple[str, ...]
-    specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest; and the judges")
-    judging: dict[str, Panel] = Field(default_factory=dict, description="judged metric -> who judged it")
+    specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest, and the judges")
+    judging: dict[str, Panel] = Field(default_factory=dict, description="judged metric -> its judges")
     samples: dict[str, str] = Field(
         default_factory=dict,
-        description="`all`, `dimension=value` -> hash of the ids in the headline, or in that part of it",
+        description="`all` or `dimension=value` -> hash of the ids behind the headline, or behind this part of it",
     )
     warnings: tuple[str, ...] = Field(
-        default=(), description="of the notes, those that a report says before its figures: a judge that grades itself"
+        default=(), description="notes that a report shows before its figures, e.g. that a judge grades its own answers"
     )

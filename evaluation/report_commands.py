@@ -14,40 +14,51 @@ from turnmark.core.errors import ErrorCollector, RequestError
 if TYPE_CHECKING:
     from turnmark.evaluation.report.stored import Stored
 
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output")]
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a self-contained page, e.g. report.html", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output")]
 
 
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs, or of `eval all`")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs or of eval all, e.g. runs/all")
+    ],
     html: Html = None,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write Markdown, one section per run", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Write Markdown with a section per run, e.g. results.md", show_default=False),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write every table as a CSV file", show_default=False)
+        Path | None,
+        typer.Option(metavar="DIR", help="Write every table as CSV into this folder, e.g. tables", show_default=False),
     ] = None,
     latex: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write every table as LaTeX", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write every table as LaTeX into this folder, e.g. tables", show_default=False
+        ),
     ] = None,
     rate: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a page for rating the runs' answers blindly, or for reviewing a set that `synth` made",
+            help="Write a page where people rate the runs' answers blind, or review a synthesized set, e.g. rate.html",
             show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
+    """Show finished runs with means, breakdowns and published figures, as tables, Markdown, a page or JSON."""
     from turnmark.evaluation.report.stored import read_run
     from turnmark.evaluation.synth.review import is_synthesis, write_review
 
     errors = ErrorCollector()
     if rate is not None and any(map(is_synthesis, runs)):
         if len(runs) > 1 or html or markdown or csv or latex:
-            raise RequestError("--rate: a set that `synth` made is reviewed alone; name its folder and no other output")
+            raise RequestError(
+                "--rate: a set made by `synth` is reviewed alone; name only its folder, and no other output"
+            )
         typer.echo(f"written: {write_review(runs[0], rate)}", err=as_json)
         if as_json:
             print_json({"written": str(rate)})
@@ -112,7 +123,7 @@ def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollec
         if path is not None and path.exists():
             content = path.read_bytes() if path.is_file() else b"a folder or a device"
             if content and marker.encode() not in content:
-                errors.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
+                errors.add(f"{flag} {str(path)!r} already exists and is not a report of this kind; name another file")
 
 
 def _report_json(stored: Sequence[Stored]) -> dict[str, object]:
@@ -131,13 +142,17 @@ def _report_json(stored: Sequence[Stored]) -> dict[str, object]:
 def compare_command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN RUN...", help="Folders of finished runs; the first is the baseline"),
+        typer.Argument(
+            metavar="RUN RUN...", help="Folders of finished runs, the baseline first, e.g. runs/bm25 runs/hybrid"
+        ),
     ],
     html: Html = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown", show_default=False)] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write Markdown, e.g. comparison.md", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
+    """Compare runs with the first one: paired differences, intervals, tests, and the samples that changed most."""
     from turnmark.core.home import write_atomic
     from turnmark.evaluation.comparison import showing
     from turnmark.evaluation.comparison.compare import compare_runs
@@ -166,13 +181,13 @@ def agreement_command(
         list[Path],
         typer.Argument(
             metavar="RUN|FILE...",
-            help="Files with human ratings (InspectorRAGet JSON) or another judge's scores (official predictions, "
-            ".jsonl), and folders of runs that scored the same answers",
+            help="Human ratings (InspectorRAGet .json) or another judge's scores (official predictions, .jsonl), and "
+            "folders of runs that scored the same answers, e.g. human_evaluations.json runs/scored",
         ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Measure how far scores agree with people: correlations, raters among themselves, judges against labels."""
+    """Measure how well scores agree with people: correlations, agreement among raters, and judges against labels."""
     from turnmark.evaluation.agreement.measuring import measure_agreement
 
     measured = measure_agreement(sources)

@@ -195,7 +195,7 @@ def test_reports_what_is_wrong_with_a_run(notes: Path, tmp_path: Path) -> None:
         tm.evaluate("mtrag", task="retrieval", setting="rag")
     with pytest.raises(tm.TurnmarkError) as wrong:
         tm.evaluate("inscoqa", protocol="paper", chain=True, prompts=tmp_path / "nowhere")
-    for words in ("--protocol: inscoqa has no use for it", "--chain: inscoqa has no use for it", "nowhere"):
+    for words in ("--protocol: inscoqa does not use it", "--chain: inscoqa does not use it", "nowhere"):
         assert words in str(wrong.value)
     with pytest.raises(tm.TurnmarkError, match="not there"):
         tm.Run.open(tmp_path / "nowhere")

@@ -219,7 +219,7 @@ def _plan(
         options: value of each field of the request; a value that is not the default counts as set by the user.
         specs: further fields that every task accepts.
     """
-    from turnmark.evaluation.commands import planned
+    from turnmark.evaluation.commands import make_plan
     from turnmark.evaluation.runs.plan import plan_run
 
     if benchmark == "all":
@@ -236,7 +236,7 @@ def _plan(
     request = fit_request(make_request(values, errors), command, errors)
     if not task_names(benchmark):
         errors.raise_all()
-    return planned(plan_run, request, errors)
+    return make_plan(plan_run, request, errors)
 
 
 def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:

@@ -31,8 +31,8 @@ from turnmark.evaluation.storage.journal import SampleJournal, open_samples
 
 T = TypeVar("T")
 
-CAUTION = 4
-"""Safety factor: the first concurrent samples are each assumed to cost this many times the estimate."""
+SAFETY_FACTOR = 4
+"""Factor by which the first concurrent samples are assumed to exceed the estimated cost."""
 
 
 def _tokens(usage: Usage) -> float:
@@ -52,7 +52,7 @@ def add_usage(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[s
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
-    """Usage with its cost: the endpoint's, if it reported a finite one; else by the price; else None."""
+    """Add the cost to usage: the endpoint's, if it reported a finite one; otherwise by the price; without one, None."""
     if usage.cost is not None and isfinite(usage.cost):
         return usage
     cost = price.cost(usage.prompt_tokens, usage.completion_tokens) if price is not None else None
@@ -60,7 +60,7 @@ def with_cost(usage: Usage, price: Price | None) -> Usage:
 
 
 class Ledger:
-    """Adds up the usage of a command's samples and decides whether the budget allows another one.
+    """The usage of a command's samples, which decides whether the budget allows another one.
 
     Args:
         price: price of the generator's tokens; None: not configured.
@@ -116,7 +116,7 @@ class Ledger:
         return self._before + self.now
 
     def affords(self, running: int) -> bool:
-        """Whether the budget allows one more sample besides `running` others.
+        """Return whether the budget allows one more sample besides `running` others.
 
         If no other is running, the sample is assumed to cost the mean of the samples so far, or the estimate if there
         is none. If others are running, it is assumed to cost the higher of the two, times a safety factor that falls as
@@ -128,17 +128,17 @@ class Ledger:
         guess = measure(self._guess)
         cost_of_one = measure(self.now) / self._paid if self._paid else guess
         if running:
-            cost_of_one = max(cost_of_one, guess) * (1 + (CAUTION - 1) / (1 + self._paid))
+            cost_of_one = max(cost_of_one, guess) * (1 + (SAFETY_FACTOR - 1) / (1 + self._paid))
         spent, limit = measure(self.total), limit or 0
         tolerance = 1 + 1e-9  # sums of money are not exact
         return spent < limit and spent + (running + 1) * cost_of_one <= limit * tolerance
 
     def exhausted(self) -> str:
-        """The reason why no more samples are started."""
+        """Return the reason why no more samples are started."""
         return f"stopped by --budget: {', '.join(self.in_words()) or 'nothing'} spent, and one more would exceed it"
 
     def in_words(self) -> list[str]:
-        """The usage so far, over all calls: tokens and, if there is a price, money."""
+        """Return the usage so far, over all calls: tokens and, if there is a price, money."""
         total = self.total
         tokens = total.prompt_tokens + total.completion_tokens
         words = [f"{tokens:,} tokens"] if tokens else []
@@ -176,7 +176,7 @@ def open_ledger(
 
 
 def price_in(budget: Budget, spec: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of a model, which must be in the currency of the budget.
+    """Return the price of a model, which must be in the currency of the budget.
 
     Raises:
         RequestError: the budget is money and the model has no price, or the price is in another currency.
@@ -184,7 +184,7 @@ def price_in(budget: Budget, spec: str, prices: Mapping[str, Price]) -> Price | 
     price = price_of(spec, prices)
     if budget.money is not None and price is None:
         raise RequestError(
-            f"--budget: no price is known for {spec}; write one into config.toml in $TURNMARK_HOME, or give the budget "
+            f"--budget: no price is known for {spec}; add one to config.toml in $TURNMARK_HOME, or give the budget "
             "in tokens"
         )
     if price is not None and budget.currency not in (None, price.currency):
@@ -216,19 +216,19 @@ def spent_in(folder: Path) -> Usage:
 
 ANSWER_TOKENS, VERDICT_TOKENS, OBJECT_TOKENS = 200, 150, 60
 """Assumed tokens of a reply: an answer, a verdict with its reasons, a small JSON object."""
-TWO_PARTS = "Answer: An answer.\nProcedural instructions:\n1. A step."
-CLAIMS = 5
+TWO_PART_REPLY = "Answer: An answer.\nProcedural instructions:\n1. A step."
+CLAIMS_PER_ANSWER = 5
 """Assumed number of claims in an answer."""
-JUDGED: Mapping[str, Any] = {
-    "claims": ["a claim of some words"] * CLAIMS,
-    "verdicts": [{"claim": number, "reason": "", "supported": True} for number in range(1, CLAIMS + 1)],
+PLACEHOLDER_FIELDS: Mapping[str, Any] = {
+    "claims": ["a claim of some words"] * CLAIMS_PER_ANSWER,
+    "verdicts": [{"claim": number, "reason": "", "supported": True} for number in range(1, CLAIMS_PER_ANSWER + 1)],
     "questions": ["why"],
     "evasive": True,
     "completion": 50,
 }
 """Field of a judge's reply -> placeholder value in an estimate."""
-MOST = 2000
-"""Largest number of items whose prompts are rendered; more items are sampled at even distances."""
+MAX_ESTIMATED_ITEMS = 2000
+"""Maximum items whose prompts are rendered; of more items, every n-th one is."""
 
 
 class CountingModel(GeneratorBase):
@@ -259,20 +259,20 @@ class CountingModel(GeneratorBase):
         return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
 
     def _reply(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:
-        """A placeholder reply and the assumed tokens of a real one."""
+        """Return a placeholder reply and the assumed tokens of a real one."""
         if schema is not None:
             value = smallest_value(schema.model_json_schema())
             if self._verdict is None:
                 return json.dumps(value), OBJECT_TOKENS
-            return json.dumps({name: JUDGED.get(name, value[name]) for name in value}), 2 * OBJECT_TOKENS
+            return json.dumps({name: PLACEHOLDER_FIELDS.get(name, value[name]) for name in value}), 2 * OBJECT_TOKENS
         if self._verdict is not None:
             return self._verdict, VERDICT_TOKENS
         asks_for_two_parts = "Procedural instructions:" in messages[0].content
-        return TWO_PARTS if asks_for_two_parts else "An answer. [1]", ANSWER_TOKENS
+        return TWO_PART_REPLY if asks_for_two_parts else "An answer. [1]", ANSWER_TOKENS
 
 
 def smallest_value(schema: dict[str, Any]) -> Any:
-    """The smallest value that fits a JSON schema of ours."""
+    """Return the smallest value that fits a JSON schema of ours."""
     if "default" in schema:
         return schema["default"]
     if "enum" in schema:
@@ -284,7 +284,7 @@ def smallest_value(schema: dict[str, Any]) -> Any:
 
 
 def counting_like(generator: Generator) -> CountingModel:
-    """A counting generator for which prompts are made as for `generator`."""
+    """Return a counting generator for which prompts are made as for `generator`."""
     # Reading the generator's own context size could call its endpoint.
     counting = CountingModel(generator.name, HOSTED_CONTEXT_TOKENS, generator.reply_tokens)
     counting.size = traits_of(generator).size
@@ -292,21 +292,21 @@ def counting_like(generator: Generator) -> CountingModel:
 
 
 def estimate_items(
-    items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MOST
+    items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MAX_ESTIMATED_ITEMS
 ) -> dict[str, Usage]:
     """Estimate the usage by role over all items.
 
     Args:
         total: number of items, times repeats.
         usage: function from an item to its usage, by a `CountingModel`.
-        most: largest number of items to look at; more items are sampled at even distances, and the sum is scaled.
+        most: maximum items to look at; of more items, every n-th one is, and the sum is scaled.
     """
     step = max(1, -(-total // most))
     sum_of_sampled: dict[str, Usage] = {}
     sampled = 0
     for item in itertools.islice(items, 0, None, step):
         sampled += 1
-        with suppress(Exception):  # an item that cannot be answered, because it is too long, say, costs almost nothing
+        with suppress(Exception):  # an item that cannot be answered, e.g. because it is too long, costs almost nothing
             sum_of_sampled = add_usage(sum_of_sampled, usage(item))
     scale = total / sampled if sampled else 0.0
     return {
@@ -320,7 +320,7 @@ def estimate_items(
 
 
 def usage_words(usage: Mapping[str, float | None]) -> str:
-    """`12 calls, 3,400 tokens in, 210 out, cost 0.0021`; the cost only if a price is known."""
+    """Describe usage in words: `12 calls, 3,400 tokens in, 210 out, cost 0.0021`; the cost only if a price is known."""
     calls, tokens_in, tokens_out = (usage.get(name) or 0 for name in ("calls", "prompt_tokens", "completion_tokens"))
     words = f"{calls:,.0f} calls, {tokens_in:,.0f} tokens in, {tokens_out:,.0f} out"
     cost = usage.get("cost")
@@ -328,6 +328,6 @@ def usage_words(usage: Mapping[str, float | None]) -> str:
 
 
 def usage_json(usage: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
-    """An estimate in the form that `--dry-run` prints."""
+    """Return an estimate in the form that `--dry-run` prints."""
     fields = {"calls", "prompt_tokens", "completion_tokens"}
     return {role: one.model_dump(include=fields) for role, one in usage.items()}

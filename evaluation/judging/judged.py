@@ -1,6 +1,6 @@
-"""The judging of a run: one pass asks the judges, the next one turns their judgments into scores.
+"""Judge a run: one pass asks the judges, and the next one turns their judgments into scores.
 
-Judging makes no samples: it asks for missing judgments of a run's samples and keeps them in the run's
+Judging makes no samples: it asks for missing judgments of a run's samples and stores them in the run's
 `judgements.jsonl`. Scoring the run again, with the same or more judges, asks only for new and failed judgments. If
 several judges grade a reply, the median of their numbers or the majority of their labels counts.
 """
@@ -17,11 +17,11 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE
 from turnmark.evaluation.judging.calls import BUDGET, JudgeCalls
 from turnmark.evaluation.judging.judge import Judge
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, REASON, prompts_digest
+from turnmark.evaluation.judging.rubrics import MAX_REASON_CHARACTERS, OWN_WORDS, prompts_digest
 from turnmark.evaluation.metrics.idk import (
     ASKS_BACK,
     IDK,
-    UNDERSPECIFIED,
+    UNDERSPECIFIED_SUFFIX,
     VERDICTS,
     accuracy,
     accuracy_of,
@@ -57,7 +57,7 @@ class Judging(JudgeCalls):
         self._models: dict[str, set[str]] = {}
 
     def scores(self, benchmark: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
-        """The judged scores of one sample, and the scores of all its metrics conditioned on the IDK verdict.
+        """Return the judged scores of one sample, and the scores of all its metrics conditioned on the IDK verdict.
 
         Args:
             measured: the scores of the sample's metrics without a judge.
@@ -93,14 +93,14 @@ class Judging(JudgeCalls):
         return self.silent()
 
     def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
-        """Further scores of a benchmark that grades replies to underspecified tasks by whether they ask back."""
+        """Return further scores of a benchmark that grades replies to underspecified tasks by whether they ask back."""
         verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
         return with_underspecified(scores, answerability, verdict, self._silent) if verdict else []
 
     def _unjudged(self, sample: Sample, measured: Sequence[Score]) -> list[Score]:
-        """The scores of a sample that failed, was skipped, or has no case; with the status of its other metrics."""
+        """Return the scores of a sample without a case: not applicable if it was skipped, otherwise failed."""
         status = "not_applicable" if sample.status == "skipped" else "failed"
-        reason = sample.reason or "what is judged cannot be put together"
+        reason = sample.reason or "the material to judge cannot be assembled"
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "status": status, "reason": reason}
         scores = [Score(metric=name, by=self._by(rubric), **about) for rubric in self.rubrics for name in rubric.names]
         lines = [*measured, *scores]
@@ -110,11 +110,11 @@ class Judging(JudgeCalls):
         return [*scores, *self._underspecified(scores, None)]
 
     def _idk_by(self, verdict: str) -> str:
-        """The instrument of the IDK verdict, for scores that are conditioned on it."""
+        """Return the instrument of the IDK verdict, for scores that are conditioned on it."""
         return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
     def _outcomes(self, case: Case, rubric: Rubric) -> dict[str, Outcome]:
-        """Judge -> its outcome for a case."""
+        """Return judge -> its outcome for a case."""
         outcomes: dict[str, Outcome] = {}
         for judge in self.of(rubric):
             key = self.key(case, rubric, judge)
@@ -139,7 +139,7 @@ class Judging(JudgeCalls):
         return outcomes
 
     def _by(self, rubric: Rubric) -> str:
-        """The instrument: the judges, their rule, and a hash of prompts that are not the built-in ones."""
+        """Return the instrument: the judges, their rule, and a hash of prompts that are not the built-in ones."""
         names = [judge.name for judge in self.of(rubric)]
         judges = names[0] if len(names) == 1 else f"{_rule(rubric)} of {', '.join(names)}"
         own_prompts = JUDGES.replaced(rubric.prompts, self.prompts)
@@ -147,7 +147,7 @@ class Judging(JudgeCalls):
         return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
 
     def variants(self, metrics: Sequence[Metric[Any]]) -> dict[str, str]:
-        """Metric -> a description of its instrument, for the comparison with published figures.
+        """Return metric -> a description of its instrument, for the comparison with published figures.
 
         Args:
             metrics: the metrics without a judge; some of them are conditioned too.
@@ -173,22 +173,22 @@ class Judging(JudgeCalls):
         if {IDK, ASKS_BACK} <= is_official.keys():
             suffix = " by the papers' prompts" if is_official[IDK] and is_official[ASKS_BACK] else ""
             for name, text in to_condition.items():
-                descriptions[name + UNDERSPECIFIED] = f"{text}, conditioned on IDK and clarification{suffix}"
+                descriptions[name + UNDERSPECIFIED_SUFFIX] = f"{text}, conditioned on IDK and clarification{suffix}"
         return descriptions
 
     def _description(self, rubric: Rubric) -> str:
-        """A rubric's description, with the origin of its prompts."""
+        """Return a rubric's description, with the origin of its prompts."""
         origin = whose(rubric.prompts, self.prompts)
         return rubric.by.replace(OWN_WORDS, origin) if origin else rubric.by
 
     def models(self) -> dict[str, tuple[str, ...]]:
-        """Judged metric -> the language models that grade it."""
+        """Return judged metric -> the language models that grade it."""
         return {
             rubric.name: tuple(judge.name for judge in self.of(rubric) if judge.has_model) for rubric in self.rubrics
         }
 
     def answered(self) -> dict[str, tuple[str, ...]]:
-        """Judge whose model is an alias -> the dated snapshots that answered, as the endpoint names them."""
+        """Return judge whose model is an alias -> the dated snapshots that answered, as the endpoint names them."""
         snapshots_of: dict[str, tuple[str, ...]] = {}
         for name, models in self._models.items():
             snapshots = tuple(sorted(model for model in models if is_snapshot(model, name)))
@@ -197,7 +197,7 @@ class Judging(JudgeCalls):
         return snapshots_of
 
     def panels(self) -> dict[str, Panel]:
-        """Judged metric -> its judges and their agreement."""
+        """Return judged metric -> its judges and their agreement."""
         panels = {}
         for rubric in self.rubrics:
             names = [judge.name for judge in self.of(rubric)]
@@ -207,17 +207,17 @@ class Judging(JudgeCalls):
         return panels
 
     def warnings(self) -> list[str]:
-        """Warnings for the head of the report: a judge is the model under test."""
+        """Return warnings for the top of the report about judges that are the model under test."""
         models = [judge.name for judge in self.judges if judge.has_model]
         tested = [name for name in models if any(same_model(name, generator) for generator in self.tested)]
         return [f"the judge {name} is the model under test: it grades its own answers" for name in tested]
 
     def notes(self) -> list[str]:
-        """Notes for the summary: the judges, their agreement, and what failed or is missing."""
+        """Return notes for the summary: the judges, their agreement, and what failed or is missing."""
         if not self.judges:
-            return ["nothing here is one of the metrics that the judges are asked for"]
+            return ["the judges grade none of the metrics of this task"]
         judges = ", ".join(with_snapshots(judge.name, self.answered()) for judge in self.judges)
-        notes = [f"judged by {judges}; what each of them said is in {JUDGMENTS_FILE}"]
+        notes = [f"judged by {judges}; their verdicts are in {JUDGMENTS_FILE}"]
         alphas: list[str] = []
         for name, panel in self.panels().items():
             if panel.n:
@@ -227,14 +227,12 @@ class Judging(JudgeCalls):
         failures = {kind: count for kind, count in self._failures.most_common() if kind != BUDGET}
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
-            notes.append(f"{sum(failures.values())} judgments failed: {kinds}; a new scoring asks for them again")
+            notes.append(f"{sum(failures.values())} judgments failed: {kinds}; scoring the run again retries them")
         notes += self.budget_notes()
         if self._cut:
-            notes.append(f"{self._cut} judgments were made of less than the full material, as their scores say")
+            notes.append(f"{self._cut} judgments are based on truncated material; their scores say which")
         if not self.tested and any(judge.has_model for judge in self.judges):
-            notes.append(
-                "nothing says which model wrote the answers: that no judge is the model under test is not checked"
-            )
+            notes.append("the model that wrote the answers is unknown, so a judge may be the model under test")
         return notes
 
 
@@ -291,7 +289,7 @@ def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
 
 
 def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) -> list[Score]:
-    """The scores of a rubric: its metric, and the further metrics of the same call."""
+    """Return the scores of a rubric: its metric, and the further metrics of the same call."""
     fields: dict[str, Any] = {"status": outcome.status, "reason": outcome.reason or None, **about}
     scores = [Score(metric=rubric.name, value=outcome.value, weight=outcome.weight, **fields)]
     absent_fields = fields | {"status": "not_applicable", "reason": "the judge's reply has none"}
@@ -303,7 +301,7 @@ def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) ->
 
 
 def majority(labels: Sequence[str]) -> tuple[str, bool]:
-    """The commonest label (the first one in a tie), and whether there is a tie."""
+    """Return the most common label (the first one in a tie), and whether there is a tie."""
     counts = Counter(labels).most_common()
     label, count = counts[0]
     is_tie = len(counts) > 1 and counts[1][1] == count
@@ -321,15 +319,15 @@ def _failures(failed: Mapping[str, Outcome], judges: int) -> str:
 
 
 def _reasons(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str:
-    """The reasons of the judges, shortened; of several judges each with its value."""
+    """Return the shortened reasons of the judges, each with its value if there are several judges."""
     if len(scored) == 1:
-        return _brief(next(iter(scored.values())).reason, REASON)
-    share = max(80, REASON // len(scored))
+        return _brief(next(iter(scored.values())).reason, MAX_REASON_CHARACTERS)
+    share = max(80, MAX_REASON_CHARACTERS // len(scored))
     return " | ".join(f"{name}: {value(outcome)}, {_brief(outcome.reason, share)}" for name, outcome in scored.items())
 
 
 def _brief(text: str, limit: int) -> str:
-    """A text on one line; if too long, only its end, because judges write their verdict last."""
+    """Return a text on one line; if too long, only its end, because judges write their verdict last."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"… {line[-limit:]}"
 
@@ -337,7 +335,7 @@ def _brief(text: str, limit: int) -> str:
 def panel_agreement(
     rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]], clusters: Sequence[str] = ()
 ) -> Panel:
-    """The agreement of the judges over many cases, their means and failures.
+    """Return the agreement of the judges over many cases, their means and failures.
 
     Args:
         cases: judge -> outcome, for each case.

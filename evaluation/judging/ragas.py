@@ -3,7 +3,7 @@
 The package writes the prompts and counts the claims. Its calls go to one of our judges, so that cache, budget, prices
 and time limits apply. As in the official script (judge_wrapper.py) it sees the conversation as the question, the reply,
 and the texts of the passages. Its claims vary, so it runs three times: the metric is the mean, and `rl_f.spread` the
-difference of the highest and lowest value. Its telemetry is switched off.
+difference between the highest and the lowest value. Its telemetry is switched off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from turnmark.assistant.prompts import turn_lines
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.evaluation.calls.limits import ModelNoting
+from turnmark.evaluation.calls.limits import ModelRecorder
 from turnmark.evaluation.judging.rubrics import failed_outcome, needs
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.tasks.items import Case
@@ -41,7 +41,7 @@ _QUIET = {"RAGAS_DO_NOT_TRACK": "true", "LANGSMITH_TRACING": "false", "LANGCHAIN
 
 
 def ragas_rubrics() -> tuple[Rubric, ...]:
-    """The rubrics of a judge `ragas:JUDGE`.
+    """Return the rubrics of a judge `ragas:JUDGE`.
 
     Raises:
         RequestError: the package ragas is not installed.
@@ -80,8 +80,8 @@ def _faithfulness(generator: Generator, case: Case, _: Path | None) -> Outcome:
 
 
 def _for_repeat(generator: Generator, number: int) -> Generator:
-    """The judge for one of the repeats, each of which has its own cache entries."""
-    if isinstance(generator, ModelNoting):
+    """Return the judge for one of the repeats, each of which has its own cache entries."""
+    if isinstance(generator, ModelRecorder):
         return generator.over(_for_repeat(generator.generator, number))
     if isinstance(generator, CachedGenerator):
         return with_cache(generator, REPEATS * generator.repeat + number)
@@ -123,7 +123,7 @@ def _without_vertex() -> None:
 
 
 def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
-    """The package's faithfulness metric, asking one of our judges."""
+    """Return the package's faithfulness metric, asking one of our judges."""
     _without_vertex()
     from langchain_core.outputs import Generation, LLMResult
     from ragas.dataset_schema import SingleTurnSample

@@ -1,4 +1,4 @@
-"""Rubrics (questions to a judge about a reply: prompt, parser, when they apply), outcomes, and the judgments file."""
+"""Rubrics (questions to a judge about a reply: prompt, parser, when they apply), and their outcomes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Ask, Outcome, Rubric
 
 T = TypeVar("T", bound=BaseModel)
-BERT = ("bert_recall", "bert_k_precision", "rb_alg")
+BERT_METRICS = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, without the model's name."""
 EMBEDDED = "embedded"
 """The name of the judge without a language model; its metrics end in this name in square brackets."""
 OWN_WORDS = "prompt in our own words"
 UNDERSPECIFIED = "UNDERSPECIFIED"
-RAW = 20_000
-"""Characters kept of a judge's text; of a longer text the end."""
-REASON = 600
-"""Characters of a judge's reasons in `scores.jsonl`; `judgements.jsonl` has all of them."""
+MAX_RAW_CHARACTERS = 20_000
+"""Maximum characters of a judge's text that are kept; a longer text keeps its end."""
+MAX_REASON_CHARACTERS = 600
+"""Maximum characters of a judge's reasons in `scores.jsonl`; `judgements.jsonl` has the full text."""
 
 
 _FORM = 1
@@ -37,7 +37,7 @@ _FORM = 1
 
 
 def judgment_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge: str) -> str:
-    """SHA-256 over everything that can change a judgment.
+    """Return a SHA-256 over everything that can change a judgment.
 
     Args:
         prompts: name -> hash of the rubric's prompts.
@@ -66,10 +66,15 @@ def prompts_digest(prompts: Mapping[str, str]) -> str:
 
 
 def failed_outcome(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:
-    """The outcome of a judge that gave no usable reply."""
+    """Return the outcome of a judge that gave no usable reply."""
     reason = f"{failure.kind.replace('_', ' ')}: {failure.reason or 'no usable reply came'}"
     return Outcome(
-        status="failed", kind=failure.kind, reason=reason, raw=failure.raw[-RAW:], notes=tuple(notes), usage=usage
+        status="failed",
+        kind=failure.kind,
+        reason=reason,
+        raw=failure.raw[-MAX_RAW_CHARACTERS:],
+        notes=tuple(notes),
+        usage=usage,
     )
 
 
@@ -109,7 +114,7 @@ def checked(schema: type[T], most: int, check: Callable[[T], str | None]) -> typ
     """Add a check to a schema for one case; a reply that fails it is asked for once more.
 
     Args:
-        most: largest number of items in the schema's lists.
+        most: maximum items in the schema's lists.
         check: function from a reply to what is wrong with it, in words for the judge; None: nothing.
     """
 
@@ -144,7 +149,7 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
             status="scored",
             value=value(verdict.label, verdict.value),
             label=verdict.label if verdict.value is None else None,
-            reason=verdict.text[-RAW:],
+            reason=verdict.text[-MAX_RAW_CHARACTERS:],
             notes=prompt.notes,
             usage=usage,
         )
@@ -164,7 +169,7 @@ def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Ask:
 
 
 def tenth(_: str, number: float | None) -> float:
-    """A rating from 1 to 10, divided by 10."""
+    """Return a rating from 1 to 10, divided by 10."""
     assert number is not None, "a scale gives a number"
     return number / 10
 

@@ -34,7 +34,7 @@ class Labels(Record):
     offered: tuple[str, ...] = Field(min_length=2)
 
     blank: ClassVar[str] = "LABEL"
-    """Stands for a label in prompts."""
+    """Placeholder for a label in prompts."""
 
     @property
     def example(self) -> str:
@@ -42,7 +42,7 @@ class Labels(Record):
         return self.offered[-1]
 
     def in_words(self) -> str:
-        """The offered labels, such as `yes, partial or no`."""
+        """Return the offered labels, such as `yes, partial or no`."""
         return f"{', '.join(self.offered[:-1])} or {self.offered[-1]}"
 
     def read(self, text: str) -> Verdict | None:
@@ -69,7 +69,7 @@ class RatingScale(Record):
         return f"{self.low:g}"
 
     def in_words(self) -> str:
-        """The scale, such as `a number from 1 to 10`."""
+        """Return the scale, such as `a number from 1 to 10`."""
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, text: str) -> Verdict | None:
@@ -98,7 +98,7 @@ _BRACKETED = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
 _SINGLE = re.compile(r"(?<!\[)\[([^\[\]\n]{1,80})\](?![\](])")
 _DECISION = re.compile(r'"decision"\s*:\s*"([^"\n]{1,80})"')
 _BEFORE = r"(?:feedback:{1,3}[ \t]*)?(?:(?:my|the|final|overall|total)\s+){0,3}"
-# Zero-width characters, which make a verdict unreadable without showing; and full-width forms of ASCII.
+# Invisible zero-width characters, which make a verdict unreadable, and full-width forms of ASCII.
 _WIDTHLESS = dict.fromkeys((0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF))
 _WIDE: dict[int, Any] = {0xFF01 + n: 0x21 + n for n in range(94)}
 _SIGNS = {ord("»"): ">>", ord("≫"): ">>", ord("≈"): "="}
@@ -108,12 +108,12 @@ _DECORATION = " \t\r\n*_`'\"“”‘’.,;:!()"
 
 
 def _plain(text: str) -> str:
-    """A label in lower case, without the punctuation and Markdown around it."""
+    """Return a label in lower case, without the punctuation and Markdown around it."""
     return " ".join(text.translate(_SIGNS).split()).strip(_DECORATION).casefold()
 
 
 def spoken(text: str) -> str:
-    """A text without blocks of reasoning (closed or not) and without invisible characters."""
+    """Return a text without blocks of reasoning (closed or not) and without invisible characters."""
     text = text.translate(_TABLE).replace("\\[", "[").replace("\\]", "]")
     tags = list(_THOUGHT.finditer(text))
     ends_of_closing_tags = [tag.end() for tag in tags if tag[1]]
@@ -124,7 +124,7 @@ def spoken(text: str) -> str:
 
 
 def read_verdict(text: str, offer: Offer) -> Verdict | str:
-    """Parse the last verdict of a judge's text; else say what is wrong, in words for the judge. Never raises."""
+    """Parse the last verdict of a judge's text; without one, return what is wrong, in words for the judge."""
     spoken_text = spoken(text)
     candidates = list(_candidates(spoken_text, offer)) or list(_other_candidates(spoken_text, offer))
     if not candidates:
@@ -136,7 +136,7 @@ def read_verdict(text: str, offer: Offer) -> Verdict | str:
 
 
 def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
-    """Positions and texts of everything in the form of a verdict."""
+    """Yield positions and texts of everything in the form of a verdict."""
     for match in _BRACKETED.finditer(text):
         yield match.start(), match[1]
     pattern = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
@@ -146,7 +146,7 @@ def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
 
 
 def _other_candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
-    """Positions and texts of labels in single brackets and of fields `decision`."""
+    """Yield positions and texts of labels in single brackets and of fields `decision`."""
     if not isinstance(offer, Labels):
         return
     for match in _SINGLE.finditer(text):
@@ -173,7 +173,7 @@ def _short(text: str) -> str:
 def ask_verdict(
     generator: Generator, messages: Sequence[PromptMessage], offer: Offer, prompts: Path | None = None
 ) -> tuple[Verdict | Failure, Usage]:
-    """Ask for a verdict; return it, or a failure with the judge's last text; and the usage.
+    """Ask for a verdict; return it, or a failure with the judge's last text, and the usage.
 
     A reply cut by its token limit is asked for once more with twice the limit; if it is cut again, it has failed. A
     reply stopped by a content filter has failed. A reply that is empty or ends in no valid verdict is asked for once
@@ -198,7 +198,7 @@ R = TypeVar("R", bound=BaseModel)
 def ask_ratings(
     generator: Generator, messages: Sequence[PromptMessage], names: Mapping[str, str], reply: type[R]
 ) -> tuple[R | Failure, Usage]:
-    """Ask for ratings in plain text; return them, or a failure with the judge's last text; and the usage.
+    """Ask for ratings in plain text; return them, or a failure with the judge's last text, and the usage.
 
     A reply without one of the ratings, or with one off its scale, is asked for once more.
 
@@ -258,6 +258,6 @@ def _ask_twice(
 
 
 def _last_number(name: str, text: str) -> str | None:
-    """The last number after a name and a colon."""
+    """Return the last number after a name and a colon."""
     numbers = re.findall(rf"{re.escape(name)}[*_`]*\s*:\s*[*_`(]*([0-9.]+\s*(?:/\s*[0-9]+|%)?)", text, re.IGNORECASE)
     return numbers[-1].strip().rstrip(".") if numbers else None

@@ -9,7 +9,7 @@ MTRAG section 6.3.3: the verdict sets a metric to 0 or 1 if a reply says "I don'
     UNANSWERABLE                             0                       1
 
 MTRAG-UN adds a row (section 3.1 of its paper, and the official script): an UNDERSPECIFIED task is 1 if the reply asks
-back and 0 if not. Metrics with this row end in `.idk_underspecified`; without it such a task does not count.
+back and 0 if not. Metrics with this row end in `.idk_underspecified`; without it, such a task does not count.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ IDK_VALUES: Mapping[str, float] = {"yes": 1.0, "partial": 0.5, "no": 0.0}
 
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f")
 """The metrics that the paper conditions, in all variants (`rb_alg[…]`)."""
-IDK, MARK, ACCURACY = "idk", ".idk", "answerability_accuracy"
-ASKS_BACK, UNDERSPECIFIED = "clarification", f"{MARK}_underspecified"
+IDK, IDK_SUFFIX, ACCURACY = "idk", ".idk", "answerability_accuracy"
+ASKS_BACK, UNDERSPECIFIED_SUFFIX = "clarification", f"{IDK_SUFFIX}_underspecified"
 """The metric whose verdict decides underspecified tasks, and the suffix of scores that include these tasks."""
 VERDICTS = (IDK, f"{IDK}[embedded]")
 """Metrics whose verdict others are conditioned on. Scores conditioned on the second one end in `[embedded]` too."""
@@ -34,7 +34,7 @@ VERDICTS = (IDK, f"{IDK}[embedded]")
 
 def mark_of(verdict: str) -> str:
     """Return the suffix of scores conditioned on one of `VERDICTS`."""
-    return MARK + verdict.removeprefix(IDK)
+    return IDK_SUFFIX + verdict.removeprefix(IDK)
 
 
 def accuracy_of(verdict: str) -> str:
@@ -43,8 +43,10 @@ def accuracy_of(verdict: str) -> str:
 
 
 def is_conditioned(metric: str) -> bool:
-    """Whether a metric, in any variant, has a conditioned figure; a conditioned metric itself has none."""
-    return metric.partition("[")[0] in CONDITIONED and not metric.endswith((*map(mark_of, VERDICTS), UNDERSPECIFIED))
+    """Return whether a metric, in any variant, has a conditioned figure; a conditioned metric itself has none."""
+    return metric.partition("[")[0] in CONDITIONED and not metric.endswith(
+        (*map(mark_of, VERDICTS), UNDERSPECIFIED_SUFFIX)
+    )
 
 
 def conditioned(
@@ -98,7 +100,7 @@ def silence(metric: str) -> str:
 def with_underspecified(
     scores: Sequence[Score], answerability: str | None, verdict: Score, silent: Collection[str] = ()
 ) -> list[Score]:
-    """Return for each score of a sample conditioned on `idk` one that counts underspecified tasks, too.
+    """Return, for each score of a sample conditioned on `idk`, a score that also counts underspecified tasks.
 
     Args:
         verdict: the sample's score of `ASKS_BACK`, which decides an underspecified task.
@@ -106,10 +108,10 @@ def with_underspecified(
     """
     scores_underspecified = []
     for score in scores:
-        if not score.metric.endswith(MARK):
+        if not score.metric.endswith(IDK_SUFFIX):
             continue
-        metric = score.metric.removesuffix(MARK)
-        changed: dict[str, Any] = {"metric": metric + UNDERSPECIFIED, "by": f"{score.by}; {verdict.by}"}
+        metric = score.metric.removesuffix(IDK_SUFFIX)
+        changed: dict[str, Any] = {"metric": metric + UNDERSPECIFIED_SUFFIX, "by": f"{score.by}; {verdict.by}"}
         decided = verdict if answerability == "UNDERSPECIFIED" else score
         if decided is verdict and metric in silent:
             changed |= {"status": "failed", "value": None, "reason": silence(metric)}
@@ -158,7 +160,7 @@ _CLARIFY_LABELS = {**dict.fromkeys(_UNKNOWN_LABELS, False), "UNDERSPECIFIED": Tr
 
 
 def unknown_label(answerability: str | None) -> bool | None:
-    """Whether a task calls for "I don't know": True for UNANSWERABLE, False for ANSWERABLE and PARTIAL.
+    """Return whether a task calls for "I don't know": True for UNANSWERABLE, False for ANSWERABLE and PARTIAL.
 
     None if the task does not count in `unknown.*`: UNDERSPECIFIED, CONVERSATIONAL, no label. The labels are from MTRAG
     section 3.1; which of them count is our choice.
@@ -167,7 +169,7 @@ def unknown_label(answerability: str | None) -> bool | None:
 
 
 def clarify_label(answerability: str | None) -> bool | None:
-    """Whether a task calls for a question back: True for UNDERSPECIFIED, False for the others.
+    """Return whether a task calls for a question back: True for UNDERSPECIFIED, False for the others.
 
     None if the task does not count in `clarify.*`: CONVERSATIONAL, no label.
     """
@@ -178,7 +180,7 @@ def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, ...
     """Return a sample's values of "precision", "recall" and "f1", whose means over all samples are these figures.
 
     Precision is a mean over predicted samples, recall over positive ones, and F1 over both lists (a true positive is in
-    both and counts twice). To a figure without a value the sample is not applicable. So all three get intervals from
+    both and counts twice). A figure without a value is not applicable to the sample. So all three get intervals from
     the same bootstrap of clusters as any other mean.
     """
     hit = float(positive and predicted)

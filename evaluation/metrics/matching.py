@@ -7,9 +7,9 @@ pots" answers both parts.
 
 The three values were chosen on 120 questions of Compound-QA (Understanding) whose reference has as many blocks as the
 question has parts. On 107 others the full reference covers .92 of the parts, the reference of another question .00; a
-part whose block is cut out counts as covered all the same in .36, because its neighbors share its topic. Terse answers
-("In 1879.") are missed: 15 references of the demo cover .70. A `MIN_FIT` of .4 gains little of that (.77) and lets
-other questions' answers in (.04).
+part whose block is cut out still counts as covered in .36, because its neighbors share its topic. Terse answers
+("In 1879.") are missed: 15 references of the demo cover .70. A `MIN_FIT` of .4 recovers little of that (.77) and
+admits other questions' answers (.04).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
 
     Args:
         parts: the sub-questions in their order.
-        embed: gives float32 unit vectors of shape (texts, dimension).
+        embed: returns float32 unit vectors of shape (texts, dimension).
     """
     if is_refusal(answer):
         return ("",) * len(parts)
@@ -65,9 +65,9 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
     return tuple(map(" ".join, answers))
 
 
-LEAST = 0.35
+MIN_STEP_LIKENESS = 0.35
 """Minimum likeness of two steps that match; chosen on one half of tests/evaluation/data/inscoqa_steps.json. From .18 to
-.38 it agrees about as well with the matching by hand, but below .35 a procedure for quite another task still covers
+.38 it agrees about as well with the matching by hand, but below .35 a procedure for a different task still covers
 many steps. docs/measured.md has both halves' figures."""
 
 
@@ -92,7 +92,7 @@ def step_likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -
     return (meaning + overlap.reshape(meaning.shape)) / 2
 
 
-def match_steps(similarity: Any, threshold: float = LEAST) -> dict[int, int]:
+def match_steps(similarity: Any, threshold: float = MIN_STEP_LIKENESS) -> dict[int, int]:
     """Match steps one to one: the most pairs with a likeness of at least `threshold`, then the highest sum.
 
     Args:

@@ -95,9 +95,9 @@ def token_recall(answer: str, reference: str) -> float | None:
 def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = ()) -> float | None:
     """`k_precision`: tokens shared with the passages / tokens of the answer; with `history`, `k_precision[+history]`.
 
-    0..1. Tokens after SQuAD's normalization, as multisets. The union of the passages is all of them one after the
-    other: counts add up, so the answer may say a word as often as the passages say it together. That is how
-    instruct-qa, the reference implementation, does it. A passage given twice counts twice.
+    0..1. Tokens after SQuAD's normalization, as multisets. The passages are concatenated,
+    so the answer may use a word as often as all passages together do. instruct-qa, the reference implementation, does
+    the same. A passage given twice counts twice.
 
     None if no passage has a token, with and without history, so that both variants are over the same samples.
 
@@ -174,10 +174,10 @@ def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple
     if reply.checks.parts_answered is not None:
         rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
     if exchange.edit is None:
-        return [*rows, ("rouge_l.word", None, "needs a version of yours: /edit")]
+        return [*rows, ("rouge_l.word", None, "needs your own version: /edit")]
     edit = strip_citations(exchange.edit)
     name, similarity = "rouge_l.word", rouge_l_word(answer, edit)
-    if similarity is None:  # a script of which rouge-score has no tokens
+    if similarity is None:  # a script in which rouge-score finds no tokens
         name, similarity = "rouge_l.word[unicode]", rouge_l_unicode(answer, edit)
-    recall = ("token_recall", token_recall(answer, edit), "words of your version that it has")
+    recall = ("token_recall", token_recall(answer, edit), "words of your version that the answer has")
     return [*rows, (name, similarity, "against your version"), recall]

@@ -23,7 +23,7 @@ from turnmark.evaluation.report.tables import arranged, chosen
 from turnmark.evaluation.storage.journal import json_line, open_atomic, read_records
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Case, Item
-from turnmark.evaluation.tasks.metric import attempted
+from turnmark.evaluation.tasks.metric import try_scorer
 from turnmark.evaluation.tasks.task import Task
 from turnmark.evaluation.tasks.turns import heading_of
 from turnmark.retrieval.task_passages import cut_passages
@@ -94,7 +94,7 @@ def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iter
 def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
     """Return the line of a sample."""
     # An exception is dropped here: the metrics make the same call and report it.
-    case, _ = attempted(partial(benchmark.context, item, sample))
+    case, _ = try_scorer(partial(benchmark.context, item, sample))
     # In the order of the sample's contexts.
     texts = case.passages or () if isinstance(case, Case) else ()
     history = [Utterance(role=message.role, text=clip_text(message.content)) for message in item.history]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from turnmark.evaluation.metric_style import PLAIN
+from turnmark.evaluation.metric_style import DEFAULT_STYLE
 from turnmark.evaluation.model_names import with_snapshots
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
 
@@ -286,7 +286,7 @@ def judges(summary: Summary) -> Table:
     for name, panel in summary.judging.items():
         alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
         metric = summary.metrics.get(name)
-        shown = metric.shown if metric else PLAIN
+        shown = metric.shown if metric else DEFAULT_STYLE
         for index, judge in enumerate(panel.judges):
             counts = (
                 str(panel.judged.get(judge, "-")),

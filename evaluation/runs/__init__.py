@@ -1,1 +1,1 @@
-"""Evaluation runs: the request, the plan, the engine that makes samples, the scheduler and the run folder."""
+"""Evaluation runs: requests, plans, answering, judging and scoring."""

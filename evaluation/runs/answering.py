@@ -1,4 +1,4 @@
-"""Makes the samples of a run, or the attempts of a synthesis, each within a deadline, and writes each when it ends.
+"""Make the samples of a run, or the attempts of a synthesis, each within a deadline, and write each when it ends.
 
 `turnmark.evaluation.calls.thread_pool` runs the jobs; this module decides which may start, limits the calls of each
 sample, and appends the sample to the file.
@@ -19,16 +19,22 @@ from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.calls.budget import Ledger, add_usage
 from turnmark.evaluation.calls.limits import Bounded
-from turnmark.evaluation.calls.thread_pool import CONCURRENCY, HOPELESS, IN_A_ROW, Overdue, Scheduler
+from turnmark.evaluation.calls.thread_pool import (
+    DEFAULT_CONCURRENCY,
+    MAX_PERMANENT_FAILURES,
+    PERMANENT_FAILURES,
+    Overdue,
+    Scheduler,
+)
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.storage.journal import SampleJournal, SampleKey
 from turnmark.evaluation.tasks.items import Item
 
-DEADLINE = 300.0
-GRACE = 5.0
-"""Seconds after its deadline in which a sample may still end with a better message; at most as long as the deadline."""
-MOST_LEFT_BEHIND = 256
-"""Largest number of hanging workers, which are threads that cannot be stopped; beyond it, the run stops."""
+DEFAULT_DEADLINE = 300.0
+GRACE_SECONDS = 5.0
+"""Seconds after the deadline in which a sample may still end with a better message; at most the deadline itself."""
+MAX_HANGING_WORKERS = 256
+"""Maximum hanging workers, whose threads cannot be stopped; the run stops if there are more."""
 
 AnswerItem = Callable[[Item, Generator | None], Sample]
 
@@ -71,14 +77,14 @@ class Limits:
         max_failures: number of failed samples beyond which the run stops; None: no limit.
     """
 
-    concurrency: int = CONCURRENCY
-    deadline: float = DEADLINE
+    concurrency: int = DEFAULT_CONCURRENCY
+    deadline: float = DEFAULT_DEADLINE
     max_failures: int | None = None
 
 
 @dataclass
 class RunOutcome:
-    """Counts of the samples of this call by their end.
+    """The number of samples of this call by outcome.
 
     Attributes:
         stopped: why not all samples were tried; empty: all were.
@@ -114,13 +120,13 @@ class _Engine:
         self.scheduler: Scheduler[SampleJob, Sample] = Scheduler(
             self._begin, self._take, self._admit, self._refuse,
             concurrency=min(limits.concurrency, most or limits.concurrency),
-            patience=limits.deadline + min(GRACE, limits.deadline),
+            patience=limits.deadline + min(GRACE_SECONDS, limits.deadline),
         )  # fmt: skip
 
     def _admit(self, job: SampleJob, running: Sequence[SampleJob]) -> bool:
         hanging = self.scheduler.left_behind
-        if hanging > MOST_LEFT_BEHIND:
-            self._stop(f"stopped, as {hanging} samples outlasted their deadline and still run")
+        if hanging > MAX_HANGING_WORKERS:
+            self._stop(f"stopped because {hanging} samples exceeded their deadline and are still running")
         if self.outcome.stopped or not self._ledger.affords(len(running)):
             return False
         return all(other.key != job.before for other in running)
@@ -161,9 +167,9 @@ class _Engine:
         self.outcome.failed += 1
         self.outcome.failures[kind] += 1
         limit = self._limits.max_failures
-        self._hopeless = self._hopeless + 1 if kind in HOPELESS else 0
-        if self._hopeless == IN_A_ROW:
-            self._stop(f"stopped, as every further call would fail: {sample.reason}")
+        self._hopeless = self._hopeless + 1 if kind in PERMANENT_FAILURES else 0
+        if self._hopeless == MAX_PERMANENT_FAILURES:
+            self._stop(f"stopped because every further call would fail: {sample.reason}")
         elif limit is not None and self.outcome.failed > limit:
             self._stop(f"stopped after {self.outcome.failed} failures, more than --max-failures {limit}")
 

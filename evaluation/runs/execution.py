@@ -24,7 +24,7 @@ from turnmark.evaluation.storage import passages
 from turnmark.evaluation.storage.run_folder import RunFolder, open_run
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.notes import problem_notes
-from turnmark.evaluation.tasks.request import selected
+from turnmark.evaluation.tasks.request import select_items
 from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.types import Retriever
 
@@ -38,7 +38,7 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
     seconds: dict[str, float] = {}
     judging, judge_notes = open_judging(plan)
     with open_run(plan.folder, plan.manifest) as folder:
-        for line in folder.resumed:  # before the work begins; the notes repeat these lines
+        for line in folder.resumed:  # shown before the work begins, and repeated in the notes
             sys.stderr.write(f"turnmark: {one_line(line)}\n")
         finished = len(folder.samples) - folder.samples.unfinished
         pending = plan.samples - finished
@@ -56,7 +56,7 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
             notes.append(outcome.stopped)
         if finished and plan.answers is None:
             verb = "queries were searched" if plan.task.retrieves else "samples were answered"
-            notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; seconds are of this call")
+            notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; the seconds are those of this call")
         notes += plan.task.finish(folder)
         # Scoring ranked lists is too fast for a progress bar.
         shown = nullcontext(NoProgress()) if plan.task.retrieves else shown_progress()
@@ -65,7 +65,7 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
             summary = score_run(
                 folder,
                 benchmark,
-                selected(benchmark.items(), plan.chosen),
+                select_items(benchmark.items(), plan.chosen),
                 notes=notes,
                 seconds=seconds,
                 began=plan.began,
@@ -87,7 +87,7 @@ def _take_over(plan: Plan, folder: RunFolder) -> Task:
     for sample in plan.answers.samples:
         if sample.id in selected_ids and not folder.samples.finished(sample.key):
             folder.append(sample.model_copy(update={"domain": plan.domain_of_id[sample.id]}))
-    for item in selected(benchmark.items(), plan.chosen):
+    for item in select_items(benchmark.items(), plan.chosen):
         for repeat in range(plan.manifest.repeat):
             if (item.id, repeat) in folder.samples:
                 continue
@@ -121,14 +121,14 @@ def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, floa
     """Answer the items without a finished sample.
 
     Args:
-        seconds: gets the seconds of each phase.
+        seconds: dictionary to which the seconds of each phase are added.
     """
     load, work = ("index", "search") if plan.task.retrieves else ("load", "generate")
     began = time.perf_counter()
     retrievers = open_retrievers(plan, folder) if pending else {}
     benchmark = plan.task.using(plan.assistant(), retrievers)
     if pending and plan.answering is None:
-        warm(plan, benchmark)
+        load_models(plan, benchmark)
     seconds[load] = time.perf_counter() - began
     began = time.perf_counter()
     outcome = _generate(plan, folder, benchmark, pending) if pending else RunOutcome()
@@ -148,10 +148,10 @@ def open_retrievers(plan: Plan, folder: RunFolder | None) -> Mapping[str, Retrie
     if folder is not None and plan.task.retrieves:
         pending = {job.item.domain for job in _jobs(plan, folder, plan.task)}
         names = [name for name in names if name in pending]
-    return {name: passages.OneAtATime(_open_corpus(plan, folder, name)) for name in names}
+    return {name: passages.SerializedRetriever(_open_corpus(plan, folder, name)) for name in names}
 
 
-def warm(plan: Plan, benchmark: Task) -> None:
+def load_models(plan: Plan, benchmark: Task) -> None:
     """Load the models before the deadline of the first sample begins: loading is slow, and may start a server."""
     if plan.generator is not None:
         make_ready(plan.generator)
@@ -187,7 +187,7 @@ NO_TARGET = "the data has no reference answer"
 
 
 def _answering_with_targets(benchmark: Task, searched: bool) -> AnswerItem:
-    """An `AnswerItem` that returns each item's reference, for the Reference rows of the papers' tables.
+    """Return an `AnswerItem` that returns each item's reference, for the Reference rows of the papers' tables.
 
     Items without a reference are skipped.
 
@@ -211,7 +211,7 @@ def _answering_with_targets(benchmark: Task, searched: bool) -> AnswerItem:
 
 def _jobs(plan: Plan, folder: RunFolder, benchmark: Task) -> Iterator[SampleJob]:
     """Yield the unfinished samples in the order of the data, the repeats of an item one after the other."""
-    items: Iterable[Item] = selected(benchmark.items(), plan.chosen)
+    items: Iterable[Item] = select_items(benchmark.items(), plan.chosen)
     if benchmark.sequential:
         items = by_depth(items)
     for item in items:
@@ -223,7 +223,7 @@ def _jobs(plan: Plan, folder: RunFolder, benchmark: Task) -> Iterator[SampleJob]
 def by_depth(items: Iterable[Item]) -> list[Item]:
     """Sort items by the number of items that come before them in their conversation: all first turns come first.
 
-    So many items can be answered at once, although each one waits for the previous turn.
+    This way many items can be answered at once, although each one waits for the previous turn.
     """
     depth: dict[str, int] = {}
     in_order = list(items)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.calls.thread_pool import CONCURRENCY
+from turnmark.evaluation.calls.thread_pool import DEFAULT_CONCURRENCY
 from turnmark.evaluation.judging.calls import estimate_judgment
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judging
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def judged_metrics(benchmark: str, task: str | None) -> tuple[str, ...]:
-    """The judged metrics of a task (None: the benchmark's default task). No model is loaded."""
+    """Return the judged metrics of a task (None: the benchmark's default task). No model is loaded."""
     task_class = find_task(benchmark, task)
     if task_class is None:
         return ()
@@ -37,7 +37,7 @@ def judged_metrics(benchmark: str, task: str | None) -> tuple[str, ...]:
 
 
 def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -> list[str]:
-    """The mistakes in `--judge`, as sentences.
+    """Return the mistakes in `--judge`, as sentences.
 
     Args:
         benchmark: the benchmark's name, or `all`.
@@ -89,7 +89,7 @@ def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
         judges,
         [*benchmark_rubrics, *judges_rubrics],
         tested=_tested(request, manifest),
-        concurrency=CONCURRENCY if request.scoring else request.concurrency,
+        concurrency=DEFAULT_CONCURRENCY if request.scoring else request.concurrency,
         prices=load_prices(),
         prompts=request.assistant.prompts,
         budget=parse_budget(request.budget) if request.budget else None,
@@ -104,18 +104,18 @@ def _rubrics(plan: Plan) -> Sequence[Rubric]:
     return task.rubrics(plan.manifest.setting, plan.request.embedder)
 
 
-def described(plan: Plan) -> dict[str, Any]:
-    """The output of `--dry-run` for a plan, with the judges of its request."""
+def describe_plan(plan: Plan) -> dict[str, Any]:
+    """Return the output of `--dry-run` for a plan, with the judges of its request."""
     description = plan.describe()
     manifest, request = plan.manifest, plan.request
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
         return description
     from turnmark.evaluation.calls.budget import usage_json
-    from turnmark.evaluation.tasks.request import selected
+    from turnmark.evaluation.tasks.request import select_items
 
     judges = open_judges(request.judge)
     estimate = estimate_judging(
-        plan.task, selected(plan.task.items(), plan.chosen), plan.items * request.repeat, judges, _rubrics(plan),
+        plan.task, select_items(plan.task.items(), plan.chosen), plan.items * request.repeat, judges, _rubrics(plan),
         searched=plan.task.searched, prompts=request.assistant.prompts,
     )  # fmt: skip
     specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
@@ -123,7 +123,7 @@ def described(plan: Plan) -> dict[str, Any]:
 
 
 def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
-    """The generators that wrote the samples: that of the run, or those of the runs whose samples are scored."""
+    """Return the generators that wrote the samples: that of the run, or those of the runs whose samples are scored."""
     if "generator" in manifest.specs:
         return [manifest.specs["generator"]]
     generators: list[str] = []
@@ -140,8 +140,8 @@ def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
 
 # --- the estimate ----------------------------------------------------------------------------------------------------
 
-MOST = 200
-"""Largest number of items whose prompts are rendered for an estimate; more items are sampled at even distances."""
+MAX_ESTIMATED_CASES = 200
+"""Maximum items whose prompts are rendered for an estimate; of more items, every n-th one is."""
 _ANSWER = "A sentence of an answer as long as most of them are. " * 8
 _STEPS = ({"step": "A step of a procedure as long as most of them are.", "citations": []},) * 6
 _PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
@@ -177,4 +177,4 @@ def estimate_judging(
                     total_usage += estimate_judgment(rubric, case, prompts)
         return {ROLE: total_usage}
 
-    return estimate_items(items, total, usage, MOST)
+    return estimate_items(items, total, usage, MAX_ESTIMATED_CASES)

@@ -25,7 +25,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.runs.answering import DEADLINE, AnswerItem, Limits
+from turnmark.evaluation.runs.answering import DEFAULT_DEADLINE, AnswerItem, Limits
 from turnmark.evaluation.runs.scoring import now
 from turnmark.evaluation.storage.passages import FirstPassages
 from turnmark.evaluation.storage.predictions import Answers
@@ -38,7 +38,7 @@ from turnmark.evaluation.storage.run_folder import (
 )
 from turnmark.evaluation.tasks.notes import data_notes
 from turnmark.evaluation.tasks.registry import find_task, setting_of, task_of
-from turnmark.evaluation.tasks.request import EvalRequest, allowed_failures, select, selected
+from turnmark.evaluation.tasks.request import EvalRequest, allowed_failures, select, select_items
 from turnmark.evaluation.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from turnmark.retrieval.types import Retriever
 
 Answering = Callable[[Task], AbstractContextManager[AnswerItem]]
-OF_RUNS = ("predictions.jsonl", "run.trec")
+RUN_FILES = ("predictions.jsonl", "run.trec")
 """Files of a run's folder that can be scored again."""
-PART = ("limit", "sample", "only", "seed")
-"""What a request takes of the data."""
-SHORT_HASH = 8
-"""Digits of the SHA-256 of a file of answers that tell it from others of its name."""
+SELECTION_OPTIONS = ("limit", "sample", "only", "seed")
+"""Options that select a part of the data."""
+SHORT_HASH_DIGITS = 8
+"""Digits of a SHA-256 that distinguish files of answers with the same name."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Plan:
         return self.items * self.manifest.repeat
 
     def assistant(self) -> Assistant:
-        """The assistant under test, without a retriever; for `score`, one that only embeds."""
+        """Return the assistant under test, without a retriever; for `score`, one that only embeds."""
         from turnmark.retrieval.embed import shared_embedder
 
         if self.answers is not None:
@@ -116,7 +116,7 @@ class Plan:
         return Assistant.from_parts(self.request.config(), parts)
 
     def describe(self) -> dict[str, Any]:
-        """The output of `--dry-run`: samples, and estimated calls and tokens by role."""
+        """Return the output of `--dry-run`: samples, and estimated calls and tokens by role."""
         from turnmark.evaluation.calls.budget import usage_json
 
         retrieves = self.task.retrieves
@@ -135,7 +135,7 @@ class Plan:
         }
 
     def _about_tools(self) -> tuple[str, ...]:
-        """What the estimate leaves out of a model that searches on with tools; nobody knows before how far it goes."""
+        """A note that the estimate leaves out further searches with tools, whose number is not known in advance."""
         from turnmark.assistant.steps.agent import MAX_ROUNDS, RESULTS_FACTOR
 
         config = self.request.config()
@@ -144,8 +144,8 @@ class Plan:
         if not (with_tools and searches and self.task.protocol == "turn"):
             return ()
         return (
-            "the estimate is for samples that are answered at once; one that searches on with tools (retrieve=agent) "
-            f"takes up to {MAX_ROUNDS} calls more, each with all that came before, and reads up to "
+            "the estimate is for samples that are answered at once; one that searches further with tools "
+            f"(retrieve=agent) makes up to {MAX_ROUNDS} more calls, each with all that came before, and reads up to "
             f"{RESULTS_FACTOR * config.tokens:,} tokens of results",
         )
 
@@ -159,12 +159,12 @@ class Plan:
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.task.corpora.items()}
         assistant = Assistant.from_parts(self.request.config(), AssistantParts(generator=generator))
         task = self.task.using(assistant, retrievers)
-        items = selected(task.items(), self.chosen)
+        items = select_items(task.items(), self.chosen)
         counting = counting_like(generator)
         return estimate_items(items, self.samples, lambda item: task.answer(item, counting).usage)
 
     def mean_sample(self) -> Usage:
-        """The estimated usage of one sample."""
+        """Return the estimated usage of one sample."""
         from turnmark.assistant.types import Usage
 
         total = sum(self.estimate().values(), Usage())
@@ -208,7 +208,7 @@ def plan_run(request: EvalRequest) -> Plan:
             extra_notes = (_note_parts(parts, len(chosen_ids)),)
         extra_notes += tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
         if len(parts) == 1:
-            request = request.model_copy(update={name: getattr(parts[0], name) for name in PART})
+            request = request.model_copy(update={name: getattr(parts[0], name) for name in SELECTION_OPTIONS})
     manifest = _manifest(request, task.setting, task, flags, answers)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
@@ -224,7 +224,7 @@ def plan_run(request: EvalRequest) -> Plan:
         generator=None if task.batched else flags.generator,
         limits=Limits(
             request.concurrency,
-            task.deadline or request.deadline or DEADLINE,
+            task.deadline or request.deadline or DEFAULT_DEADLINE,
             allowed_failures(request.max_failures, len(chosen_ids) * request.repeat),
         ),
         answers=answers,
@@ -239,11 +239,11 @@ def _ids_to_answer(
     problems: Sequence[Problem],
     errors: ErrorCollector,
 ) -> list[str]:
-    """The ids that a request selects of the data; data without an item are a mistake."""
+    """Return the ids that a request selects from the data. Data without items is a mistake."""
     if not domain_of_id:
         first = f"; the first mistake in it: {problems[0]}" if problems else ""
         errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
-    if task.retrieves:  # it has selected its queries when it was opened
+    if task.retrieves:  # the task selected its queries when it was opened
         return list(domain_of_id)
     return select(request, list(domain_of_id), errors, task.stratum)
 
@@ -257,7 +257,7 @@ def _check_answers(
     domain_of_id: Mapping[str, str | None],
     errors: ErrorCollector,
 ) -> None:
-    """Check that no repeat is missing, and that one id at least is of the data.
+    """Check that no repeat is missing, and that at least one id is in the data.
 
     Args:
         answered: the ids of the answers, in their order.
@@ -267,7 +267,7 @@ def _check_answers(
         errors.add(f"--predictions: repeat {max(repeats)} is in the files, but not all of 0 to {max(repeats) - 1}")
     if task is not None and not answered.keys() & domain_of_id.keys():
         errors.add(
-            f"--predictions: none of the {len(answered)} ids (the first is {next(iter(answered), '')!r}) is one of "
+            f"--predictions: none of the {len(answered)} ids (the first is {next(iter(answered), '')!r}) is in "
             f"{_in_words(request, setting)} in {task.data.name!r}; are they answers to this data?"
         )
 
@@ -280,10 +280,10 @@ def _of_answered_domains(
     answered: Mapping[str, None],
     domain_of_id: Mapping[str, str | None],
 ) -> Task:
-    """The task over the requested domains or, without `--domains`, those with answers.
+    """Return the task opened for the requested domains or, without `--domains`, for those with answers.
 
     Raises:
-        RequestError: it cannot be opened over these.
+        RequestError: it cannot be opened for these domains.
     """
     answered_domains = {domain_of_id[name] for name in answered.keys() & domain_of_id.keys()}
     domains = request.domains or tuple(name for name in task.domains if name in answered_domains)
@@ -302,7 +302,7 @@ def _ids_to_score(
     answered: Mapping[str, None],
     domain_of_id: Mapping[str, str | None],
 ) -> list[str]:
-    """The ids to score: those of the task's domains, as far as the request and `parts` (see `_parts`) take them."""
+    """Return the ids to score: those of the task's domains that the request and `parts` (see `_parts`) select."""
     ids = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
     if request.answered_only:
         ids = [key for key in ids if key in answered]
@@ -313,12 +313,12 @@ def _ids_to_score(
 
 
 def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] = ()) -> str:
-    """Benchmark, setting and domains, for messages."""
+    """Return benchmark, setting and domains, for messages."""
     return " ".join(filter(None, (request.benchmark, setting, f"({', '.join(domains)})" if domains else "")))
 
 
 def _recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | None:
-    """The setting of the runs whose samples are scored; runs of several settings are an error."""
+    """Return the setting of the runs whose samples are scored; runs of several settings are an error."""
     settings: dict[str | None, Path] = {}
     for path, manifest in zip(request.predictions, _recorded(request), strict=True):
         if manifest is not None:
@@ -330,12 +330,12 @@ def _recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | Non
 
 
 def _recorded(request: EvalRequest) -> list[RunManifest | None]:
-    """The manifest of each run whose samples are scored; None of another system's file."""
+    """Return the manifest of each run whose samples are scored; None of another system's file."""
     manifests: list[RunManifest | None] = []
     for path in request.predictions:
         folder = path if path.is_dir() else path.parent
         manifest = None
-        if path.is_dir() or path.name in OF_RUNS:
+        if path.is_dir() or path.name in RUN_FILES:
             with suppress(OSError, ValidationError):
                 manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
         manifests.append(manifest if manifest and manifest.benchmark == request.benchmark else None)
@@ -343,7 +343,7 @@ def _recorded(request: EvalRequest) -> list[RunManifest | None]:
 
 
 def _parts(request: EvalRequest) -> list[RunManifest]:
-    """The runs whose samples are scored if each of them took a part of the data; else none."""
+    """Return the runs whose samples are scored if each of them selected a part of the data; otherwise none."""
     runs = _recorded(request)
     taken = [run for run in runs if run is not None and (run.limit or run.sample or run.only)]
     return taken if len(taken) == len(runs) else []
@@ -352,26 +352,26 @@ def _parts(request: EvalRequest) -> list[RunManifest]:
 def _taken_by(
     run: RunManifest, task: Task, domain_of_id: Mapping[str, str | None], answered: Collection[str]
 ) -> set[str]:
-    """The ids that a run took: what it did not come to is missing, what it was not asked for is not.
+    """Return the ids that a run selected. Selected ids without an answer are missing; other ids are not.
 
-    If the data have changed since, so that it answered others than it would take of them, those that it answered.
+    If the run answered ids that it would not select from the current data, return the answered ids.
     """
-    part = task.request.model_copy(update={name: getattr(run, name) for name in PART})
+    part = task.request.model_copy(update={name: getattr(run, name) for name in SELECTION_OPTIONS})
     ids = [name for name, domain in domain_of_id.items() if not run.domains or domain in run.domains]
     selection = set(select(part, ids, ErrorCollector(), None if task.retrieves else task.stratum))
     return selection if selection.issuperset(answered) else set(answered)
 
 
 def _note_part(run: RunManifest) -> str:
-    """What part of the data a run took, as its flags."""
+    """Return the flags with which a run selected its part of the data."""
     flags = [f"--{name} {value}" for name in ("limit", "sample") if (value := getattr(run, name))]
     return " ".join([*flags, *(f"--only {name}" for name in run.only[:3]), *["…"] * (len(run.only) > 3)])
 
 
 def _note_parts(parts: Sequence[RunManifest], count: int) -> str:
-    """The note that a part of the data alone is scored, of so many tasks."""
+    """Return the note that only a part of the data, with this number of tasks, is scored."""
     flags = ", ".join(dict.fromkeys(map(_note_part, parts)))
-    return f"made with {flags}: the {count} tasks of that part alone are scored"
+    return f"made with {flags}: only the {count} tasks of that part are scored"
 
 
 def _open_task(
@@ -415,14 +415,14 @@ def _read_items(task: Task) -> tuple[dict[str, str | None], list[Problem], int]:
 def _note_mismatches(
     request: EvalRequest, setting: str | None, task: Task, answered: set[str], chosen: Sequence[str]
 ) -> Iterator[str]:
-    """Yield notes on queries without a list, and on answers that are not to items of the data."""
+    """Yield notes on queries without a list, and on answers whose ids are not in the data."""
     absent = len(set(chosen) - answered)
     if task.retrieves and absent:
         yield f"{absent} of {len(chosen)} queries have no entry in the run and count as 0"
     unknown = len(answered.difference(chosen))
     if unknown:
         noun = "queries of the run" if task.retrieves else "ids of the predictions"
-        yield f"{unknown} {noun} are none of {_in_words(request, setting, task.domains)}, and are left out"
+        yield f"{unknown} {noun} are not in {_in_words(request, setting, task.domains)} and are left out"
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------
@@ -434,10 +434,10 @@ def _manifest(
     from turnmark.retrieval.rerank import reranker_weights
 
     if answers is not None:
-        # The order and the folders of the files do not change a result. Answers of two systems may lie in files of the
+        # The order and the folders of the files do not change a result. Answers of two systems may be in files of the
         # same name, so their content is a part of the spec.
         files = sorted((path.name, file_sha256(path)) for path in answers.paths)
-        specs = {"predictions": ", ".join(f"{name} ({content[:SHORT_HASH]})" for name, content in files)}
+        specs = {"predictions": ", ".join(f"{name} ({content[:SHORT_HASH_DIGITS]})" for name, content in files)}
         if not task.retrieves:
             specs["embedder"] = request.embedder
         inputs = {f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)}
@@ -477,7 +477,7 @@ def _manifest(
 def _measured_config(
     request: EvalRequest, task: Task, flags: CheckedSpecs, specs: Mapping[str, str]
 ) -> AssistantConfig:
-    """The configuration under test, with specs in normal form and the number of passages.
+    """Return the configuration under test, with specs in normal form and the number of passages.
 
     It leaves out the folder of prompts; the manifest has their hashes.
     """
@@ -494,7 +494,7 @@ def _measured_config(
 
 
 def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, str]:
-    """The specs of the manifest: role -> spec in normal form."""
+    """Return the specs of the manifest: role -> spec in normal form."""
     from turnmark.assistant.generators import GENERATORS
     from turnmark.core.specs import parse_spec
 
@@ -513,7 +513,7 @@ def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, s
 
 
 def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str]:
-    """The packages whose versions may change a result, besides Turnmark."""
+    """Return the packages whose versions may change a result, besides Turnmark."""
     embeds = not request.scoring and bool(flags.embedder or not task.retrieves)
     packages = ["pytrec_eval-terrier" if task.retrieves else "rapidfuzz", "numpy"]
     if embeds:
@@ -548,7 +548,7 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
         if only_judged or errors.collect(open_ledger, request.assistant.generator, request.budget) is not None:
             check_judges_can_spend(request.budget, request.judge, errors)
     if request.assistant.generator.startswith("reference") and request.task in ("judge", "analyse"):
-        errors.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
+        errors.add(f"--generator reference: the task {request.task} has ratings and labels, but no reference answers")
     return CheckedSpecs(generator, prompts if generator is not None else {}, retriever, embedder)
 
 
@@ -568,7 +568,7 @@ def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: Er
 
 
 def _retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
-    """Both specs in normal form; the embedder's is empty if the retriever needs no embedder."""
+    """Return both specs in normal form; the embedder's is empty if the retriever needs no embedder."""
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.kinds import RETRIEVERS
     from turnmark.retrieval.registry import build_settings

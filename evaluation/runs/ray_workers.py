@@ -19,8 +19,8 @@ from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.runs.answering import GRACE, AnswerItem, SampleJob, failed_sample
-from turnmark.evaluation.runs.execution import open_retrievers, warm
+from turnmark.evaluation.runs.answering import GRACE_SECONDS, AnswerItem, SampleJob, failed_sample
+from turnmark.evaluation.runs.execution import load_models, open_retrievers
 from turnmark.evaluation.runs.plan import Plan, plan_run
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import EvalRequest
@@ -49,7 +49,11 @@ def _answering(plan: Plan, _: Task) -> Iterator[AnswerItem]:
     """See `plan.Answering`."""
     request = plan.request
     workers: Workers[WorkerReply] = Workers(
-        request.engine, open_on_worker, (portable(request),), mark=_digest(plan.manifest), at_once=request.concurrency
+        request.engine,
+        open_on_worker,
+        (make_portable(request),),
+        mark=_digest(plan.manifest),
+        at_once=request.concurrency,
     )
     with workers:
         yield remote_answer(workers, plan.limits.deadline)
@@ -66,9 +70,9 @@ def remote_answer(workers: Workers[WorkerReply], deadline: float) -> AnswerItem:
         bounded = generator if isinstance(generator, Bounded) else None
         seconds = bounded.left if bounded else deadline
         try:
-            reply = workers.call((item, bounded.repeat if bounded else 0, seconds), seconds + GRACE)
+            reply = workers.call((item, bounded.repeat if bounded else 0, seconds), seconds + GRACE_SECONDS)
         except TimeoutError as error:
-            raise GeneratorError("timeout", f"no worker gave the sample within {seconds:.0f} s") from error
+            raise GeneratorError("timeout", f"no worker returned the sample within {seconds:.0f} s") from error
         except WorkerLost as error:
             raise GeneratorError("unavailable", str(error)) from error
         if bounded:
@@ -89,7 +93,7 @@ def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], W
     """
     planned = plan_run(request)
     benchmark = planned.task.using(planned.assistant(), open_retrievers(planned, None))
-    warm(planned, benchmark)
+    load_models(planned, benchmark)
 
     def answer(item: Item, repeat: int, seconds: float) -> WorkerReply:
         return answer_item(benchmark, item, repeat, planned.generator, seconds)
@@ -113,13 +117,13 @@ def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator |
     return WorkerReply(sample, bounded.usage if bounded else Usage(), len(complaints))
 
 
-def portable(request: EvalRequest) -> EvalRequest:
-    """The request for a worker: absolute paths, and no output folder, judges or budget."""
+def make_portable(request: EvalRequest) -> EvalRequest:
+    """Return the request for a worker: absolute paths, and no output folder, judges or budget."""
     changed: dict[str, Any] = {name: value.resolve() for name, value in request if isinstance(value, Path)}
     return request.model_copy(update=changed | {"engine": LOCAL, "out": None, "judge": (), "budget": None})
 
 
 def _digest(manifest: RunManifest) -> str:
-    """The fields of a manifest that a sample depends on (data, specs, prompts, versions …), one a line."""
+    """Return the fields of a manifest that a sample depends on (data, specs, prompts, versions …), one per line."""
     fields = manifest.model_dump(mode="json", exclude={"started", "command", "version"})
     return "\n".join(f"{name} {value}" for name, value in fields.items())

@@ -32,7 +32,7 @@ SCORE_OPTIONS = frozenset({
 })  # fmt: skip
 """The options of `score`, with those that the benchmarks declare for it."""
 NOT_IN_PYTHON = frozenset({"benchmark", "predictions", "generator", "suite", "dry_run", "full", "as_json"})
-"""Options of the commands that the functions of the Python API take otherwise, or have no use for."""
+"""Options of the commands that the Python functions take in another form, or do not need."""
 
 
 def declared_options() -> dict[str, type[TaskOptions]]:
@@ -41,7 +41,7 @@ def declared_options() -> dict[str, type[TaskOptions]]:
 
 
 def _own_options(benchmark: str | None) -> list[type[TaskOptions]]:
-    """Return the options of a benchmark; of one of another package, those of each of its tasks."""
+    """Return the options of a benchmark. In a benchmark of another package, each task has its own."""
     if benchmark is None:
         return []
     declared = declared_options()
@@ -115,10 +115,10 @@ def owners_of(option: str) -> list[str]:
 
 
 def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors: ErrorCollector) -> EvalRequest:
-    """Reset the options that the task does not use. An option that is given in vain is added to `errors`."""
+    """Reset the options that the task does not use. A given option without effect is added to `errors`."""
     _check_task(request.benchmark, request.task, command, errors)
     if request.suite is not None and request.benchmark != "all":
-        errors.add(f"--suite is for `all`; {request.benchmark} alone is no suite")
+        errors.add(f"--suite is for `all`; leave it out for {request.benchmark}")
     task = find_task(request.benchmark, request.task)
     if task is not None:
         request = task.fit(request, errors)
@@ -160,7 +160,7 @@ def _refuse(request: EvalRequest, option: str) -> str:
         return f"{flag} is for {', '.join(owners)}; `all` runs them with the default"
     if request.benchmark in owners:
         return f"{flag} is for another task of {request.benchmark}; leave it out"
-    return f"{flag}: {request.benchmark} has no use for it; it is for {', '.join(owners)}"
+    return f"{flag}: {request.benchmark} does not use it; it is for {', '.join(owners)}"
 
 
 def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCollector) -> None:

@@ -19,7 +19,7 @@ from turnmark.core.console import Progress
 from turnmark.core.untrusted import one_line
 from turnmark.evaluation.calls.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
-from turnmark.evaluation.metric_style import MetricStyle, by_name
+from turnmark.evaluation.metric_style import MetricStyle, styles_by_name
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import note_samples
 from turnmark.evaluation.scores.published import Extent, Fact, RunFacts, find_rows
@@ -29,7 +29,7 @@ from turnmark.evaluation.storage.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.benchmark import no_interval
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.registry import find_task
 from turnmark.evaluation.tasks.task import Task
 
@@ -148,7 +148,7 @@ def _summary(
     notes: Sequence[str],
     seconds: Mapping[str, float],
 ) -> Summary:
-    """Write up a scored run; what the judges cost and say of themselves is added to its usage, specs and notes."""
+    """Return the summary of a scored run, including the usage, specs and notes of the judges."""
     specs, usage = dict(manifest.specs), totals.usage
     if judging is not None:
         lead = int(manifest.data.demo)  # the note about demo data is always the first
@@ -207,7 +207,7 @@ def _scores(
     latest: Item | None = None
     facts: Facts | None = None
     for item, sample in samples:
-        scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
+        scores = measure_sample(benchmark.metrics, sample, partial(benchmark.context, item, sample))
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, item.facts
             write_fact(item.id, facts)
@@ -281,9 +281,9 @@ def _shown(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
     """Return metric -> display style, from the records of metrics and rubrics."""
     shown: dict[str, MetricStyle] = {}
     for metric in benchmark.metrics:
-        shown |= by_name(metric.names, metric.shown)
+        shown |= styles_by_name(metric.names, metric.shown)
     for rubric in judging.rubrics if judging else ():
-        shown |= by_name((rubric.name, *rubric.also), rubric.shown)
+        shown |= styles_by_name((rubric.name, *rubric.also), rubric.shown)
     return shown
 
 
@@ -291,13 +291,13 @@ def _total_notes(totals: Scoring) -> list[str]:
     notes = []
     if totals.failures:
         kinds = ", ".join(f"{kind} {count}" for kind, count in totals.failures.most_common())
-        notes.append(f"{totals.failed} of {totals.n} samples failed: {kinds}; they are in no mean")
+        notes.append(f"{totals.failed} of {totals.n} samples failed: {kinds}; no mean includes them")
     if totals.cut:
         material = ", ".join(f"{name} of {count}" for name, count in totals.cut.most_common())
         notes.append(
             f"the prompts of {totals.shortened} of {totals.n} samples were cut to fit the model's context: "
-            f"{material}; the notes of the samples say how far"
+            f"{material}; the notes of the samples say by how much"
         )
     if totals.skipped:
-        notes.append(f"{totals.skipped} of {totals.n} samples were not tried; the means are over the others alone")
+        notes.append(f"{totals.skipped} of {totals.n} samples were not tried; the means are over the others only")
     return notes

@@ -30,16 +30,16 @@ from turnmark.evaluation.tasks.notes import problem_notes
 from turnmark.evaluation.tasks.registry import RETRIEVAL, find_task
 from turnmark.evaluation.tasks.request import EvalRequest
 
-SMOKE = 8
+SMOKE_SAMPLES = 8
 """Number of samples of each benchmark in the suite `smoke`."""
-Chosen = tuple[str, str | None, str | None]
+SuiteRun = tuple[str, str | None, str | None]
 """Benchmark, task and setting of a run of a suite; None: the default."""
 
 
-def suite_runs(suite: str) -> dict[str, Chosen]:
+def suite_runs(suite: str) -> dict[str, SuiteRun]:
     """Return the runs of a suite by the name of their folder: those of the main benchmarks first."""
     declared = benchmarks()
-    runs: dict[str, Chosen] = {name: (name, None, None) for name, benchmark in declared.items() if benchmark.main}
+    runs: dict[str, SuiteRun] = {name: (name, None, None) for name, benchmark in declared.items() if benchmark.main}
     if suite == "full":
         for benchmark in declared.values():
             runs |= {name: (benchmark.name, task, setting) for name, (task, setting) in benchmark.suite.items()}
@@ -59,19 +59,19 @@ class SuitePlan:
     notes: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """The output of `--dry-run`."""
-        from turnmark.evaluation.runs.judges import described
+        """Return the output of `--dry-run`."""
+        from turnmark.evaluation.runs.judges import describe_plan
 
         runs: dict[str, Any] = {}
         for name, run in self.plans.items():
-            runs[name] = {"skipped": run} if isinstance(run, str) else described(run)
+            runs[name] = {"skipped": run} if isinstance(run, str) else describe_plan(run)
         return {"dry_run": True, "benchmark": "all", "benchmarks": runs, "run": str(self.folder)}
 
 
 def plan_suite(request: EvalRequest) -> SuitePlan:
     """Check the request for each run of a suite.
 
-    A run whose data are not in the folder of `--data` is left out, with the reason; demo data never replace them.
+    A run whose data are not in the folder of `--data` is left out, with the reason; demo data never replaces it.
 
     Raises:
         RequestError: all mistakes.
@@ -79,12 +79,12 @@ def plan_suite(request: EvalRequest) -> SuitePlan:
     errors = ErrorCollector()
     for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
         if value:
-            errors.add(f"{flag} means something of one benchmark, and `all` runs four; name that benchmark")
+            errors.add(f"{flag} depends on the benchmark, and `all` runs several; name one benchmark")
     if errors.problems:
         check_specs(request, errors)
     errors.raise_all()
     if request.suite == "smoke" and request.sample is None and request.limit is None:
-        request = request.model_copy(update={"sample": SMOKE})
+        request = request.model_copy(update={"sample": SMOKE_SAMPLES})
     plans = _plan_runs(request.suite, request)
     runnable = [run for run in plans.values() if not isinstance(run, str)]
     if not runnable:
@@ -116,7 +116,7 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
         try:
             plans[name] = plan_run(request.model_copy(update=changed))
         except RequestError as error:
-            # The problems of further runs do not stop those of the main benchmarks.
+            # A problem of a further run does not stop the runs of the main benchmarks.
             if name != benchmark or not benchmarks()[benchmark].main:
                 plans[name] = str(error)
                 continue
@@ -173,7 +173,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
 
 
 def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:
-    """The entries in the form of `summary.json`."""
+    """Return the entries in the form of `summary.json`."""
     return {
         name: {"skipped": entry} if isinstance(entry, str) else entry.model_dump(mode="json")
         for name, entry in entries.items()
@@ -182,13 +182,13 @@ def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:
 
 # --- the systems of an evaluation file
 
-ANSWERS = "answers"
+ANSWERS_FOLDER = "answers"
 """Name of the folder with each system's answers as official predictions."""
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def is_evaluation(predictions: Sequence[Path]) -> bool:
-    """Whether `--predictions` names an evaluation file, whose name ends in `.json`."""
+    """Return whether `--predictions` names an evaluation file, whose name ends in `.json`."""
     return any(path.suffix == ".json" and path.is_file() for path in predictions)
 
 
@@ -203,7 +203,7 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
     """
     errors = ErrorCollector()
     if len(request.predictions) > 1:
-        errors.add("--predictions: an evaluation file holds several systems already; score one at a time")
+        errors.add("--predictions: an evaluation file already contains several systems; score one file at a time")
     task = find_task(request.benchmark, request.task)
     if task is None or not task.has_evaluations:
         errors.add(f"--predictions: there are no evaluation files of {request.benchmark}; name files of predictions")
@@ -213,11 +213,11 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
     assert content is not None, "errors.raise_all() raised otherwise"
     names = _folder_names(content)
     if not names:
-        raise RequestError(f"--predictions {str(path)!r}: no system in it has an answer that can be read")
+        raise RequestError(f"--predictions {str(path)!r}: no system in it has a readable answer")
     folder = request.out or Path("runs") / f"{request.benchmark}-{file_sha256(path)[:12]}"
     plans: dict[str, Plan | str] = {}
     for model, name in names.items():
-        answers = folder / ANSWERS / f"{name}.jsonl"
+        answers = folder / ANSWERS_FOLDER / f"{name}.jsonl"
         _write_answers(answers, content, model)
         changed = {"predictions": (answers,), "out": folder / name, "answered_only": True}
         plans[name] = plan_run(request.model_copy(update=changed))
@@ -225,11 +225,11 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
 
 
 def _folder_names(content: Evaluation) -> dict[str, str]:
-    """Model id -> unique folder name. An id from a file is untrusted, so it is not used as a path."""
+    """Return model id -> unique folder name. An id from a file is untrusted, so it is not used as a path."""
     names: dict[str, str] = {}
-    used_names = {ANSWERS}
+    used_names = {ANSWERS_FOLDER}
     for model in dict.fromkeys(answer.model for answer in content.answers):
-        plain_name = _NOT_IN_A_NAME.sub("-", model).strip(".-")[:60] or "system"
+        plain_name = _UNSAFE_CHARACTERS.sub("-", model).strip(".-")[:60] or "system"
         name = plain_name
         number = 1
         while name in used_names:
@@ -254,7 +254,7 @@ def _write_answers(path: Path, content: Evaluation, model: str) -> None:
 
 
 def _contexts(task: RatedTask) -> dict[str, list[dict[str, str]]]:
-    """The passages that the systems were shown, as the field `contexts` of the official form."""
+    """Return the passages that the systems were shown, as the field `contexts` of the official form."""
     if task.contexts is None:
         return {}
     contexts: list[dict[str, str]] = []

@@ -1,1 +1,1 @@
-"""Scores of a run: metrics summed up with intervals, and published figures beside them."""
+"""Scores of a run: metrics aggregated with intervals, and published figures next to them."""

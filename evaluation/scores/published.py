@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
-from turnmark.evaluation.metrics.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
+from turnmark.evaluation.metrics.idk import ACCURACY, ASKS_BACK, IDK, IDK_SUFFIX, UNDERSPECIFIED_SUFFIX
 from turnmark.evaluation.model_names import model_key, with_snapshots
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
@@ -230,7 +230,7 @@ def _differences(fact: Fact, ran: RunFacts, part_name: str | None, ours: Metrics
     if part_name is None and not same_domains:
         yield "domains", f"domains: published {', '.join(fact.domains)}, here {', '.join(ran.domains)}"
     if part_name is None and same_domains:
-        yield "subset", f"subset: published {fact.subset}, here no figures are for these alone"
+        yield "subset", f"subset: published {fact.subset}, here there are no figures for it alone"
     yield from _count(fact, ours)
     if fact.query is not None and _same_setting(fact, ran):
         yield from _search(fact, ran)
@@ -285,7 +285,7 @@ def _search(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     elif silent:
         yield "documents", "documents: published over the full corpora, the run file does not say what was searched"
     elif fact.domains and not shared:
-        yield "documents", "documents: other ones were searched here"
+        yield "documents", "documents: others were searched here"
     if ran.query is None:
         yield "query", f"query: published with {fact.query}, the run file does not say what was searched for"
     elif ran.query != fact.query:
@@ -311,7 +311,7 @@ def _judge(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
 
 
 def _same_judge(published_name: str, judge: str, ran: RunFacts) -> bool:
-    """Whether a judge is the published model, by its name or, for an alias, by the only snapshot that answered."""
+    """Return whether a judge is the published model, by its name or by the only snapshot that answered for an alias."""
     snapshots = ran.answered.get(judge, ())
     if len(snapshots) > 1:
         return False
@@ -324,9 +324,9 @@ def _judges(ran: RunFacts, metric: str) -> tuple[str, ...]:
     measures = [name]
     if name == ACCURACY:
         measures = [IDK]
-    elif metric.endswith(UNDERSPECIFIED):
+    elif metric.endswith(UNDERSPECIFIED_SUFFIX):
         measures += [IDK, ASKS_BACK]
-    elif f".{condition}" == MARK:
+    elif f".{condition}" == IDK_SUFFIX:
         measures.append(IDK)
     judges = dict.fromkeys(judge for measure in measures for judge in ran.judged.get(measure, ()))
     return tuple(judges) or ran.judges
@@ -340,7 +340,7 @@ def _metric(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     differing: dict[str, str] = {}
     for metric in shared:
         instrument = fact.instruments[metric]
-        our_instrument = ran.variants.get(metric, "something that is not named")
+        our_instrument = ran.variants.get(metric, "an unnamed instrument")
         if our_instrument not in (instrument.by, *instrument.same):
             differing[metric] = f"published by {instrument.by}, here by {our_instrument}"
     if differing:

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 Level = Literal["nominal", "interval"]
 RESAMPLES = 2000
-MULTINOMIAL_UP_TO = 10_000  # clusters; above it, drawing each cluster by its number is ten times as fast
+MAX_MULTINOMIAL_CLUSTERS = 10_000  # clusters; above it, drawing each cluster by its number is ten times as fast
 PERMUTATIONS = 10_000
-EXACT_UP_TO = 13
+MAX_EXACT_CLUSTERS = 13
 """Maximum clusters for the exact test over all permutations (at most 8,192); with more, permutations are drawn."""
-_CELLS = 1 << 21  # numbers in a block; 2000 draws of 1000 clusters are one block
-_TIE = 1e-12
+_BLOCK_CELLS = 1 << 21  # numbers in a block; 2000 draws of 1000 clusters are one block
+_TIE_TOLERANCE = 1e-12
 """Tolerance for rounding, relative to the two means, within which a smaller difference counts as large."""
 
 
@@ -237,7 +237,7 @@ def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats],
     def over_all(draws: Floats) -> Floats:
         import numpy as np
 
-        rows = max(1, _CELLS // size)
+        rows = max(1, _BLOCK_CELLS // size)
         return np.concatenate([over(draws[start : start + rows]) for start in range(0, len(draws), rows)])
 
     return over_all
@@ -276,16 +276,16 @@ def intervals(
 def draw_clusters(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
     """Yield blocks of draws, how often each cluster is drawn, (draws, clusters); every row sums to `clusters`.
 
-    The size of the blocks does not change the numbers. Up to `MULTINOMIAL_UP_TO` clusters a row is one multinomial
-    draw; above, it counts uniform random cluster numbers.
+    The size of the blocks does not change the numbers. Up to `MAX_MULTINOMIAL_CLUSTERS` clusters a row is one
+    multinomial draw; above, it counts uniform random cluster numbers.
     """
     import numpy as np
 
     generator = np.random.default_rng(seed)
-    rows = max(1, _CELLS // clusters)
+    rows = max(1, _BLOCK_CELLS // clusters)
     for start in range(0, resamples, rows):
         count = min(rows, resamples - start)
-        if clusters <= MULTINOMIAL_UP_TO:
+        if clusters <= MAX_MULTINOMIAL_CLUSTERS:
             yield generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=count).astype(float)
             continue
         block = np.empty((count, clusters))
@@ -330,7 +330,7 @@ def difference_figure(
         for side in (first, first_weights, second, second_weights)
     )
     mean_a, mean_b = a.sum() / wa.sum(), b.sum() / wb.sum()
-    threshold = abs(mean_b - mean_a) - _TIE * (abs(mean_a) + abs(mean_b))
+    threshold = abs(mean_b - mean_a) - _TIE_TOLERANCE * (abs(mean_a) + abs(mean_b))
 
     def over(draws: Floats) -> Floats:
         below, above = draws @ wa, draws @ wb
@@ -352,13 +352,13 @@ def difference_figure(
 def permutation_tests(differences: Sequence[Difference], seed: int, permutations: int = PERMUTATIONS) -> list[float]:
     """Return the two-sided p of each difference, above 0 and at most 1; 1 if the two systems are the same.
 
-    Up to `EXACT_UP_TO` clusters p is a share of all permutations; above, of `permutations` drawn ones and the observed
-    one. The same seed gives the same p, independent of the other differences.
+    Up to `MAX_EXACT_CLUSTERS` clusters p is a share of all permutations; above, it is a share of `permutations` drawn
+    ones and the observed one. The same seed gives the same p, independent of the other differences.
     """
     large = [0] * len(differences)
     tried: dict[int, int] = {}
     for clusters in dict.fromkeys(difference.clusters for difference in differences):
-        observed = int(clusters > EXACT_UP_TO)
+        observed = int(clusters > MAX_EXACT_CLUSTERS)
         group = [i for i, difference in enumerate(differences) if difference.clusters == clusters]
         tried[clusters] = observed
         for i in group:
@@ -374,11 +374,11 @@ def _draw_swaps(clusters: int, seed: int, permutations: int) -> Iterator[Floats]
     """Yield blocks of permutations, (permutations, clusters), 1 where the two sides of a cluster are swapped."""
     import numpy as np
 
-    if clusters <= EXACT_UP_TO:
+    if clusters <= MAX_EXACT_CLUSTERS:
         yield (np.arange(2**clusters)[:, None] >> np.arange(clusters) & 1).astype(float)
         return
     generator = np.random.default_rng(seed)
-    rows = max(1, _CELLS // clusters)
+    rows = max(1, _BLOCK_CELLS // clusters)
     for start in range(0, permutations, rows):
         yield generator.integers(2, size=(min(rows, permutations - start), clusters)).astype(float)
 

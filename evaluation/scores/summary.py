@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from turnmark.core.record import Record
-from turnmark.evaluation.metric_style import MetricStyle, shown_as
+from turnmark.evaluation.metric_style import MetricStyle, find_style
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 from turnmark.evaluation.storage.journal import json_line, open_atomic
 
@@ -46,22 +46,22 @@ class _FactsLine(Facts):
     id: str
 
 
-FACTS = "facts.jsonl"
+FACTS_FILE = "facts.jsonl"
 
 
 @contextmanager
 def write_facts(run: Path) -> Iterator[Callable[[str, Facts], object]]:
-    """Give a function that writes the facts of an item; the file is replaced atomically at the end."""
-    with open_atomic(run / FACTS) as file:
+    """Yield a function that writes the facts of an item; the file is replaced atomically at the end."""
+    with open_atomic(run / FACTS_FILE) as file:
         yield lambda name, facts: file.write(json_line(_FactsLine(id=name, **dict(facts))))
 
 
 def read_facts(run: Path) -> dict[str, Facts] | None:
     """Return task id -> facts; None if the file is missing or cannot be read."""
-    if not (run / FACTS).is_file():
+    if not (run / FACTS_FILE).is_file():
         return None
     try:
-        lines = [_FactsLine.model_validate_json(line) for line in (run / FACTS).read_bytes().splitlines()]
+        lines = [_FactsLine.model_validate_json(line) for line in (run / FACTS_FILE).read_bytes().splitlines()]
     except ValidationError:
         return None
     return {line.id: Facts(cluster=line.cluster, labels=line.labels, headline=line.headline) for line in lines}
@@ -74,7 +74,7 @@ class SampleHashes:
         self._digests: dict[str, hashlib._Hash] = {}
 
     def add(self, name: str, facts: Facts) -> None:
-        """Add a sample of the headline; others are ignored, since runs do not share figures over them."""
+        """Add a sample of the headline. Others are ignored, because runs do not share figures over them."""
         if not facts.headline:
             return
         parts = ["all"]
@@ -100,7 +100,7 @@ class _Counts:
 
 
 class ScoreTally:
-    """Aggregates samples, in the order of the data, into headline metrics and breakdowns; some 30 bytes a score.
+    """Samples, in the order of the data, aggregated to headline metrics and breakdowns; about 30 bytes per score.
 
     The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts these lines. Intervals
     resample the clusters with scored lines (`turnmark.evaluation.scores.stats`), including the repeats of a sample.
@@ -208,8 +208,8 @@ class ScoreTally:
         return metrics
 
     def _style(self, name: str, headline: bool) -> MetricStyle:
-        """Return the display style of a metric; only in the headline it has a rank."""
-        shown = shown_as(name, self._shown)
+        """Return the display style of a metric, which has a rank only in the headline."""
+        shown = find_style(name, self._shown)
         return shown if headline else shown.model_copy(update={"headline": None})
 
     def _means(self, samples: Ints) -> Iterator[tuple[str, _Counts]]:

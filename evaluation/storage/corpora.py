@@ -8,14 +8,14 @@ from pathlib import Path
 from turnmark.evaluation.records import CorpusUsed
 
 MIN_FULL_SHARE = 0.99
-"""A corpus with this share of the published passages counts as the full one."""
+"""Minimum share of the published passages for a corpus to count as full."""
 
 
 def measure_corpus(path: Path, published: int | None = None) -> CorpusUsed:
     """Read the size, checksum and extent (full, partial, other) of a corpus file in one pass.
 
     Args:
-        published: number of passages of the published corpus; None: it is not known.
+        published: number of passages of the published corpus; None: unknown.
     """
     digest = hashlib.sha256()
     passages = 0

@@ -1,8 +1,8 @@
-"""Append-only files of records as JSON lines: the samples of a run, judgments, the items of a synthesis.
+"""Append-only files of records as JSON lines: the samples or judgments of a run, the items of a synthesis.
 
-A journal keeps only the offset of each record in memory, so that it may hold any number of them. The last line of a key
+A journal keeps only the offset of each record in memory, so it can contain any number of them. The last line of a key
 counts. An incomplete last line, left by a killed process, is cut off when the file is opened; a complete line that is
-not a record is skipped and listed in `problems`. `append` has passed the line to the operating system when it returns.
+not a record is skipped and listed in `problems`. When `append` returns, the operating system has the line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 
 
 def json_line(record: Record) -> str:
-    """A record as one line of JSON with a line end, and without any Unicode line end inside.
+    """Return a record as one line of JSON with a line end, and without any Unicode line end inside.
 
     A lone surrogate, which models and files sometimes write and UTF-8 cannot encode, becomes U+FFFD.
     """
@@ -70,8 +70,8 @@ class Journal(Generic[K, R]):
         path: the file, which need not exist.
         kind: class of the records.
         key: function from a record to its key.
-        is_final: function that tells whether a record is final; otherwise another one for its key may follow. None: all
-            records are final.
+        is_final: function that tells whether a record is final. Another record of the same key may follow one that is
+            not final. None: all records are final.
         unreadable: the text in `problems` for a line that is not a record.
 
     Attributes:
@@ -127,23 +127,23 @@ class Journal(Generic[K, R]):
             self._open_keys.add(key)
 
     def __len__(self) -> int:
-        """The number of keys."""
+        """Return the number of keys."""
         return len(self._offsets)
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is a record with this key."""
+        """Return whether there is a record with this key."""
         return key in self._offsets
 
     def keys(self) -> Iterator[K]:
-        """The keys, in the order of their first records."""
+        """Return the keys, in the order of their first records."""
         return iter(self._offsets)
 
     def records(self) -> Iterator[R]:
-        """The last record of each key."""
+        """Return the last record of each key."""
         return (self._kind.model_validate_json(self._line(offset)) for offset in self._offsets.values())
 
     def get(self, key: K) -> R | None:
-        """The last record of a key; None: there is no record."""
+        """Return the last record of a key; None: there is no record."""
         offset = self._offsets.get(key)
         if offset is None:
             return None
@@ -155,7 +155,7 @@ class Journal(Generic[K, R]):
         return len(self._open_keys)
 
     def finished(self, key: K) -> bool:
-        """Whether the key has a final record."""
+        """Return whether the key has a final record."""
         return key in self._offsets and key not in self._open_keys
 
     def _line(self, offset: int) -> bytes:
@@ -189,7 +189,7 @@ class Journal(Generic[K, R]):
         self._end += len(line)
 
     def arrange(self, order: Iterable[K]) -> None:
-        """Rewrite the file in this order, one line a key; keys that are not in the order follow.
+        """Rewrite the file in this order with one line per key; keys that are not in the order follow.
 
         The file is replaced atomically.
         """
@@ -213,7 +213,7 @@ class Journal(Generic[K, R]):
         self._offsets, self.damaged = offsets, False
 
     def close(self) -> None:
-        """Write the content to the disk and close the file."""
+        """Flush the file to the disk and close it."""
         if self._writing is not None:
             os.fsync(self._writing.fileno())
             self._writing.close()

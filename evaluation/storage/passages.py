@@ -22,36 +22,36 @@ from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrap
 if TYPE_CHECKING:
     from turnmark.retrieval.manifest import BuildSettings, Manifest
 
-HIDDEN = "#hidden"
+HIDDEN_SUFFIX = "#hidden"
 """Suffix of the id of a task whose relevant passages are hidden (`--counterfactual`)."""
 
 
 _SPAN = re.compile(r"(?P<document>.+)-(?P<start>\d+)-(?P<end>\d+)", re.DOTALL)
-"""The id of a passage of an index: its document, and where in it the passage starts and ends."""
+"""The form of a passage id in an index: the document, and the offsets at which the passage starts and ends."""
 
 
 class Span(NamedTuple):
-    """What the id of a passage of an index says of its place."""
+    """The place of a passage in its document, as the id of an index's passage states it."""
 
     document: str
     start: int
     end: int
 
-    def holds(self, other: Span) -> bool:
-        """Whether another place is within this one."""
+    def contains(self, other: Span) -> bool:
+        """Return whether another span is within this one."""
         return self.document == other.document and self.start <= other.start and other.end <= self.end
 
 
 def span_of(name: str) -> Span | None:
-    """The place that a passage's id names; None: it is an id of another kind."""
+    """Return the span that a passage's id names; None: the id has another form."""
     match = _SPAN.fullmatch(name)
     return Span(match["document"], int(match["start"]), int(match["end"])) if match else None
 
 
 class CorpusTexts:
-    """Looks up passages in a BEIR corpus file. The ids are read at the first lookup; the texts stay on disk.
+    """The passages of a BEIR corpus file by id. The ids are read at the first lookup; the texts stay on disk.
 
-    A large model is shown whole sections: a passage that joins some of the corpus is put together from these.
+    Large models are shown whole sections. A section that joins several passages of the corpus is assembled from them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +70,7 @@ class CorpusTexts:
             return self._offsets
 
     def get(self, name: str) -> Passage | None:
-        """The passage with this id; None: the corpus has no such passage."""
+        """Return the passage with this id; None: the corpus has no such passage."""
         offset = self._index().get(name)
         if offset is None:
             return self._joined(name)
@@ -82,7 +82,7 @@ class CorpusTexts:
         wanted = span_of(name)
         if wanted is None:
             return None
-        spans = [span for span in self._by_document().get(wanted.document, ()) if wanted.holds(span)]
+        spans = [span for span in self._by_document().get(wanted.document, ()) if wanted.contains(span)]
         if not spans or (spans[0].start, spans[-1].end) != wanted[1:]:
             return None
         passages: list[Passage] = []
@@ -113,7 +113,7 @@ class CorpusTexts:
 
 
 def _passage(line: bytes) -> Passage | None:
-    """The passage of a line; None: the line is not a passage."""
+    """Return the passage of a line; None: the line is not a passage."""
     try:
         row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
         name, title, text = str(row["_id"]), str(row.get("title") or ""), str(row.get("text") or "")
@@ -143,8 +143,8 @@ class FirstPassages(Retriever):
         return [self._hits[:top_k] for _ in queries]
 
 
-class OneAtATime(RetrieverWrapper):
-    """A retriever for many threads, which use it one at a time: its models and databases may not be thread-safe."""
+class SerializedRetriever(RetrieverWrapper):
+    """A retriever that threads use one at a time, because its models and databases may not be thread-safe."""
 
     def __init__(self, retriever: Retriever) -> None:
         super().__init__(retriever)
@@ -167,7 +167,7 @@ class OneAtATime(RetrieverWrapper):
             return super().neighbors(passage)
 
 
-class Without(RetrieverWrapper):
+class HidingRetriever(RetrieverWrapper):
     """A retriever that hides some passages."""
 
     def __init__(self, retriever: Retriever, hidden: Iterable[str]) -> None:
@@ -187,13 +187,13 @@ class Without(RetrieverWrapper):
 
 
 OFFICIAL = "official"
-"""The value of `--passages` for the setting's file in the clone of the benchmark."""
+"""Value of `--passages` that selects the setting's file in the clone of the benchmark."""
 OFFICIAL_SEARCH = "official: Elser with a rewrite, over the full corpora"
 """The retriever of these files (MTRAG section 6.1)."""
 
 
 def samples_file(path: Path) -> Path:
-    """The file with recorded passages: the samples in a run's folder, or the file itself."""
+    """Return the file with recorded passages: the samples in a run's folder, or the file itself."""
     return path / "predictions.jsonl" if path.is_dir() else path
 
 
@@ -202,17 +202,17 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
 
     Args:
         path: a run's folder or samples, official tasks (`RAG.jsonl`, whose order and texts are kept), or a TREC run. It
-            is only read, because the run may still be going on.
+            is only read, because the run may still be in progress.
 
     Raises:
-        RequestError: the file is missing or holds mistakes.
+        RequestError: the file is missing or contains mistakes.
     """
     flag = f"--passages {str(path)!r}"
     if not path.exists():
         raise RequestError(f"{flag}: no such run folder or TREC run")
     file = samples_file(path)
     if not file.is_file():
-        raise RequestError(f"{flag} holds no predictions.jsonl; name a run folder, or a TREC run")
+        raise RequestError(f"{flag} contains no predictions.jsonl; name a run folder or a TREC run")
     try:
         return read_lists(file, file.name) if file.suffix == ".jsonl" else read_runs([file])
     except RequestError as error:
@@ -220,7 +220,7 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
 
 
 def is_official(path: Path) -> bool:
-    """Whether the first line of a file is a task in the official form, with its passages."""
+    """Return whether the first line of a file is a task in the official form, with its passages."""
     if path.suffix != ".jsonl" or not path.is_file():
         return False
     row = next((row for _, row in json_lines(path, path.name)), None)
@@ -245,6 +245,6 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
 
 
 def _fingerprint(manifest: Manifest, settings: BuildSettings) -> str:
-    """The fingerprint of the components that are searched; an index with vectors may serve BM25, which ignores them."""
+    """Return the fingerprint of the searched components only, because BM25 ignores the vectors of an index."""
     unused_models = {name: None for name in manifest.models() if name not in settings.models()}
     return manifest.model_copy(update=unused_models).fingerprint()

@@ -38,16 +38,16 @@ from turnmark.corpora.task_ids import canonical_id
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
 
-MOST = 40
-"""Largest number of mistakes that are listed; the others are counted."""
+MAX_LISTED_MISTAKES = 40
+"""Maximum mistakes that are listed; the others are counted."""
 RankedLists = dict[str, tuple[ContextRef, ...]]
 """Query id -> retrieved passages, best first."""
-BLANK = re.compile(r"\s")
-"""White space, which ids in a TREC run must not hold."""
+WHITE_SPACE = re.compile(r"\s")
+"""White space, which ids in a TREC run must not contain."""
 _FIELDS = re.compile(r"[^ \t\r\f\v]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-_TASKS = re.compile(rb"\s*\{(?!\S*\s+Q0\s)")  # a JSON object, and not a query id that begins with a brace
-_LARGEST = 3.4e38
+_TASK_LINE = re.compile(rb"\s*\{(?!\S*\s+Q0\s)")  # a JSON object, and not a query id that begins with a brace
+_MAX_SCORE = 3.4e38
 _CONTEXTS: TypeAdapter[tuple[ContextRef, ...]] = TypeAdapter(tuple[ContextRef, ...])
 
 
@@ -71,7 +71,7 @@ class _Answer(Sample):
 
 
 DomainOf = Callable[[str], str]
-"""Function from the field `Collection` of the official form to a domain; raises ValueError if it names none."""
+"""Function from the field `Collection` of the official form to a domain; raises ValueError for an unknown one."""
 
 
 def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf | None = None) -> Answers:
@@ -110,11 +110,11 @@ def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf
 
 
 def list_mistakes(mistakes: Sequence[str]) -> list[str]:
-    """The first mistakes, and the number of the others."""
-    listed = list(mistakes[:MOST])
-    more = len(mistakes) - MOST
+    """Return the first mistakes, and the number of the others."""
+    listed = list(mistakes[:MAX_LISTED_MISTAKES])
+    more = len(mistakes) - MAX_LISTED_MISTAKES
     if more > 0:
-        listed.append(f"{more:,} more mistakes; nothing is scored before they are put right")
+        listed.append(f"{more:,} more mistakes; nothing is scored until they are fixed")
     return listed
 
 
@@ -145,7 +145,7 @@ class _PredictionReader:
         if problem and (not is_run or _ends_a_line(file)):
             self.mistakes.append(problem)
         if not number:
-            self.mistakes.append(f"{name}: no line in it; a line for each answer was expected")
+            self.mistakes.append(f"{name}: the file is empty; expected a line for each answer")
 
     def _add(self, row: JsonRow, name: str, number: int, is_run: bool) -> None:
         mistakes: list[str] = []
@@ -174,12 +174,12 @@ def _read_line(row: JsonRow, benchmark: str, domain_of: DomainOf | None, mistake
         mistakes.append(f"`predictions` is not a field of answers to {benchmark}; use `prediction`")
         return None
     if "predictions" in row and "prediction" in row:
-        mistakes.append("both `prediction` and `predictions`")
+        mistakes.append("it has both `prediction` and `predictions`; keep one")
         return None
     if "predictions" in row and domain_of:
         _from_official(row, domain_of, mistakes)
     elif (row.get("status") or "done") == "done" and row.get("prediction") is None:
-        mistakes.append("prediction: missing: the answer is expected, or the status failed with a reason")
+        mistakes.append("prediction: missing; expected the answer, or the status failed with a reason")
     # Unknown fields are ignored, and null fields count as missing.
     fields = {name: value for name, value in row.items() if value is not None and name in _Answer.model_fields}
     mistakes += _check_contexts(fields)
@@ -202,7 +202,7 @@ def _from_official(row: JsonRow, domain_of: DomainOf, mistakes: list[str]) -> No
     """Change a row of the official form to ours."""
     texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _as_list(row.pop("predictions"))]
     if not texts or not all(isinstance(text, str) for text in texts):
-        mistakes.append('predictions: a list of {"text": "…"} was expected')
+        mistakes.append('predictions: expected a list of {"text": "…"}')
     for name in row.keys() - {"id", "contexts", "input", "Collection"}:
         del row[name]  # the same name may mean another thing in our form, such as `turn`
     row["prediction"] = texts[0] if texts else None
@@ -212,16 +212,16 @@ def _from_official(row: JsonRow, domain_of: DomainOf, mistakes: list[str]) -> No
     try:
         row["domain"] = domain_of(collection) if isinstance(collection, str) else None
     except ValueError:
-        mistakes.append(f"Collection: names no domain ({_quoted(collection)})")
+        mistakes.append(f"Collection: unknown domain {_quoted(collection)}")
 
 
 def _as_list(value: object) -> list[Any]:
-    """The value if it is a list, else an empty list."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def _in_words(error: Any) -> str:
-    """The message of a pydantic error, with the field's path such as `contexts[2].score`."""
+    """Return the message of a pydantic error, with the field's path such as `contexts[2].score`."""
     path = ""
     for key in error["loc"]:
         if isinstance(key, int):
@@ -240,13 +240,13 @@ def _in_words(error: Any) -> str:
 
 
 def _quoted(value: object, longest: int = 80) -> str:
-    """A value from a file for a message: on one line, without control characters, cut at `longest` characters."""
+    """Quote a value from a file for a message: on one line, without control characters, at most `longest` long."""
     text = one_line(repr(value))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _ends_a_line(path: Path) -> bool:
-    """Whether the last line of a file, which must not be empty, is complete."""
+    """Return whether the last line of a file is complete. The file must not be empty."""
     with open(path, "rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
@@ -284,7 +284,7 @@ def parse_run(content: bytes, name: str) -> RankedLists:
         except ValueError as error:
             problems.append(f"{name}:{number}: {error}")
     if not lists and not problems:
-        problems.append(f"{name}: no line in it; a TREC run has lines `query Q0 document rank score tag`")
+        problems.append(f"{name}: the file is empty; expected lines `query Q0 document rank score tag`")
     if problems:
         raise RequestError(list_mistakes(problems))
     return {
@@ -296,12 +296,12 @@ def parse_run(content: bytes, name: str) -> RankedLists:
 def _add_row(lists: dict[str, dict[str, float]], line: str) -> None:
     fields = _FIELDS.findall(line)
     if len(fields) != 6:
-        raise ValueError("not the six fields `query Q0 document rank score tag`")
+        raise ValueError("expected the six fields `query Q0 document rank score tag`")
     query, document, score = canonical_id(fields[0]), fields[2], fields[4]
-    if not _NUMBER.fullmatch(score) or abs(float(score)) > _LARGEST:
+    if not _NUMBER.fullmatch(score) or abs(float(score)) > _MAX_SCORE:
         raise ValueError("the fifth field, the score, is not a finite number")
     if document in lists.get(query, {}):
-        raise ValueError("this query has the document already")
+        raise ValueError("duplicate document of this query")
     lists.setdefault(query, {})[document] = float(score)
 
 
@@ -330,7 +330,7 @@ def read_lists(path: Path, name: str) -> RankedLists:
     if last_is_problem and not _ends_a_line(path):
         problems.pop()
     if not lists and not problems:
-        problems.append(f"{name}: no list of passages in it; no sample in it is done")
+        problems.append(f"{name}: no list of passages, because no sample in the file is done")
     if problems:
         raise RequestError(list_mistakes(problems))
     return lists
@@ -376,7 +376,7 @@ def _check_contexts(row: dict[str, Any]) -> Iterator[str]:
         if not isinstance(document_id, str):
             continue
         if not document_id.strip():
-            yield f"contexts[{index}].document_id: a text that is not blank was expected"
+            yield f"contexts[{index}].document_id: expected a text that is not blank"
         elif document_id in ids:
             yield f"contexts[{index}].document_id: the passage {document_id[:80]!r} is in the list already"
         ids.add(document_id)
@@ -393,7 +393,7 @@ def read_runs(paths: Sequence[Path]) -> RankedLists:
     for path in paths:
         try:
             content = path.read_bytes()
-            if _TASKS.match(content.removeprefix(b"\xef\xbb\xbf")):
+            if _TASK_LINE.match(content.removeprefix(b"\xef\xbb\xbf")):
                 run = {query: ranked(contexts) for query, contexts in read_lists(path, path.name).items()}
             else:
                 run = parse_run(content, path.name)
@@ -418,13 +418,15 @@ def format_trec(lists: Mapping[str, Sequence[ContextRef]], tag: str) -> str:
     """Format lists as a TREC run, in their order, with ranks from 1 and scores in full precision.
 
     Raises:
-        ValueError: an id is empty or holds white space.
+        ValueError: an id is empty or contains white space.
     """
     lines: list[str] = []
     for query, contexts in lists.items():
         for rank, context in enumerate(contexts, 1):
             for text in (query, context.document_id):
-                if not text or BLANK.search(text):
-                    raise ValueError(f"a TREC run cannot hold the id {text!r}: it is empty or holds white space")
+                if not text or WHITE_SPACE.search(text):
+                    raise ValueError(
+                        f"a TREC run cannot contain the id {text!r}, which is empty or contains white space"
+                    )
             lines.append(f"{query} Q0 {context.document_id} {rank} {context.score!r} {tag}\n")
     return "".join(lines)

@@ -1,8 +1,8 @@
 """Output folders with a manifest, created or resumed by one process at a time; and the folder of a run.
 
     RUN/manifest.json       the request; a folder with another manifest is refused
-    RUN/predictions.jsonl   one line a sample, written when it ends; an incomplete last line is dropped on resuming
-    RUN/scores.jsonl        one line a sample and metric
+    RUN/predictions.jsonl   one line per sample, written when it ends; an incomplete last line is dropped on resuming
+    RUN/scores.jsonl        one line per sample and metric
     RUN/summary.json        written last
 
 This module does not depend on benchmarks: samples, scores and summaries are records of `turnmark.evaluation.records`.
@@ -33,7 +33,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def version_of(package: str) -> str:
-    """The installed version of a distribution; `unknown` if it is not installed."""
+    """Return the installed version of a distribution; `unknown` if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -41,7 +41,7 @@ def version_of(package: str) -> str:
 
 
 def package_versions(packages: Sequence[str]) -> dict[str, str]:
-    """Versions of Python and these packages, and the commit of Turnmark if it runs from a checkout."""
+    """Return the versions of Python and these packages, and the commit of Turnmark if it runs from a checkout."""
     version_of_package = {"python": platform.python_version()}
     for name in packages:
         version_of_package[name] = version_of(name)
@@ -58,15 +58,15 @@ def package_versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """The output of a git command in the checkout."""
+    """Return the output of a git command in the checkout."""
     command = ["git", "--no-optional-locks", "-C", str(_ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
 
 
 M = TypeVar("M", bound=FolderManifest)
-_LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
-"""Files of a process that was killed before it had written its manifest."""
-_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
+_LEFTOVER_FILE = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
+"""Names of the files that a process leaves if it is killed before it has written its manifest."""
+_UNSAFE_CHARACTERS = re.compile(r"[^\w.-]+")
 
 
 # --- any folder with a manifest --------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def stored_manifest(path: Path, kind: type[M]) -> M | None:
     """Read the manifest in `path`; None: there is no folder or no manifest yet. Writes nothing.
 
     Raises:
-        RequestError: `path` is a file, holds other files, or its manifest cannot be read.
+        RequestError: `path` is a file, contains other files, or its manifest cannot be read.
     """
     if path.exists() and not path.is_dir():
         raise RequestError(f"--out {str(path)!r} is a file; name a folder")
@@ -85,8 +85,8 @@ def stored_manifest(path: Path, kind: type[M]) -> M | None:
     try:
         return kind.model_validate_json((path / "manifest.json").read_bytes())
     except FileNotFoundError:
-        if not all(_LEFT_AT_THE_START.fullmatch(child.name) for child in path.iterdir()):
-            message = f"--out {str(path)!r} holds files and is not a {kind.noun}; name another folder"
+        if not all(_LEFTOVER_FILE.fullmatch(child.name) for child in path.iterdir()):
+            message = f"--out {str(path)!r} contains files and is not a {kind.noun}; name another folder"
             raise RequestError(message) from None
         return None
     except (OSError, ValidationError) as error:
@@ -97,20 +97,20 @@ def check_folder(path: Path, manifest: M) -> M | None:
     """Read the manifest in `path`, if any, and check that its identity is that of `manifest`. Writes nothing.
 
     Raises:
-        RequestError: the folder holds another run; see also `stored_manifest`.
+        RequestError: the folder contains another run; see also `stored_manifest`.
     """
     stored = stored_manifest(path, type(manifest))
     if stored is None:
         return None
     differences = _differences(stored.identity, manifest.identity)
     if differences:
-        first = f"--out {str(path)!r} holds another {manifest.noun}; name another folder, or ask for the same:"
+        first = f"--out {str(path)!r} contains another {manifest.noun}; name another folder, or use the same options:"
         raise RequestError([first, *(f"  {line}" for line in differences)])
     return stored
 
 
 def _differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
-    """The differences of two identities, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
+    """Return the differences of two identities, one per line: `specs.query: 'rewrite' there, 'last-turn' here`."""
 
     def flatten(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
@@ -130,7 +130,7 @@ def _differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> lis
 def default_folder(manifest: FolderManifest) -> Path:
     """`<parent>/<title>-<hash of the identity>`, relative to the working directory."""
     digest = hashlib.sha256(json.dumps(manifest.identity, sort_keys=True).encode()).hexdigest()
-    return Path(manifest.parent) / f"{_NOT_IN_A_NAME.sub('-', manifest.title)}-{digest[:12]}"
+    return Path(manifest.parent) / f"{_UNSAFE_CHARACTERS.sub('-', manifest.title)}-{digest[:12]}"
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def open_folder(path: Path, manifest: M) -> Iterator[M]:
     """Create or resume a folder and lock it against other processes; yield the manifest to continue with.
 
     Raises:
-        RequestError: the folder cannot be written, or holds something else.
+        RequestError: the folder cannot be written, or contains something else.
         TurnmarkError: another process is writing it.
     """
     from filelock import FileLock, Timeout
@@ -178,7 +178,7 @@ class OutputFolder(Generic[M]):
 
 
 def fingerprint(files: Mapping[str, Path]) -> str:
-    """SHA-256 over the roles and contents of files; their paths do not count, so a folder may move."""
+    """Return a SHA-256 over the roles and contents of files. Paths do not count, so a folder can be moved."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         digest.update(f"{name}\0{file_sha256(path)}\0".encode())
@@ -210,7 +210,7 @@ class RunFolder(OutputFolder[RunManifest]):
                 (self.path / name).unlink(missing_ok=True)
 
     def _version_notes(self, makers: Mapping[int, int]) -> Iterator[str]:
-        """Yield a note for each entry of `manifest.makers` with other versions than now.
+        """Yield a note for each entry of `manifest.makers` whose versions differ from the current ones.
 
         Args:
             makers: index in `manifest.makers` -> number of its samples.
@@ -225,7 +225,7 @@ class RunFolder(OutputFolder[RunManifest]):
             ]
             if changed:
                 samples = "1 sample was" if count == 1 else f"{count} samples were"
-                yield f"resumed: {samples} made with {', '.join(changed)}; a new --out makes all of them anew"
+                yield f"resumed: {samples} made with {', '.join(changed)}; with a new --out, all of them are made again"
 
     def append(self, sample: Sample) -> None:
         """Write a sample to the file, with the versions that made it; see `Journal.append`."""

@@ -30,7 +30,7 @@ from turnmark.corpora.text import count_words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.records import FolderManifest, Sample
 from turnmark.evaluation.storage.journal import Journal, open_samples, read_records
-from turnmark.evaluation.storage.passages import OneAtATime
+from turnmark.evaluation.storage.passages import SerializedRetriever
 from turnmark.evaluation.storage.run_folder import OutputFolder, open_folder
 from turnmark.retrieval.stored import StoredIndex
 from turnmark.retrieval.task_passages import Embed
@@ -86,7 +86,7 @@ class IndexSource:
 
     def __init__(self, index: StoredIndex, retriever: Retriever) -> None:
         self._index = index
-        self._retriever = OneAtATime(retriever)
+        self._retriever = SerializedRetriever(retriever)
 
     def corpus(self) -> CorpusInfo:
         """Describe the corpus for the manifest."""

@@ -12,7 +12,7 @@ import typer
 from pydantic import Field
 
 from turnmark.core.flags import AsJson, Request
-from turnmark.evaluation.tasks.benchmark import TABLES, load
+from turnmark.evaluation.tasks.benchmark import TABLES_MODULE, load
 from turnmark.evaluation.tasks.options import BudgetOption, Concurrency, MaxFailures, Prompts, SeedOption
 
 
@@ -74,4 +74,4 @@ class DeclaredSynthesis:
 @cache
 def syntheses() -> Mapping[str, DeclaredSynthesis]:
     """Return the syntheses of this package by name."""
-    return {declared.name: declared for declared in load(f"{TABLES}:SYNTHESES")}
+    return {declared.name: declared for declared in load(f"{TABLES_MODULE}:SYNTHESES")}

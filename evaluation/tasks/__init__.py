@@ -1,1 +1,1 @@
-"""What a benchmark is: tasks, items, cases and metrics."""
+"""The parts of a benchmark: tasks, items, cases and metrics."""

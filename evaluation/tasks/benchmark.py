@@ -1,4 +1,4 @@
-"""What the folder of a benchmark declares, and the tables of the benchmarks and syntheses of this package.
+"""Declarations of the benchmarks of this package, and access to the tables of benchmarks and syntheses.
 
 The tables are in `turnmark.evaluation.benchmarks`. They name tasks and syntheses by `module:attribute`, so that reading
 them imports no task.
@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-TABLES = "turnmark.evaluation.benchmarks"
+TABLES_MODULE = "turnmark.evaluation.benchmarks"
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class JudgePreset:
     """The judges of a paper, which `--judge panel:NAME` opens.
 
     Attributes:
-        first: the model that gives every judged metric, except those in `skipped`.
-        others: models that give only the metrics in `shared`.
-        shared: metrics that all models give.
-        skipped: metrics that the first model does not give.
+        first: the model that grades every judged metric, except those in `skipped`.
+        others: models that grade only the metrics in `shared`.
+        shared: metrics that all models grade.
+        skipped: metrics that the first model does not grade.
         bertscore: whether BERTScore is one of the judges.
     """
 
@@ -76,11 +76,11 @@ def load(place: str) -> Any:
 @cache
 def benchmarks() -> Mapping[str, DeclaredBenchmark]:
     """Return the benchmarks of this package by name."""
-    return {benchmark.name: benchmark for benchmark in load(f"{TABLES}:BENCHMARKS")}
+    return {benchmark.name: benchmark for benchmark in load(f"{TABLES_MODULE}:BENCHMARKS")}
 
 
 def name_clusters(benchmark: str = "", count: int = 2) -> str:
-    """Return the word for the benchmark's clusters, singular for a count of 1; empty: an unknown benchmark."""
+    """Return the word for the benchmark's clusters, singular for a count of 1; empty: unknown benchmark."""
     declared = benchmarks().get(benchmark)
     singular, plural = declared.cluster if declared else DeclaredBenchmark.cluster
     return singular if count == 1 else plural

@@ -1,4 +1,4 @@
-"""What a benchmark asks and what its replies are scored by: `Item` is a question, `Case` is a reply to score."""
+"""The two records of a benchmark: an `Item` is a question to answer, and a `Case` is a reply to score."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Item:
         earlier: the sample of `after`, whatever its status; set when this item is answered.
         history: the turns before the question.
         reference: the reference answer as plain text; empty if the data have none.
-        passages: passage or document id -> title and text, for those that the data attach to the item.
+        passages: passage or document id -> title and text, for the passages that come with the item.
         relevant: ids of the relevant passages; None: the data have no relevance labels for the item.
         labels: dimension of a breakdown -> values; the item counts under each value.
         cluster: the bootstrap cluster, such as the conversation; empty: the item is its own cluster.
@@ -54,10 +54,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Case:
-    """One reply with everything that metrics measure it by and judges are shown.
+    """One reply, with everything that metrics and judges need to score it.
 
     Attributes:
-        answer: the reply without citation marks; with them where instructions may be about the marks.
+        answer: the reply without citation marks, unless instructions may concern the marks.
         history: the turns before the question.
         reference: the reference answer; empty if the data have none.
         passages: the texts that the system was given, best first; None: some of them are unknown.
@@ -65,7 +65,7 @@ class Case:
         more: further texts for judges, as pairs of name and text.
         raw: the reply as the system wrote it.
         decision: the system's decision (answer, partial, unknown, clarify); None: not recorded.
-        hedged: the reply says that it is not sure of any of its evidence.
+        hedged: whether the reply says that it is unsure of all its evidence.
     """
 
     passages_judged: ClassVar[bool] = True

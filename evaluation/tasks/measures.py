@@ -19,12 +19,15 @@ ROUGE_CHAR = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
 SQUAD = "SQuAD-normalised token multisets"
 WORDS = "words"
 DECISION = "the decision; without one, the IDK detector by rules"
-LEAD, BESIDE_LEAD = "[lead]", "[-lead]"
-"""Suffixes of the lead baseline (the first sentences of the passages, as long as the answer) and of the difference."""
+LEAD_SUFFIX, LEAD_MARGIN_SUFFIX = "[lead]", "[-lead]"
+"""Suffixes of the figures of the lead baseline (the first sentences of the passages, as long as the answer), and of the
+answer's advantage over it."""
 
 
 def unknown(context: Case) -> bool:
-    """Whether the reply says "I don't know": by its decision or, if none is recorded, by the rules of `refusal_extent`.
+    """Return whether the reply says "I don't know".
+
+    Its decision tells or, if none is recorded, the rules of `refusal_extent`.
 
     The rules read the raw reply, with its citation marks.
     """
@@ -34,9 +37,9 @@ def unknown(context: Case) -> bool:
 
 
 def lead(passages: Sequence[str], length: int) -> str:
-    """The first sentences of the passages, cut at `length` words (`turnmark.corpora.text.words`).
+    """Return the first sentences of the passages, cut at `length` words (`turnmark.corpora.text.words`).
 
-    The result is shorter if all passages together have fewer words.
+    The result is shorter if the passages have fewer words in total.
     """
     sentences_taken: list[str] = []
     words_left = length
@@ -51,7 +54,7 @@ def lead(passages: Sequence[str], length: int) -> str:
 
 
 def _cut(sentence: str, limit: int) -> str:
-    """The longest prefix of a sentence with at most `limit` words."""
+    """Return the longest prefix of a sentence with at most `limit` words."""
     if len(words(sentence)) <= limit:
         return sentence
     # Longer prefixes never have fewer words, so bisection finds the longest one.
@@ -88,8 +91,8 @@ def _lead(context: Case) -> Mapping[str, Value]:
         of_lead = measure(text, context.reference)
         of_answer = measure(context.answer, context.reference)
         if of_lead is not None and of_answer is not None:
-            values[f"{name}{LEAD}"] = of_lead
-            values[f"{name}{BESIDE_LEAD}"] = of_answer - of_lead
+            values[f"{name}{LEAD_SUFFIX}"] = of_lead
+            values[f"{name}{LEAD_MARGIN_SUFFIX}"] = of_answer - of_lead
     return values
 
 
@@ -112,7 +115,9 @@ PASSAGE_METRICS: tuple[Metric[Case], ...] = (
 )
 LEAD_METRICS: tuple[Metric[Case], ...] = (
     Metric(
-        names=tuple(f"{name}{mark}" for name in ("rouge_l.word", "token_recall") for mark in (LEAD, BESIDE_LEAD)),
+        names=tuple(
+            f"{name}{mark}" for name in ("rouge_l.word", "token_recall") for mark in (LEAD_SUFFIX, LEAD_MARGIN_SUFFIX)
+        ),
         by="the first sentences of the passages, as long as the answer",
         measure=_lead,
         without=f"{NO_PASSAGES}, or there is no reference answer",
@@ -137,8 +142,8 @@ STYLE_METRICS: tuple[Metric[Case], ...] = (answer_words, idk_rate)
 
 # --- the decision of a reply against the label of its task -----------------------------------------------------------
 
-ALWAYS, HEDGED = "[always-unknown]", "[hedged]"
-NOTHING = "it adds nothing to this figure"
+ALWAYS_SUFFIX, HEDGED_SUFFIX = "[always-unknown]", "[hedged]"
+NOT_COUNTED = "the sample does not count in this figure"
 
 
 def _detection(
@@ -147,10 +152,10 @@ def _detection(
     predicted: Callable[[Case], bool | None],
     by: str = DECISION,
     mark: str = "",
-    without: str = NOTHING,
+    without: str = NOT_COUNTED,
     headline: int | None = None,
 ) -> Metric[Case]:
-    """Precision, recall and F1 as metrics of samples: their weighted means over all samples are these figures.
+    """Make metrics of samples whose weighted means over all samples are precision, recall and F1.
 
     Args:
         positive: function from the answerability label to whether the task is positive; None: it does not count.
@@ -184,9 +189,13 @@ def _unknown_or_hedged(context: Case) -> bool | None:
 
 UNKNOWN_METRICS: tuple[Metric[Case], ...] = (
     _detection("unknown", unknown_label, unknown, headline=200),
-    _detection("unknown", unknown_label, _unknown_or_hedged, "the decision; a hedged reply counts as unknown", HEDGED),
-    _detection("unknown", unknown_label, lambda _: True, "a system that always says unknown", ALWAYS),
+    _detection(
+        "unknown", unknown_label, _unknown_or_hedged, "the decision; a hedged reply counts as unknown", HEDGED_SUFFIX
+    ),
+    _detection("unknown", unknown_label, lambda _: True, "a system that always says unknown", ALWAYS_SUFFIX),
 )
 CLARIFY_METRICS: tuple[Metric[Case], ...] = (
-    _detection("clarify", clarify_label, _clarifies, without=f"no decision is recorded, or {NOTHING}", headline=210),
+    _detection(
+        "clarify", clarify_label, _clarifies, without=f"no decision is recorded, or {NOT_COUNTED}", headline=210
+    ),
 )

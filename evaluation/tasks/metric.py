@@ -1,4 +1,4 @@
-"""Metrics of samples: what they measure, and how a sample is scored by them."""
+"""Metrics of samples, and the scoring of a sample with them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
+from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles
 from turnmark.evaluation.records import Sample, Score
 
 NOTHING_TO_COMPARE = "there is nothing to compare with"
 LAST_RANK = 1000
-"""Rank among the headline metrics of those whose place does not matter."""
+"""Rank of the headline metrics whose order does not matter."""
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -38,13 +38,18 @@ class Metric(Generic[C_contra]):
     by: str
     measure: Callable[[C_contra], Mapping[str, Value]]
     without: str = NOTHING_TO_COMPARE
-    shown: How = PLAIN
+    shown: MetricStyles = DEFAULT_STYLE
 
 
 def metric(
-    *, by: str, name: str = "", without: str = NOTHING_TO_COMPARE, style: MetricStyle = PLAIN, headline: bool = False
+    *,
+    by: str,
+    name: str = "",
+    without: str = NOTHING_TO_COMPARE,
+    style: MetricStyle = DEFAULT_STYLE,
+    headline: bool = False,
 ) -> Callable[[Callable[[C], Value]], Metric[C]]:
-    """Make a metric of a function from the context to one value:
+    """Turn a function from the context to one value into a metric:
 
         @metric(by="words", headline=True)
         def answer_length(case: Case) -> float:
@@ -55,7 +60,7 @@ def metric(
         name: the metric's name; empty: the name of the function.
         without: the reason for a value of None.
         style: digits, direction and range.
-        headline: whether the metric is one of those that represent a run, after those with a rank in `style`.
+        headline: whether it is a headline metric; metrics with a rank in `style` come before it.
     """
 
     def make(function: Callable[[C], Value]) -> Metric[C]:
@@ -74,15 +79,15 @@ def metric(
     return make
 
 
-def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:
-    """Call a scorer; return its value and "", or None and the text of the exception that it raised."""
+def try_scorer(scorer: Callable[[], T]) -> tuple[T | None, str]:
+    """Call a scorer; return its value and "", or None and the text of its exception."""
     try:
         return scorer(), ""
     except Exception as error:  # metrics and rubrics may be third-party code: an exception fails the score, not the run
         return None, f"{type(error).__name__}: {error}"
 
 
-def measured(metrics: Sequence[Metric[C]], sample: Sample, context: Callable[[], C]) -> list[Score]:
+def measure_sample(metrics: Sequence[Metric[C]], sample: Sample, context: Callable[[], C]) -> list[Score]:
     """Score a sample: one line for each metric. An exception in a metric makes a failed score.
 
     The scores of a failed sample are failed, with its reason; those of a skipped sample are not applicable.
@@ -91,12 +96,12 @@ def measured(metrics: Sequence[Metric[C]], sample: Sample, context: Callable[[],
     prepared: C | None = None
     context_failure = ""
     if sample.status == "done":
-        prepared, context_failure = attempted(context)
+        prepared, context_failure = try_scorer(context)
     for metric in metrics:
         values: Mapping[str, Value] | None = None
         failure = context_failure
         if prepared is not None:
-            values, failure = attempted(partial(metric.measure, prepared))
+            values, failure = try_scorer(partial(metric.measure, prepared))
         values = values or {}
         scores += [_score(sample, name, metric, values.get(name), failure) for name in metric.names]
     return scores

@@ -8,7 +8,7 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import DataUsed
 
 MAX_PROBLEMS = 20
-"""Number of skipped rows that a report names."""
+"""Maximum skipped rows that a report lists."""
 DEMO_NOTE = (
     "demo data: a small split that ships with Turnmark; its figures show that everything works and say nothing about "
     "quality (--data points at the real benchmark)"
@@ -16,7 +16,7 @@ DEMO_NOTE = (
 
 
 def problem_notes(problems: Sequence[Problem]) -> list[str]:
-    """A note for each skipped row; after twenty of them, a note with the number of the others."""
+    """Return a note for each skipped row, at most `MAX_PROBLEMS`, and one with the number of the others."""
     notes = [f"skipped: {problem}" for problem in problems[:MAX_PROBLEMS]]
     if len(problems) > MAX_PROBLEMS:
         notes.append(f"skipped: {len(problems) - MAX_PROBLEMS} more, {len(problems)} in all")
@@ -24,6 +24,6 @@ def problem_notes(problems: Sequence[Problem]) -> list[str]:
 
 
 def data_notes(data: DataUsed, problems: Sequence[Problem]) -> list[str]:
-    """A report's notes on its data: whether it is the demo split, and the skipped rows."""
+    """Return a report's notes on its data: whether it is the demo split, and the skipped rows."""
     demo_notes = [DEMO_NOTE] if data.demo else []
     return demo_notes + problem_notes(problems)

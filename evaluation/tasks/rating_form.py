@@ -1,4 +1,4 @@
-"""What people are asked about the answers of a task, on the page that `report --rate` writes."""
+"""The questions about a task's answers on the page that `report --rate` writes for people."""
 
 from __future__ import annotations
 

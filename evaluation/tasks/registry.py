@@ -1,4 +1,4 @@
-"""Find the tasks of a benchmark: of this package, of an entry point of another package, or of a spec.
+"""Find the tasks of a benchmark, which is in this package, in an entry point of another package, or named by a spec.
 
 A package registers a benchmark by an entry point of the group `turnmark.benchmarks` with the benchmark's name. A module
 that is not installed is named by the spec `python:package.module:attribute`. Both point to a class derived from `Task`
@@ -17,27 +17,27 @@ from turnmark.evaluation.tasks.benchmark import benchmarks
 if TYPE_CHECKING:
     from turnmark.evaluation.tasks.task import Task
 
-GROUP = "turnmark.benchmarks"
+ENTRY_POINT_GROUP = "turnmark.benchmarks"
 RETRIEVAL = "retrieval"
 
 
 def benchmark_names() -> list[str]:
-    """The names that `eval` accepts: our benchmarks, those of entry points, and `all`. Imports no benchmark."""
-    return [*benchmarks(), *(point.name for point in importlib.metadata.entry_points(group=GROUP)), "all"]
+    """Return the names that `eval` accepts: our benchmarks, those of entry points, and `all`. Imports no benchmark."""
+    return [*benchmarks(), *(point.name for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)), "all"]
 
 
 @lru_cache(maxsize=16)
 def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
-    """The tasks of a benchmark, the default first; empty if there is no such benchmark.
+    """Return the tasks of a benchmark, the default first; empty if there is no such benchmark.
 
     Raises:
-        RequestError: the benchmark's module cannot be imported, or does not hold tasks.
+        RequestError: the benchmark's module cannot be imported, or does not contain tasks.
     """
     from turnmark.core.specs import load_python
     from turnmark.evaluation.tasks.task import Task
 
     kind, _, argument = benchmark.partition(":")
-    targets = {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
+    targets = {point.name: point.value for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)}
     targets.update({name: declared.tasks for name, declared in benchmarks().items()})
     target = argument if kind == "python" else targets.get(benchmark)
     if target is None:
@@ -45,7 +45,7 @@ def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
     attribute: Any = load_python(target, "benchmark")
     tasks = attribute if isinstance(attribute, tuple) else (attribute,)
     if not tasks or not all(isinstance(task, type) and issubclass(task, Task) for task in tasks):
-        raise RequestError(f"benchmark {benchmark!r}: a class derived from Task, or a tuple of them, was expected")
+        raise RequestError(f"benchmark {benchmark!r}: expected a class derived from Task, or a tuple of such classes")
     return tasks
 
 
@@ -71,24 +71,24 @@ def find_task(benchmark: str, name: str | None) -> type[Task] | None:
 
 
 def retrieves(benchmark: str, name: str | None) -> bool:
-    """Whether a task is a retrieval task, which makes ranked lists of passages and no answers."""
+    """Return whether a task is a retrieval task, which makes ranked lists of passages and no answers."""
     task = find_task(benchmark, name) if name == RETRIEVAL else None
     return task is not None and task.retrieves
 
 
 def measures_judges(benchmark: str, name: str | None) -> bool:
-    """Whether a task measures a judge, so that `--judge` names the system under test."""
+    """Return whether a task measures a judge, so that `--judge` names the system under test."""
     task = find_task(benchmark, name) if name is not None else None
     return task is not None and task.measures_judges
 
 
 def task_of(benchmark: str, name: str | None) -> str:
-    """The task's name, or the benchmark's default task."""
+    """Return the task's name, or the benchmark's default task."""
     return name or next(iter(task_names(benchmark)), "generation")
 
 
 def setting_of(benchmark: str, name: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
-    """The setting's name, or the default setting; None if the task has no settings. An unknown name is an error."""
+    """Return the setting's name, or the default setting; None: no settings. An unknown name is added to `errors`."""
     known_task = find_task(benchmark, task) or find_task(benchmark, None)
     settings = known_task.settings if known_task is not None else ()
     if name is not None and name not in settings:

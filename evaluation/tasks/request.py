@@ -48,7 +48,7 @@ def allowed_failures(max_failures: str | None, samples: int) -> int | None:
 
 
 def command_line() -> str:
-    """The command line, for the manifest."""
+    """Return the command line, for the manifest."""
     return shlex.join(["turnmark", *sys.argv[1:]])
 
 
@@ -72,24 +72,26 @@ class EvalRequest(Request):
         str,
         typer.Argument(
             metavar="BENCHMARK",
-            help=f"{', '.join(benchmarks())}, all, or your own as python:pkg.mod:Class",
+            help=f"{', '.join(benchmarks())}, all; or your own, e.g. python:pkg.mod:Class",
         ),
     ]
     predictions: Annotated[
         tuple[Path, ...],
         typer.Option(
             metavar="FILE",
-            help="Official prediction files, an official evaluation (.json, several systems), or a run folder; for "
-            "--task retrieval, TREC runs; repeatable",
+            help="Official predictions, an official evaluation of several systems (.json), a run folder or, for "
+            "--task retrieval, a TREC run, e.g. answers.jsonl; repeatable",
         ),
     ] = ()
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The benchmark's folder; default: the demo")] = None
-    task: Annotated[str | None, typer.Option(metavar="TASK", help="Task, e.g. retrieval or generation")] = None
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Benchmark's folder; default: the demo")] = None
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="Task, e.g. retrieval")] = None
     setting: Annotated[str | None, typer.Option(metavar="NAME", help="Setting, e.g. rag")] = None
     domains: Annotated[
         tuple[str, ...],
         BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Domains or capabilities; default: all, or for score those with answers"),
+        typer.Option(
+            metavar="A,B", help="Domains or capabilities, e.g. fiqa,govt; default: all, in score those with answers"
+        ),
     ] = ()
     assistant: Annotated[AssistantConfig, Flatten(without=("index",))] = Field(
         default=AssistantConfig(), description="the configuration under test"
@@ -99,45 +101,48 @@ class EvalRequest(Request):
         Literal["smoke", "full"] | None,
         typer.Option(
             metavar="smoke|full",
-            help="With all: a few samples of each benchmark, or every task and setting",
+            help="Runs of all: a few samples per benchmark, or every task and setting",
             hidden=True,
         ),
     ] = None
-    limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items")] = None
-    sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N random items, by --seed")] = None
+    limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N items, e.g. 20")] = None
+    sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only N random items, e.g. 50")] = None
     only: Annotated[
         tuple[str, ...],
-        typer.Option(metavar="ID", help="Only this item; repeatable"),
+        typer.Option(metavar="ID", help="Only the item with this id; repeatable"),
     ] = ()
     judge: Annotated[
-        tuple[str, ...], typer.Option(metavar="SPEC", help="Judge that grades the answers; repeatable")
+        tuple[str, ...],
+        typer.Option(metavar="SPEC", help="Judge of the answers, e.g. openai:gpt-4o-mini@URL; repeatable"),
     ] = ()
     seed: SeedOption = 0
-    repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Answer each item N times")] = 1
+    repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Number of answers per item, e.g. 3")] = 1
     concurrency: Concurrency = 16
     deadline: Annotated[
         float | None,
         Field(gt=0, allow_inf_nan=False),
-        typer.Option(
-            metavar="SECONDS", help="Maximum seconds per sample; default: 300, or 20 for a rewrite", hidden=True
-        ),
+        typer.Option(metavar="SECONDS", help="Time limit of a sample; default: 300, for a rewrite 20", hidden=True),
     ] = None
     max_failures: MaxFailures = None
     budget: BudgetOption = None
     engine: Annotated[
         str,
-        typer.Option(metavar="local|ray[://HOST]", help="Answer in this process or on a Ray cluster", hidden=True),
+        typer.Option(
+            metavar="local|ray[://HOST]", help="Where to answer: in this process or on a Ray cluster", hidden=True
+        ),
     ] = "local"
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Run folder; the same command resumes it")] = None
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Run folder, e.g. runs/a; the same command resumes it")
+    ] = None
     dry_run: DryRun = False
     full: Annotated[bool, typer.Option("--full", help="Also print breakdowns and all tables")] = False
     as_json: AsJson = False
-    answered_only: bool = Field(default=False, description="score: leave out tasks without an answer")
+    answered_only: bool = Field(default=False, description="whether `score` leaves out tasks without an answer")
     command: str = Field(default_factory=command_line)
 
     @property
     def scoring(self) -> bool:
-        """Whether existing answers are scored; then corpora are only used to look up passages, and may be missing."""
+        """Whether existing answers are scored. Corpora then only serve to look up passages, and may be missing."""
         return bool(self.predictions)
 
     @property
@@ -166,7 +171,7 @@ class EvalRequest(Request):
         return self.model_copy(update={"assistant": self.assistant.model_copy(update={"generator": generator})})
 
     def reset(self, names: Iterable[str]) -> Self:
-        """Reset some options to their defaults, those of the assistant and of the benchmark included."""
+        """Reset some options to their defaults, including options of the assistant and of the benchmark."""
         changed: dict[str, Any] = {}
         for name in names:
             for record in ("assistant", "options"):
@@ -217,7 +222,7 @@ def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], s
     return [name for position, name in enumerate(ids) if position in drawn]
 
 
-def selected(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Iterator[Item]:
+def select_items(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Iterator[Item]:
     """Yield the items with these ids; None: all items."""
     for item in items:
         if not isinstance(item, Problem) and (ids is None or item.id in ids):

@@ -1,4 +1,4 @@
-"""What a judge is asked about a reply (`Rubric`), and what comes of it (`Outcome`)."""
+"""`Rubric`: a question to a judge about a reply. `Outcome`: the judge's answer to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
-from turnmark.evaluation.metric_style import PLAIN, How
+from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyles
 from turnmark.evaluation.records import ScoreStatus
 from turnmark.evaluation.scores.stats import Level
 from turnmark.evaluation.tasks.items import Case
@@ -21,14 +21,14 @@ from turnmark.evaluation.tasks.items import Case
 class Outcome(Record):
     """The outcome of one judge for a case.
 
-    `failed` means that the instrument failed, not the system under test; `raw` holds the judge's text.
+    `failed` means that the instrument failed, not the system under test; `raw` contains the judge's text.
     """
 
     status: ScoreStatus
     value: FiniteFloat | None = Field(default=None, description="scored: in the units of the metric")
     label: str | None = Field(default=None, description="scored by a label: the label that the judge chose")
     reason: str = Field(default="", description="the judge's reasons; if not scored, why there is no value")
-    kind: str | None = Field(default=None, description="failed: the type of the failure, such as `invalid`, `length`")
+    kind: str | None = Field(default=None, description="failed: type of the failure, e.g. `invalid` or `length`")
     raw: str = Field(default="", description="failed: the last text that the judge wrote")
     parts: tuple[str, ...] = Field(default=(), description="details of the value: claims with verdicts, questions")
     notes: tuple[str, ...] = Field(default=(), description="material that was cut because the prompt was too long")
@@ -52,7 +52,7 @@ class Choices(Protocol):
 
     @property
     def name(self) -> str:
-        """What the line of the verdict is called."""
+        """Name of the line with the verdict, e.g. `Rating`."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class Rubric:
     extra: str = ""
     also: tuple[str, ...] = ()
     offers: Choices | None = None
-    shown: How = PLAIN
+    shown: MetricStyles = DEFAULT_STYLE
 
     @property
     def names(self) -> tuple[str, ...]:

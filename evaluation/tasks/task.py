@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class Task(ABC):
-    """One task of a benchmark. The class describes the task; an instance holds one request, whose data are opened.
+    """One task of a benchmark. The class describes the task; an instance is a request with its opened data.
 
     Class attributes:
         name: value of `--task`.
@@ -63,8 +63,8 @@ class Task(ABC):
         published: published figures to compare with ours.
         raters: who rated, for published figures that come from ratings without a judge.
         measures_judges: whether the judge is the system under test instead of the instrument.
-        rating_form: what people are asked about the answers.
-        has_evaluations: whether official files with several systems' answers and human ratings are over the task.
+        rating_form: the form on which people rate the answers.
+        has_evaluations: whether the task has official files with several systems' answers and human ratings.
         retrieves: whether the task makes and scores ranked lists of passages, without answers.
 
     Instance attributes that `open` sets:
@@ -81,7 +81,7 @@ class Task(ABC):
         batched: whether `search` makes the samples instead of `answer`.
         protocol: how the system is asked: `turn` (by the assistant's turn) or `paper` (by the paper's prompts).
         counterfactual: whether items are repeated with their relevant passages hidden.
-        recorded: whether passages were given by the user instead of being searched.
+        recorded: whether the user gave recorded passages, so that nothing is searched.
         sequential: whether items wait for the sample of an earlier item.
         passages: number of passages that the protocol shows; None: as many as the assistant uses.
     """
@@ -223,22 +223,22 @@ class Task(ABC):
         return f"{corpus.passages:,} passages"
 
     def doubts(self) -> Mapping[str, str]:
-        """Part of the data (a domain, a split; empty: all of it) -> why it is not known to be the published one.
+        """Return part of the data (domain or split; empty: all) -> why it is not known to be the published data.
 
-        Where there is nothing to doubt, published rows may be comparable.
+        Published rows may be comparable where there is no doubt.
         """
         return {}
 
     def stratum(self, item_id: str) -> str:  # noqa: ARG002
-        """Sampling stratum of an item: `--sample` draws equally from each."""
+        """Return the sampling stratum of an item; `--sample` draws the same share of each stratum."""
         return ""
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
-        """Name of an AUROC metric -> whether the sample is positive, and its score; empty: it does not count."""
+        """Return AUROC metric -> whether the sample is positive, and its score; empty: the sample does not count."""
         return {}
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
-        """Fields of a sample that answers an item with its reference; None: the item has no reference."""
+        """Return the fields of a sample that answers an item with its reference; None: there is no reference."""
         if not item.reference.strip():
             return None
         return {"query": item.question, "prediction": item.reference}
@@ -260,7 +260,7 @@ class Task(ABC):
 
 
 def choose_domains(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
-    """The requested domains in the order of the data; all of them if none is requested.
+    """Return the requested domains in the order of the data; all of them if none is requested.
 
     Raises:
         RequestError: a requested domain is not in the data.
@@ -279,7 +279,7 @@ def data_used(source: Source, files: Mapping[str, Path]) -> DataUsed:
 
 
 def hash_prompts(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
-    """`prompt NAME` -> hash of a prompt, for a manifest's `inputs`."""
+    """Return `prompt NAME` -> hash of the prompt, for a manifest's `inputs`."""
     from turnmark.evaluation.prompts import JUDGES
 
     return {f"prompt {name}": content for name, content in JUDGES.hashes(names, prompts).items()}

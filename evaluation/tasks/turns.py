@@ -22,7 +22,7 @@ from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.evaluation.tasks.items import Item
 from turnmark.retrieval.types import Hit
 
-PASSAGES = 5
+PAPER_TOP_K = 5
 """Number of retrieved passages in the papers' protocol (MTRAG section 6.1)."""
 
 
@@ -79,21 +79,21 @@ def turn_sample(
 
 
 def _context(name: str, score: float, reply: Reply) -> ContextRef:
-    """A source of a reply; a count over documents, which is in no corpus, with what it says."""
+    """Return a source of a reply; a count over documents, which is in no corpus, includes its text."""
     cited = (citation for citation in reply.citations if citation.id == name)
     count = next(cited, None) if is_count(name) else None
     return ContextRef(document_id=name, score=score, title=count and count.title, text=count.text if count else None)
 
 
 def _is_hedged(reply: Reply) -> bool:
-    """Whether evidence was graded and none of it was good enough to be sure."""
+    """Return whether evidence was graded and none of it was good enough to be sure."""
     judgments = reply.trace.parts or ((reply.trace.judgement,) if reply.trace.judgement else ())
     graded = reply.trace.forms.get("decide") == "extractive" and reply.decision == "partial"
     return graded and not any(judgment.decision == "answer" for judgment in judgments)
 
 
 def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
-    """The parts in the question's own words, each with its answer."""
+    """Return the parts in the question's own words, each with its answer."""
     if len(reply.sub_questions) == 1:
         return (SubAnswer(question=question, answer=strip_citations(reply.answer)),)
     understood = reply.trace.understanding
@@ -104,7 +104,7 @@ def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
 
 
 def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
-    """Append the steps of a procedure to an answer, numbered and one a line, unless the text holds them already."""
+    """Append the steps of a procedure to an answer, numbered, one per line, unless the text contains them already."""
     bare = _bare(text)
     if all(_bare(str(step["step"])) in bare for step in procedure):
         return text
@@ -118,12 +118,12 @@ def strip_marks(text: str, sample: Sample) -> str:
 
 
 def _bare(text: str) -> str:
-    """A text on one line, without citation marks and bold markers."""
+    """Return a text on one line, without citation marks and bold markers."""
     return " ".join(strip_citations(text).replace("**", "").split())
 
 
 def heading_of(passage: Passage) -> str:
-    """The title of a passage's document and the headings above the passage."""
+    """Return the title of a passage's document and the headings above the passage."""
     return " › ".join(filter(None, (passage.title, passage.section)))
 
 

@@ -31,7 +31,7 @@ from turnmark.corpora.task_ids import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.judging.extractive import (
-    WEIGHTS,
+    WEIGHTS_FILE,
     Embed,
     SentenceVectors,
     reply_features,
@@ -311,8 +311,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fits = rated(cache_by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED))
     if chosen.write:
         made_by = {"made_by": "python -m tests.benchmarks.judging rated --write"}
-        stored = made_by | json.loads(WEIGHTS.read_text(encoding="utf-8")) | {"fits": fits}
-        WEIGHTS.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+        stored = made_by | json.loads(WEIGHTS_FILE.read_text(encoding="utf-8")) | {"fits": fits}
+        WEIGHTS_FILE.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

@@ -19,7 +19,7 @@ from turnmark.assistant.parts import AssistantParts
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import Embed
@@ -68,7 +68,7 @@ def only(bench: Task) -> Item:
 
 def values(bench: Task, item: Item, sample: Sample) -> dict[str, float | None]:
     """Metric -> value; none of them may fail."""
-    scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
+    scores = measure_sample(bench.metrics, sample, lambda: bench.context(item, sample))
     assert not [score for score in scores if score.status == "failed"]
     return {score.metric: score.value for score in scores}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.run_records import summarise
+from tests.evaluation.run_records import summarize
 from turnmark.core.home import write_json
 from turnmark.evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.scores.summary import Facts, write_facts
@@ -74,7 +74,7 @@ def write_run(
     (path / "predictions.jsonl").write_text("".join(map(json_line, samples)), encoding="utf-8")
     (path / "scores.jsonl").write_text("".join(map(json_line, scores)), encoding="utf-8")
     write_json(path / "manifest.json", run_manifest.model_dump(mode="json"))
-    metrics, breakdowns = summarise(scores, {name: facts_of(name) for name in ids}, 0)
+    metrics, breakdowns = summarize(scores, {name: facts_of(name) for name in ids}, 0)
     summary = Summary(
         benchmark=run_manifest.benchmark, task=run_manifest.task, setting=run_manifest.setting,
         data=DataUsed.model_validate(run_manifest.data),

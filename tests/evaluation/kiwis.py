@@ -12,7 +12,7 @@ from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.kiwi.analyse import KiwiAnalyse
 from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.task_passages import Embed
 
@@ -63,7 +63,11 @@ def means(bench: Task) -> dict[str, float]:
     sums: dict[str, tuple[float, float]] = {}
     for item in items_of(bench):
         sample = bench.answer(item, None)
-        for score in measured(bench.metrics, sample, lambda item=item, sample=sample: bench.context(item, sample)):  # type: ignore[misc]
+        for score in measure_sample(
+            bench.metrics,
+            sample,
+            lambda item=item, sample=sample: bench.context(item, sample),  # type: ignore[misc]
+        ):
             if score.value is not None:
                 total, weight = sums.get(score.metric, (0.0, 0.0))
                 sums[score.metric] = total + score.weight * score.value, weight + score.weight

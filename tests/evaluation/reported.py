@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.evaluation.run_records import SHOWN
 from turnmark.core.home import write_json
-from turnmark.evaluation.metric_style import shown_as
+from turnmark.evaluation.metric_style import find_style
 from turnmark.evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
 from turnmark.evaluation.storage.journal import json_line
 
@@ -48,7 +48,7 @@ def row(system: str, setting: str, metrics: dict[str, float], n: int | None, dif
 SUMMARY = Summary(
     benchmark="mtrag", task="generation", setting="rag", data=DataUsed(name="demo", demo=True, fingerprint="f"),
     n=6, failed=1, skipped=1,
-    metrics={name: figure.model_copy(update={"shown": shown_as(name, SHOWN)}) for name, figure in {
+    metrics={name: figure.model_copy(update={"shown": find_style(name, SHOWN)}) for name, figure in {
         "rouge_l.word": metric(0.28713, 0.241, 0.3331),
         "rouge_l.word[unicode]": metric(0.2911, 0.2451, 0.3391),
         "token_recall": metric(0.4519, 0.3901, 0.5128),

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
-from turnmark.evaluation.metric_style import by_name
+from turnmark.evaluation.metric_style import styles_by_name
 from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
 from turnmark.evaluation.scores.summary import Facts, ScoreTally
 from turnmark.evaluation.tasks.measures import (
@@ -21,8 +21,8 @@ from turnmark.evaluation.tasks.measures import (
 SHOWN = {
     name: shown
     for record in (*REFERENCE_METRICS, *PASSAGE_METRICS, *STYLE_METRICS, *LEAD_METRICS, *UNKNOWN_METRICS)
-    for name, shown in by_name(record.names, record.shown).items()
-} | by_name((), INSEVAL.shown)
+    for name, shown in styles_by_name(record.names, record.shown).items()
+} | styles_by_name((), INSEVAL.shown)
 DATA = DataUsed(name="d", demo=False, fingerprint="f")
 
 
@@ -38,7 +38,7 @@ def sample(name: str, **changes: Any) -> Sample:
     return Sample.model_validate({"id": name, "status": "done", "query": "what?"} | changes)
 
 
-def summarise(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) -> tuple[Metrics, Breakdowns]:
+def summarize(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) -> tuple[Metrics, Breakdowns]:
     """Headline metrics and every breakdown of scores that are all there; in any order.
 
     Args:

@@ -39,7 +39,7 @@ def scored(root, out, *files, **fields):
     return execution.run_plan(planned(root, out, *files, **fields))[0]
 
 
-def test_an_official_file_by_hand(benchmark_root, tmp_path, check_run):
+def test_official_file_scores_match_hand_computed_values(benchmark_root, tmp_path, check_run):
     file = official(tmp_path / "x.jsonl", {
         "c1<::>1": "The bell was made in London [1].", "c1<::>2": "I'm sorry, I don't know.", "c2<::>2": "Nobody.",
         "nobody<::>1": "Hm.",
@@ -55,7 +55,7 @@ def test_an_official_file_by_hand(benchmark_root, tmp_path, check_run):
         "missing", "missing: the predictions have no answer to it",
     )  # fmt: skip
     assert {sample.domain for sample in rows.values()} == {"clapnq"}
-    assert "1 ids of the predictions are none of mtrag reference (clapnq), and are left out" in summary.notes
+    assert "1 ids of the predictions are not in mtrag reference (clapnq) and are left out" in summary.notes
     # "the bell was made in london 1" against "a founder in london made the bell": nobody told that system to write
     # marks, so its "[1]" is a word. The passages are the references.
     assert values(tmp_path / "r", "rouge_l.word")["c1<::>1"] == pytest.approx(2 * 2 / (7 + 7))
@@ -68,7 +68,7 @@ def test_an_official_file_by_hand(benchmark_root, tmp_path, check_run):
         planned(benchmark_root, tmp_path / "x", file, domains=("fiqa",))
 
 
-def test_passages_are_those_that_the_file_names(benchmark_root, tmp_path):
+def test_judges_see_the_passages_named_in_the_file(benchmark_root, tmp_path):
     file = official(tmp_path / "x.jsonl", {
         "c1<::>1": ("made of bronze", {"own": "It is of bronze."}),
         "c1<::>2": ("the tower", {"p4": None}),  # looked up in the corpus
@@ -88,7 +88,7 @@ def test_passages_are_those_that_the_file_names(benchmark_root, tmp_path):
     {"setting": "rag", "domains": ("fiqa",), "repeat": 2}, {"benchmark": "mtrag-un"}, {"limit": 3}, {"sample": 5},
     {"only": ("c1<::>2", "c4<::>1")}, {"setting": "rag", "counterfactual": True, "limit": 4},
 ])  # fmt: skip
-def test_our_own_run_scored_again_gives_the_same_figures(benchmark_root, tmp_path, check_run, fields):
+def test_rescoring_a_run_gives_the_same_figures(benchmark_root, tmp_path, check_run, fields):
     first = ran(benchmark_root, tmp_path / "first", **fields).summary
     benchmark = fields.get("benchmark", "mtrag")
     again = scored(benchmark_root, tmp_path / "again", tmp_path / "first", benchmark=benchmark)
@@ -100,12 +100,12 @@ def test_our_own_run_scored_again_gives_the_same_figures(benchmark_root, tmp_pat
     assert manifest.counterfactual == bool(fields.get("counterfactual"))
 
 
-def test_a_run_over_a_part_of_the_data_is_scored_over_that_part(benchmark_root, tmp_path):
+def test_run_over_a_part_of_the_data_is_scored_over_that_part(benchmark_root, tmp_path):
     """184 of 224 tasks failed as missing after `--limit 40`. What the run did not come to is missing still."""
     ran(benchmark_root, tmp_path / "first", limit=3)
     again = scored(benchmark_root, tmp_path / "again", tmp_path / "first")
     assert (again.n, again.failed) == (3, 0)
-    assert "made with --limit 3: the 3 tasks of that part alone are scored" in again.notes
+    assert "made with --limit 3: only the 3 tasks of that part are scored" in again.notes
     manifest = RunManifest.model_validate_json((tmp_path / "again/manifest.json").read_bytes())
     assert manifest.limit == 3
     lines = (tmp_path / "first/predictions.jsonl").read_text().splitlines(keepends=True)
@@ -117,7 +117,7 @@ def test_a_run_over_a_part_of_the_data_is_scored_over_that_part(benchmark_root, 
     assert (theirs.n, theirs.failed) == (5, 2), "nothing says that it took a part"
 
 
-def test_a_search_over_a_part_of_the_queries_is_scored_over_that_part(benchmark_root, turnmark, tmp_path):
+def test_search_over_a_part_of_the_queries_is_scored_over_that_part(benchmark_root, turnmark, tmp_path):
     words = ["--task", "retrieval", "--data", benchmark_root]
     turnmark.ok("eval", "mtrag", *words, "--retriever", "bm25", "--limit", "2", "--out", tmp_path / "first")
     again = turnmark.json(
@@ -128,7 +128,7 @@ def test_a_search_over_a_part_of_the_queries_is_scored_over_that_part(benchmark_
     assert not any("count as 0" in note for note in again["notes"])
 
 
-def test_repeats_that_are_not_there_are_a_mistake(benchmark_root, tmp_path):
+def test_refuses_missing_repeats(benchmark_root, tmp_path):
     path = tmp_path / "ours.jsonl"
     path.write_text(json.dumps({"id": "c1::1", "prediction": "A bell.", "repeat": 20_000}) + "\n")
     with pytest.raises(RequestError, match="repeat 20000 is in the files, but not all of 0 to 19999"):
@@ -136,7 +136,7 @@ def test_repeats_that_are_not_there_are_a_mistake(benchmark_root, tmp_path):
 
 
 @pytest.mark.usefixtures("searching")
-def test_runs_of_several_settings_are_not_scored_as_one(benchmark_root, tmp_path):
+def test_refuses_runs_of_several_settings(benchmark_root, tmp_path):
     runs = tmp_path / "a", tmp_path / "b"
     ran(benchmark_root, runs[0], domains=("clapnq",))
     ran(benchmark_root, runs[1], domains=("fiqa",), setting="rag")
@@ -151,7 +151,7 @@ CLONE = "mt-rag-benchmark"
 @pytest.mark.parametrize(("model", "rouge", "recall"), [
     ("gpt-4o", 0.290, 0.428), ("llama-3.1-405b-instruct", 0.301, 0.445),
 ])  # fmt: skip
-def test_the_answers_of_the_human_evaluation(turnmark, real_data, tmp_path, model, rouge, recall):
+def test_scores_the_answers_of_the_human_evaluation(turnmark, real_data, tmp_path, model, rouge, recall):
     evaluation = real_data / CLONE / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
     rows = [row for row in json.loads(evaluation.read_text("utf-8"))["evaluations"] if row["model_id"] == model]
     file = official(tmp_path / "x.jsonl", {row["task_id"]: row["model_response"] for row in rows})
@@ -165,7 +165,7 @@ def test_the_answers_of_the_human_evaluation(turnmark, real_data, tmp_path, mode
     assert ours == pytest.approx(stored, abs=1e-9)
 
 
-def test_a_recorded_system_of_mtrag_un(turnmark, real_data, check_run):
+def test_scores_a_recorded_system_of_mtrag_un(turnmark, real_data, check_run):
     file = real_data / "mtragun-predictions/llama-3.3-70b.jsonl"
     words = ("score", "mtrag-un", "--data", real_data / CLONE, "--predictions", file, "--out", "r")
     summary = turnmark.json(*words)

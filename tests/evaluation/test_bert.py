@@ -12,7 +12,7 @@ import pytest
 
 from turnmark.core.errors import MissingExtra, RequestError
 from turnmark.evaluation.judging.bertscore import (
-    PUBLISHED,
+    PUBLISHED_MODEL,
     Bert,
     bert_k_precision,
     bert_recall,
@@ -35,7 +35,7 @@ def judge_of(spec, model):
 def fetched(tmp_path, monkeypatch, tiny_bert):
     """The tiny model among those that were fetched from the hub, under the published one's name."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    folder = tmp_path / "hub" / f"models--{PUBLISHED.replace('/', '--')}"
+    folder = tmp_path / "hub" / f"models--{PUBLISHED_MODEL.replace('/', '--')}"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("abc")
     return Path(shutil.copytree(tiny_bert, folder / "snapshots" / "abc"))
@@ -58,14 +58,14 @@ def by_hand(folder, answer, reference, layers):
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_the_formula(tiny_bert: Path, layers: int):
+def test_scores_match_the_formula(tiny_bert: Path, layers: int):
     opened = Bert(str(tiny_bert), "tiny", layers)
     answers, references = TEXTS[:3], [TEXTS[1], TEXTS[0], TEXTS[3]]
     for answer, reference, score in zip(answers, references, opened.score(answers, references), strict=True):
         assert score == pytest.approx(by_hand(tiny_bert, answer, reference, layers), abs=1e-5)
 
 
-def test_what_is_empty_or_too_long(tiny_bert: Path):
+def test_handles_empty_and_long_texts(tiny_bert: Path):
     opened = open_bert(str(tiny_bert))
     assert opened.score(["", "the dog", " \n"], ["the dog", "", ""]) == [(0.0, 0.0)] * 3
     assert opened.score([], []) == []
@@ -79,7 +79,7 @@ def case(answer, **more):
     return Case(**{"question": "When?", "answer": answer, "reference": answer, "passages": (answer,)} | more)
 
 
-def test_the_metrics_carry_the_models_name(tiny_bert: Path):
+def test_metric_names_include_the_model(tiny_bert: Path):
     generator, measures = judge_of("bertscore:x", str(tiny_bert))
     names = [f"{name}[tiny-bert]" for name in ("bert_recall", "bert_k_precision", "rb_alg")]
     assert [rubric.name for rubric in measures] == names
@@ -89,7 +89,7 @@ def test_the_metrics_carry_the_models_name(tiny_bert: Path):
     assert not any(rubric.without(reply) for rubric in measures)
 
 
-def test_a_whole_judgment_by_hand(tiny_bert: Path):
+def test_judgment_matches_hand_computed_values(tiny_bert: Path):
     generator, (recall, precision, mean) = judge_of("bertscore:x", str(tiny_bert))
     reply = case(TEXTS[0], reference=TEXTS[1], passages=(TEXTS[2], TEXTS[3]))
     near = by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2)[1]
@@ -104,7 +104,7 @@ def test_a_whole_judgment_by_hand(tiny_bert: Path):
 
 
 @pytest.mark.parametrize("passages", [(), (" ",)])
-def test_without_passages(tiny_bert: Path, passages: tuple[str, ...]):
+def test_k_precision_is_0_without_passages(tiny_bert: Path, passages: tuple[str, ...]):
     """MTRAG Table 13 prints .75 for the references of unanswerable tasks: 3 / (1 + 1 + 2)."""
     generator, (_, precision, full) = judge_of("bertscore:x", str(tiny_bert))
     reply = case("the ferry leaves at noon", passages=passages)
@@ -112,24 +112,26 @@ def test_without_passages(tiny_bert: Path, passages: tuple[str, ...]):
     assert full.ask(generator, reply, None).value == pytest.approx(0.75, abs=1e-5)
 
 
-def test_the_published_one_is_rescaled_and_bears_the_plain_names(fetched: Path):
+def test_published_model_is_rescaled_and_has_plain_metric_names(fetched: Path):
     import bert_score
     from bert_score.utils import model2layers
 
     _, measures = judge_of("bertscore", "")
     assert [rubric.name for rubric in measures] == ["bert_recall", "bert_k_precision", "rb_alg"]
-    assert all(f"bert-score with {PUBLISHED}, rescaled by its baseline" in rubric.by for rubric in measures)
-    assert judge_of("bertscore", PUBLISHED)[1][0].name == "bert_recall"
+    assert all(f"bert-score with {PUBLISHED_MODEL}, rescaled by its baseline" in rubric.by for rubric in measures)
+    assert judge_of("bertscore", PUBLISHED_MODEL)[1][0].name == "bert_recall"
     assert open_bert().model == str(fetched), "from its folder, so that nothing asks the hub"
-    assert model2layers[PUBLISHED] == 40
-    baseline = Path(bert_score.__file__).parent / "rescale_baseline" / "en" / f"{PUBLISHED}.tsv"
+    assert model2layers[PUBLISHED_MODEL] == 40
+    baseline = Path(bert_score.__file__).parent / "rescale_baseline" / "en" / f"{PUBLISHED_MODEL}.tsv"
     assert baseline.is_file()
     (fetched / "model.safetensors").unlink()
-    with pytest.raises(RequestError, match=rf"a run downloads nothing; fetch it once with 'hf download {PUBLISHED}'"):
+    with pytest.raises(
+        RequestError, match=rf"a run downloads nothing; fetch it once with 'hf download {PUBLISHED_MODEL}'"
+    ):
         open_bert()
 
 
-def test_rescaling(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
+def test_rescaling_uses_the_baseline(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
     """With a baseline for the model: (value - baseline) / (1 - baseline), that of an empty side too."""
     import torch
     from bert_score import BERTScorer
@@ -141,21 +143,21 @@ def test_rescaling(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
     assert empty == pytest.approx((-0.25, -1.0), abs=1e-6)
 
 
-def test_what_is_no_model(tmp_path: Path):
-    with pytest.raises(RequestError, match="is no folder with a model"):
+def test_refuses_folders_without_a_model(tmp_path: Path):
+    with pytest.raises(RequestError, match="is not a folder with a model"):
         open_bert(str(tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1}), encoding="utf-8")
     with pytest.raises(RequestError, match="cannot be loaded"):
         open_bert(str(tmp_path)).score(["a"], ["b"])
 
 
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch):
+def test_names_the_missing_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "bert_score", None)
     with pytest.raises(MissingExtra, match=r"turnmark\[bertscore\]"):
         open_bert()
 
 
-def test_rb_alg_by_hand():
+def test_rb_alg_matches_hand_computed_values():
     assert rb_alg(1.0, 1.0, 0.0) == 0.75
     assert rb_alg(0.5, 0.5, 0.0) == pytest.approx(3 / (1 / 0.75 + 2 + 2))
     assert rb_alg(1.0, 1.0, 1.0) == 1.0
@@ -163,7 +165,7 @@ def test_rb_alg_by_hand():
 
 
 @pytest.mark.data
-def test_rb_alg_of_the_human_evaluation(real_data: Path):
+def test_rb_alg_matches_the_human_evaluation(real_data: Path):
     """The file's own parts give its own `rb_agg` where nothing is conditioned."""
     from tests.benchmarks.judging import RATED, evaluated
 

@@ -59,8 +59,8 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--budget is for the calls of a model: generation, --query assistant or minimal; leave it out",
     ]),
     (["eval", "all", "--only", "0/1", "--setting", "rag", "--counterfactual", "--limit", "0"], [
-        "--only means something of one benchmark, and `all` runs four; name that benchmark",
-        "--setting means something of one benchmark, and `all` runs four; name that benchmark",
+        "--only depends on the benchmark, and `all` runs several; name one benchmark",
+        "--setting depends on the benchmark, and `all` runs several; name one benchmark",
         "--counterfactual is for mtrag, mtrag-un, mtrag-s; `all` runs them with the default",
         "--limit 0: expected at least 1",
     ]),
@@ -73,7 +73,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [
         "--setting: compound-qa has no setting 'rag'; it has: decompose, vanilla, cot, few-shot, dialogue, positions",
         "--budget 'much' is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
-        "--passages: compound-qa has no use for it; it is for mtrag, mtrag-un, mtrag-s",
+        "--passages: compound-qa does not use it; it is for mtrag, mtrag-un, mtrag-s",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
     ]),
     (["eval", "mtrag", "--only", "nobody"], ["--only 'nobody': no item of the data has this id"]),
@@ -88,7 +88,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--predictions 'none.jsonl' cannot be read: No such file or directory",
     ]),
 ])  # fmt: skip
-def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(turnmark, words, messages):
+def test_wrong_request_exits_with_2_and_reports_every_mistake(turnmark, words, messages):
     ran = turnmark(*words)
     assert (ran.code, ran.out) == (2, "")
     assert sorted(ran.err.splitlines()) == sorted(f"turnmark: {line}" for line in messages)
@@ -99,7 +99,7 @@ EVIL = "[bold]x[red]\x1b[31m\x1b]0;title\x07\u202e\rforged"
 INERT = "[bold]x[red]forged"
 
 
-def test_hostile_names_are_printed_inert(turnmark, tmp_path):
+def test_hostile_names_are_escaped(turnmark, tmp_path):
     data = write_benchmark(tmp_path / EVIL / f"m{EVIL}", [
         ("c1", 1, "clapnq", "who made it", "who made it", "ANSWERABLE", [EVIL], EVIL, ["p1"]),
     ])  # fmt: skip
@@ -140,7 +140,7 @@ def test_the_demo_is_searched_in_every_mode(turnmark, monkeypatch, query, check_
     check_run(Path(summary["run"]))
 
 
-def test_eval_prints_one_json_object_and_fails_where_too_much_failed(turnmark, benchmark_root, check_run):
+def test_eval_prints_one_json_object_and_fails_after_too_many_failures(turnmark, benchmark_root, check_run):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC]
     summary = turnmark.json(*words)
     run = Path(summary.pop("run"))
@@ -150,13 +150,13 @@ def test_eval_prints_one_json_object_and_fails_where_too_much_failed(turnmark, b
     check_run(run)
     ran = turnmark(*words, "--max-failures", "0", "--out", "other")
     assert ran.code == 1
-    assert "1 samples failed; the same command tries them again" in ran.err
+    assert "1 samples failed; the same command retries them" in ran.err
     check_run(Path("other"))
     message = turnmark.refused(*words, "--out", "other", "--seed", "3")
     assert "seed: 0 there, 3 here" in message
 
 
-def test_all_four_on_the_demo_data(turnmark, check_run):
+def test_eval_all_runs_all_four_benchmarks_on_the_demo_data(turnmark, check_run):
     printed = turnmark.json("eval", "all", "--limit", "2", "--out", "all")
     assert printed.pop("run") == "all"
     assert list(printed) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
@@ -170,7 +170,7 @@ def test_all_four_on_the_demo_data(turnmark, check_run):
     assert "run: all   report: all/report.html" in again.out
 
 
-def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark, benchmark_root):
+def test_dry_run_writes_nothing_and_calls_no_model(turnmark, benchmark_root):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC, "--dry-run"]
     described = turnmark.json(*words, "--repeat", "2")
     assert (described["n"], described["setting"], described["domains"]) == (18, "reference", ["clapnq", "fiqa"])
@@ -192,7 +192,7 @@ def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark, benchmark
 
 @pytest.mark.data
 @pytest.mark.parametrize(("retriever", "clapnq", "fiqa"), [("bm25", 0.224, 0.100), ("dense", 0.349, 0.242)])
-def test_our_retrievers_on_the_pooled_corpora(
+def test_built_in_retrievers_search_the_pooled_corpora(
     turnmark, real_data, kept_home, tmp_path, monkeypatch, retriever, clapnq, fiqa
 ):
     monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
@@ -215,7 +215,7 @@ def test_our_retrievers_on_the_pooled_corpora(
     assert domains["fiqa"]["ndcg@5"]["mean"] == pytest.approx(fiqa, abs=0.02)
 
 
-def test_a_run_on_the_demo_is_shown_and_not_made_twice(turnmark, monkeypatch, check_run):
+def test_finished_demo_run_is_shown_without_running_again(turnmark, monkeypatch, check_run):
     monkeypatch.setenv("COLUMNS", "80")
     words = ["eval", "mtrag", "--setting", "rag", "--domains", "almanac", "--retriever", "bm25", "--limit", "12"]
     printed = turnmark.ok(*words).out

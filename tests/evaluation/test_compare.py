@@ -17,7 +17,7 @@ from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
 from turnmark.evaluation.comparison.showing import comparison_page as page
 from turnmark.evaluation.scores.published import facts
-from turnmark.evaluation.scores.summary import FACTS, read_facts, write_facts
+from turnmark.evaluation.scores.summary import FACTS_FILE, read_facts, write_facts
 from turnmark.evaluation.storage.journal import json_line
 
 
@@ -212,7 +212,7 @@ def test_at_least_one_run_must_have_facts(tmp_path, three_runs):
         compare(bare)
     assert len(refused.value.problems) == 2
     assert read_facts(three_runs[0]) == {name: facts_of(name) for name in IDS}
-    (bare[0] / FACTS).write_text("{}\n")
+    (bare[0] / FACTS_FILE).write_text("{}\n")
     assert read_facts(bare[0]) is None
 
 

@@ -53,7 +53,7 @@ def said(measures, name, reply):
     return measures[name].ask(NoModel(), reply, None)
 
 
-def test_measures_by_hand():
+def test_features_match_hand_computed_values():
     """Over vectors of two directions: what is about ferries, and what is not."""
 
     def embed(texts):
@@ -72,7 +72,7 @@ def test_measures_by_hand():
     }
 
 
-def test_what_the_passages_say_is_more_faithful_than_what_they_do_not(measures):
+def test_supported_reply_is_more_faithful_than_an_unsupported_one(measures):
     good, bad = said(measures, FAITHFULNESS, case(GOOD)), said(measures, FAITHFULNESS, case(BAD))
     assert good.value - bad.value > 0.3
     assert good.parts == (f"supported: {GOOD}",)
@@ -80,12 +80,12 @@ def test_what_the_passages_say_is_more_faithful_than_what_they_do_not(measures):
     assert BAD in bad.reason
 
 
-def test_a_wrong_number_is_told(measures):
+def test_wrong_number_is_reported(measures):
     wrong = GOOD.replace("eleven in the evening", "23:45")
     assert said(measures, FAITHFULNESS, case(wrong)).parts == (f"not supported: {wrong}",)
 
 
-def test_earlier_turns_bear_a_sentence_out(measures):
+def test_earlier_turns_support_a_sentence(measures):
     line = "Your cat Mirabel weighs nine pounds."
     turns = (
         Message(role="user", content="My cat Mirabel weighs nine pounds."),
@@ -101,7 +101,7 @@ def test_a_reply_that_claims_nothing_is_not_applicable(measures):
     assert outcome.value is None
 
 
-def test_the_whole_reference_is_more_complete_than_a_part(measures):
+def test_complete_reply_scores_higher_than_a_partial_one(measures):
     reference = f"{GOOD} Bicycles travel free of charge. A berth costs forty euros."
     all_of_it, part = (
         said(measures, COMPLETENESS, case(text, question="Anything else?", reference=reference)).value
@@ -110,7 +110,7 @@ def test_the_whole_reference_is_more_complete_than_a_part(measures):
     assert all_of_it > part
 
 
-def test_what_is_missing_is_not_judged(measures):
+def test_missing_material_is_not_applicable(measures):
     assert measures[FAITHFULNESS].without(case(GOOD, passages=None))
     assert measures[FAITHFULNESS].without(case(GOOD, reference="")) is None
     assert measures[COMPLETENESS].without(case(GOOD, reference=" "))
@@ -120,7 +120,7 @@ def test_what_is_missing_is_not_judged(measures):
 
 
 @pytest.mark.data
-def test_ahead_of_shared_words_on_other_systems_and_conversations(real_data: Path, embed):
+def test_agrees_with_people_better_than_shared_words(real_data: Path, embed):
     from tests.benchmarks.judging import RATED, REFERENCE, baselines, correlated, evaluated, held_out, measured
 
     rows = [row for row in evaluated(real_data / RATED) if row.system != REFERENCE]
@@ -156,12 +156,12 @@ LABELLED = [
 
 
 @pytest.mark.parametrize(("reply", "label"), LABELLED)
-def test_labelled_replies(reply: str, label: str):
+def test_idk_verdicts_match_labeled_replies(reply: str, label: str):
     assert refusal_extent(reply) == label
 
 
 @pytest.mark.data
-def test_agreement_with_the_official_judge(real_data: Path):
+def test_agrees_with_the_official_judge(real_data: Path):
     """What is promised, each system tested with the number chosen on the other."""
     from tests.benchmarks.judging import RECORDED, best_claimed, recorded
 
@@ -197,7 +197,7 @@ for text in ("first", "second"):
 """
 
 
-def test_the_text_at_work_is_ended_and_no_other_is_begun():
+def test_interrupt_finishes_the_current_text_only():
     """A thread that is in native code when the interpreter ends aborts the process, and its exit code is lost."""
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "first\n", "")

@@ -72,7 +72,7 @@ def no_thread_left():
     assert threads() <= before
 
 
-def test_every_sample_is_on_file_and_no_more_run_at_once_than_asked_for(tmp_path):
+def test_writes_every_sample_within_the_concurrency_limit(tmp_path):
     running, most, lock = 0, 0, threading.Lock()
 
     def answer(item, _):
@@ -96,8 +96,8 @@ def test_every_sample_is_on_file_and_no_more_run_at_once_than_asked_for(tmp_path
     assert row["timings"]["total"] >= 0.005
 
 
-def test_a_model_that_answers_one_call_at_once_gets_one_sample_at_once(tmp_path):
-    class OneAtATime(GeneratorBase, Model):
+def test_model_limited_to_one_call_gets_one_sample_at_once(tmp_path):
+    class SerializedRetriever(GeneratorBase, Model):
         at_once = 1
 
     places = threading.Semaphore(1)
@@ -108,7 +108,7 @@ def test_a_model_that_answers_one_call_at_once_gets_one_sample_at_once(tmp_path)
         places.release()
         return done(item, generator)
 
-    outcome = made(tmp_path, answer, jobs(*"abcd"), generator=OneAtATime(), concurrency=4)
+    outcome = made(tmp_path, answer, jobs(*"abcd"), generator=SerializedRetriever(), concurrency=4)
     assert (outcome.done, outcome.failed) == (4, 0)
 
 
@@ -126,7 +126,7 @@ RAISED: dict[str, tuple[BaseException, str]] = {
 }  # fmt: skip
 
 
-def test_whatever_answering_raises_is_one_samples_failure(tmp_path):
+def test_exception_fails_only_its_sample(tmp_path):
     def answer(item, _):
         if item.id in RAISED:
             raise RAISED[item.id][0]
@@ -142,7 +142,7 @@ def test_whatever_answering_raises_is_one_samples_failure(tmp_path):
     assert samples_of_run["first"]["status"] == samples_of_run["last"]["status"] == "done"
 
 
-def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path):
+def test_sample_with_nan_fails(tmp_path):
     def answer(item, generator):
         broken = {"answer": Usage(calls=1, prompt_tokens=5, completion_tokens=1, cost=float("nan"))}
         return done(item).model_copy(update={"confidence": float("nan"), "usage": broken})
@@ -175,7 +175,7 @@ def test_attempts_and_usage_add_up_over_calls(tmp_path):
     assert (tmp_path / "r/predictions.jsonl").read_bytes() == before
 
 
-def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path):
+def test_hanging_sample_is_abandoned_and_its_late_result_ignored(tmp_path):
     free = threading.Event()
 
     def answer(item, _):
@@ -193,8 +193,8 @@ def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path):
     assert len((tmp_path / "r/predictions.jsonl").read_text().splitlines()) == 5
 
 
-def test_a_run_in_which_everything_hangs_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(answering, "MOST_LEFT_BEHIND", 5)
+def test_run_in_which_every_sample_hangs_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(answering, "MAX_HANGING_WORKERS", 5)
     free = threading.Event()
 
     def answer(item, _):
@@ -205,7 +205,7 @@ def test_a_run_in_which_everything_hangs_ends(tmp_path, monkeypatch):
     outcome = made(tmp_path / "r", answer, jobs(*names), concurrency=4, deadline=0.05)
     free.set()
     assert outcome.gave_up
-    assert outcome.stopped.endswith(" samples outlasted their deadline and still run")
+    assert outcome.stopped.endswith(" samples exceeded their deadline and are still running")
     assert 5 < outcome.failed <= 9
     assert outcome.failed + outcome.skipped == 40
     assert len(rows(tmp_path / "r")) == 40
@@ -255,7 +255,7 @@ def test_too_many_failures_stop_the_run_and_the_same_command_completes_it(tmp_pa
 
 
 @pytest.mark.parametrize("guess", [10, 3, 30])
-def test_a_budget_is_not_overspent_by_many_at_once(tmp_path, guess):
+def test_concurrent_samples_do_not_overspend_the_budget(tmp_path, guess):
     ledger = Ledger(budget=Budget(tokens=200), guess=Usage(prompt_tokens=guess))
     names = [str(number) for number in range(300)]
     outcome = made(tmp_path / "r", done, jobs(*names), generator=Model(), ledger=ledger, concurrency=64)
@@ -263,7 +263,7 @@ def test_a_budget_is_not_overspent_by_many_at_once(tmp_path, guess):
     assert outcome.stopped == "stopped by --budget: 200 tokens spent, and one more would exceed it"
 
 
-def test_data_that_break_off_do_not_lose_what_was_running(tmp_path):
+def test_running_samples_are_kept_if_the_data_raises(tmp_path):
     def todo():
         yield from jobs("a", "b")
         raise OSError("the disk is gone")
@@ -277,7 +277,7 @@ def test_data_that_break_off_do_not_lose_what_was_running(tmp_path):
     assert statuses(tmp_path / "r") == {"a": "done", "b": "done"}
 
 
-def test_an_interrupt_keeps_what_has_ended(tmp_path):
+def test_interrupt_keeps_finished_samples(tmp_path):
     class Interrupted(NoProgress):
         def advance(self, n=1):
             time.sleep(0.2)  # the others end meanwhile
@@ -292,7 +292,7 @@ def test_an_interrupt_keeps_what_has_ended(tmp_path):
     assert statuses(tmp_path / "r") == dict.fromkeys("abc", "done")
 
 
-def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path):
+def test_full_disk_ends_the_run_and_keeps_what_was_written(tmp_path):
     from tests.evaluation.disks import room
 
     def answer(item, _):

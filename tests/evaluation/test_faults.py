@@ -109,8 +109,8 @@ def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark, che
     check_run(out)
 
 
-def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(turnmark, monkeypatch):
-    monkeypatch.setattr(thread_pool, "SETTLE", 0.2)
+def test_rate_limited_endpoint_gets_fewer_concurrent_requests(turnmark, monkeypatch):
+    monkeypatch.setattr(thread_pool, "BURST_SECONDS", 0.2)
     lock, busy, turned_away = threading.Lock(), [], []
 
     def crowded(_):
@@ -133,13 +133,13 @@ def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(turnmark, monke
     assert sum(turned_away[-third:]) < sum(turned_away[:third])
 
 
-def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark, check_run):
+def test_refused_key_ends_the_command_and_a_valid_key_completes_it(turnmark, check_run):
     replies: list[Scripted] = [Status(401)]
     with ScriptedServer(lambda _: replies[0]) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "2")
         ran = turnmark(*command)
         assert ran.code == 1
-        assert "samples failed; the same command tries them again, and what was skipped" in ran.err
+        assert "samples failed; the same command retries them and what was skipped" in ran.err
         assert len(server.seen) <= 5
         counts = statuses(Path("r"))
         assert counts["skipped"] > 40
@@ -180,7 +180,7 @@ def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnmark, chec
 @pytest.mark.parametrize(
     "arguments", [("mtrag", "--limit", "9"), ("compound-qa", "--limit", "6"), ("kiwi", "--limit", "6")]
 )
-def test_a_dry_run_does_nothing_and_estimates_well(turnmark, arguments):
+def test_dry_run_writes_nothing_and_estimates_closely(turnmark, arguments):
     with ScriptedServer(Say(ANSWER)) as server:
         command = ("eval", *arguments, "--generator", spec(server), "--out", "r", "--json")
         described = json.loads(turnmark(*command, "--dry-run").out)
@@ -195,7 +195,7 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnmark, arguments):
     assert not any("tools" in note for note in described["notes"]), "what is handed in is all that is read"
 
 
-def test_a_dry_run_says_that_rounds_of_tools_are_not_estimated(turnmark):
+def test_dry_run_notes_that_tool_rounds_are_not_estimated(turnmark):
     call = Say("", calls=[("grep", '{"words": "kettle"}')])
     with ScriptedServer(Say("{}"), call, Say(ANSWER)) as server:
         command = ("eval", "mtrag", "--setting", "rag", "--limit", "1", "--generator", spec(server))

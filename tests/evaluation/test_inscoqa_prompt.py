@@ -15,7 +15,7 @@ from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA
 from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import InsCoQAReply, read_reply
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import judged_steps
-from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.metric import measure_sample
 
 GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the oven.\n2. Bake the bread."
 STEPS = ("Light the oven.", "Bake the bread.")
@@ -148,7 +148,7 @@ def test_reply_is_requested_once_and_kept_unchanged(tmp_path, reply, steps, form
     context = bench.context(item, sample)
     assert judged_steps(context)[0] == (list(steps) or [reply]), "without a list it is judged as it is"
     assert context.answer == ("Light it, then bake." if steps else reply)
-    scores = {score.metric: score.value for score in measured(bench.metrics, sample, lambda: context)}
+    scores = {score.metric: score.value for score in measure_sample(bench.metrics, sample, lambda: context)}
     assert scores["format_ok"] == format_ok
     assert scores["rouge_l.word"] is not None
 

@@ -22,7 +22,7 @@ def scored(turnmark, root, tmp_path, *judges, benchmark="mtrag"):
     return done(turnmark, "score", benchmark, "--data", root, "--predictions", file, *words, "--out", out), out
 
 
-def test_bertscore_is_conditioned_by_whichever_judge_says_idk(benchmark_root, turnmark, tmp_path, tiny_bert, check_run):
+def test_bertscore_is_conditioned_on_any_judge_of_idk(benchmark_root, turnmark, tmp_path, tiny_bert, check_run):
     with ScriptedServer(judge()) as server:
         specs = (f"bertscore:{tiny_bert}", spec_of(server, options="metrics=idk"), "embedded")
         summary, out = scored(turnmark, benchmark_root, tmp_path, *specs)
@@ -49,18 +49,20 @@ def test_bertscore_is_conditioned_by_whichever_judge_says_idk(benchmark_root, tu
     assert judgment["value"] == pytest.approx(bert_recall(bert, ANSWERS["c1<::>1"], reference), abs=1e-6)
 
 
-def test_what_bertscore_said_is_kept(benchmark_root, turnmark, tmp_path, tiny_bert, monkeypatch):
+def test_bertscore_judgments_are_reused(benchmark_root, turnmark, tmp_path, tiny_bert, monkeypatch):
     first, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny_bert}")
     monkeypatch.setattr("turnmark.evaluation.judging.bertscore.Bert._scorer", None)
     again, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny_bert}")
     assert again.metrics[RB_ALG] == first.metrics[RB_ALG]
     assert first.metrics[RB_ALG].n == 4
     assert "judge" not in first.usage, "nothing was called"
-    assert not any("nothing says which model" in note for note in first.notes), "nobody's model judges"
+    assert not any("the model that wrote the answers is unknown" in note for note in first.notes), (
+        "nobody's model judges"
+    )
     assert not {f"{RB_ALG}.idk", "answerability_accuracy"} & first.metrics.keys(), "nobody says what is an I-don't-know"
 
 
-def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark):
+def test_reports_every_bertscore_mistake_at_once(turnmark):
     message = turnmark.refused(
         "eval", "mtrag", "--judge", "bertscore:/no/such", "--judge", "bertscore:minilm@http://x.example"
     )

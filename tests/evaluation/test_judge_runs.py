@@ -28,7 +28,7 @@ from tests.evaluation.judged_runs import (
 from tests.servers import Say, ScriptedServer, Status
 
 
-def test_every_metric_by_hand(benchmark_root, turnmark, tmp_path, check_run):
+def test_judged_metrics_match_hand_computed_values(benchmark_root, turnmark, tmp_path, check_run):
     with ScriptedServer(judge()) as server:
         summary = done(turnmark, *score_words(benchmark_root, tmp_path), "--judge", spec_of(server))
     out = tmp_path / "r"
@@ -52,10 +52,10 @@ def test_every_metric_by_hand(benchmark_root, turnmark, tmp_path, check_run):
     assert summary.metrics["rb_llm"].n == 4, "conversational tasks stay out of the headline"
     assert not {"rl_mtb", "rl_r"} & summary.metrics.keys(), "this judge is not asked for them"
     assert summary.judging["rb_llm"].rule == "one judge"
-    assert any("nothing says which model wrote the answers" in note for note in summary.notes)
+    assert any("the model that wrote the answers is unknown" in note for note in summary.notes)
 
 
-def test_two_judges_median_majority_and_their_agreement(benchmark_root, turnmark, tmp_path):
+def test_two_judges_are_combined_by_median_and_majority(benchmark_root, turnmark, tmp_path):
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(judge(4)) as low, ScriptedServer(judge(9, idk="Verdict: [[partial]]")) as high:
         summary = done(turnmark, *words, "--judge", spec_of(low, "a"), "--judge", spec_of(high, "b"))
@@ -74,7 +74,7 @@ def test_two_judges_median_majority_and_their_agreement(benchmark_root, turnmark
     assert f"{names[0]}: 0.4" in row["reason"]
     assert f"{names[1]}: 0.9" in row["reason"]
     assert any(note.startswith("agreement of the judges (Krippendorff's alpha): rb_llm -0.") for note in summary.notes)
-    assert f"judged by {names[0]}, {names[1]}; what each of them said is in judgements.jsonl" in summary.notes
+    assert f"judged by {names[0]}, {names[1]}; their verdicts are in judgements.jsonl" in summary.notes
 
 
 def test_the_dated_snapshot_behind_an_alias_is_recorded_and_named(benchmark_root, turnmark, tmp_path):
@@ -85,11 +85,11 @@ def test_the_dated_snapshot_behind_an_alias_is_recorded_and_named(benchmark_root
         summary = done(turnmark, *words, "--judge", spec_of(server, "gpt-4o-mini"))
     assert {tuple(row["models"]) for row in lines(tmp_path / "r/judgements.jsonl")} == {(snapshot,)}
     assert summary.judging["rb_llm"].answered == {name: (snapshot,)}
-    assert f"judged by {name} (answered as {snapshot}); what each" in " ".join(summary.notes)
+    assert f"judged by {name} (answered as {snapshot}); their verdicts" in " ".join(summary.notes)
     assert snapshot in turnmark.ok("report", tmp_path / "r").out.replace("\n", "").replace(" ", "")
 
 
-def test_a_panel_whose_judges_are_dead_is_no_median_of_four(benchmark_root, turnmark, tmp_path, check_run):
+def test_panel_with_failed_judges_fails(benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(judge(8)) as server, ScriptedServer(lambda _: Status(401)) as dead:
         specs = [spec_of(server), *(spec_of(dead, name) for name in "abc")]
@@ -103,7 +103,7 @@ def test_a_panel_whose_judges_are_dead_is_no_median_of_four(benchmark_root, turn
     assert values(tmp_path / "r", "rb_llm.idk")["c1<::>1"] is None, "no verdict of the panel says whether it is IDK"
 
 
-def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turnmark, tmp_path, check_run):
+def test_failed_judgments_are_retried_on_rescoring(benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path)
     broken = [True]
 
@@ -119,7 +119,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turn
         why = reasons(tmp_path / "r", "rb_llm")["c1<::>1"]
         assert why.startswith("invalid: no verdict, twice")
         assert why.endswith("it wrote: I would say 8, or 9.")
-        assert "5 judgments failed: invalid 5; a new scoring asks for them again" in summary.notes
+        assert "5 judgments failed: invalid 5; scoring the run again retries them" in summary.notes
         # A figure of the IDK verdict alone would be none of rb_llm.
         given = summary.metrics["rb_llm.idk"]
         assert (given.n, given.failed, given.mean) == (0, 4, None)
@@ -140,7 +140,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turn
         assert judgments[0]["raw"] == "I would say 8, or 9."
 
 
-def test_a_dead_judge_conditions_nothing_where_it_was_not_needed_either(benchmark_root, turnmark, tmp_path, check_run):
+def test_failed_judge_gives_no_conditioned_scores(benchmark_root, turnmark, tmp_path, check_run):
     """Replies that make no claims are not applicable to `rl_f`, and IDK alone decides them; the others have failed."""
 
     def reply(body):
@@ -158,7 +158,7 @@ def test_a_dead_judge_conditions_nothing_where_it_was_not_needed_either(benchmar
     assert summary.metrics["rb_llm.idk"].mean == pytest.approx((0.7 + 0.0 + 0.7 + 1.0) / 4)
 
 
-def test_one_failed_verdict_fails_its_conditioned_score_and_no_other(benchmark_root, turnmark, tmp_path):
+def test_failed_verdict_fails_only_its_conditioned_score(benchmark_root, turnmark, tmp_path):
     """A reply that IDK decides has no conditioned score either if its own verdict failed."""
 
     def reply(body):
@@ -173,7 +173,7 @@ def test_one_failed_verdict_fails_its_conditioned_score_and_no_other(benchmark_r
     assert [name for name, value in conditioned.items() if value is None] == failed
 
 
-def test_an_interrupted_judging_goes_on_where_it_stopped(benchmark_root, turnmark, tmp_path, monkeypatch):
+def test_interrupted_judging_continues_where_it_stopped(benchmark_root, turnmark, tmp_path, monkeypatch):
     from turnmark.evaluation.storage.journal import Journal
 
     written, append = [], Journal.append
@@ -199,9 +199,7 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(benchmark_root, turnmar
     assert summary.metrics["rb_llm"].n == 4
 
 
-def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again(
-    benchmark_root, turnmark, tmp_path, check_run
-):
+def test_finished_run_is_judged_by_more_judges_without_new_answers(benchmark_root, turnmark, tmp_path, check_run):
     out = tmp_path / "r"
     plain = done(turnmark, *eval_words(benchmark_root, out))
     answered = (out / "predictions.jsonl").read_bytes()
@@ -229,7 +227,7 @@ def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again
     }
 
 
-def test_a_judge_that_is_the_model_under_test_is_told_first(benchmark_root, turnmark):
+def test_warns_first_if_the_judge_is_the_model_under_test(benchmark_root, turnmark):
     judging = judge()
 
     def reply(body):
@@ -249,7 +247,7 @@ def test_a_judge_that_is_the_model_under_test_is_told_first(benchmark_root, turn
         assert done(turnmark, *words).notes[0].startswith("the judge openai:org/Tiny@")
 
 
-def test_underspecified_tasks_count_in_clarification_alone(turnmark, check_run):
+def test_underspecified_tasks_count_only_in_clarification(turnmark, check_run):
     turns = [(*row[:5], "UNDERSPECIFIED", *row[6:]) if row[0] == "c2" else row for row in TURNS]
     root = write_benchmark(Path("mt-rag-benchmark"), turns)
     file = official(Path("x.jsonl"), ANSWERS | {"c2<::>1": "There are two towers: which one do you mean?"})
@@ -275,16 +273,16 @@ def test_underspecified_tasks_count_in_clarification_alone(turnmark, check_run):
     assert not any("metric" in row.differs and "not measured here" in (row.why or "") for row in summary.published)
 
 
-def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root, turnmark):
+def test_reports_judge_mistakes_with_all_others(benchmark_root, turnmark):
     message = turnmark.refused(
         "eval", "mtrag", "--data", benchmark_root, "--judge", "nobody:x", "--judge", "extractive", "--repeat", "0"
     )
-    for piece in ("--judge nobody:x: no generator is called 'nobody'", "is no language model", "--repeat 0"):
+    for piece in ("--judge nobody:x: no generator is called 'nobody'", "is not a language model", "--repeat 0"):
         assert piece in message, message
     message = turnmark.refused("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
     assert "nowhere.jsonl: cannot be read" in message
     ran = turnmark("eval", "mtrag", "--chain")
-    assert "--chain: mtrag has no use for it; it is for kiwi" in ran.err
+    assert "--chain: mtrag does not use it; it is for kiwi" in ran.err
     ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")
     assert "--judge belongs to generation" in ran.err
     ran = turnmark("eval", "mtrag", "--judge", "openai:x@http://127.0.0.1:9/v1?metrics=rb_lm")

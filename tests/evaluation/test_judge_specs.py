@@ -16,7 +16,7 @@ from turnmark.evaluation.judging.judge import open_judges
 from turnmark.evaluation.model_names import same_model
 
 
-def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path):
+def test_opens_judges_by_spec_and_reports_every_mistake(tmp_path):
     script = tmp_path / "x.jsonl"
     script.write_text('{"text": "Rating: [[7]]"}\n')
     (judge,) = open_judges([f"replay:{script}?metrics=rb_llm,idk"])
@@ -31,15 +31,15 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path):
     problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 8
     for piece in (
-        "is given twice", "'nobody'", "is no language model",
+        "is given twice", "'nobody'", "is not a language model",
         "the panels are panel:mtrag[@URL], panel:mtrag-un[@URL], panel:inscoqa[@URL], panel:compound-qa[@URL]",
-        "--judge A B: spec 'A B'", "embedded?x=1: write embedded; of options it takes metrics=NAME,… alone",
+        "--judge A B: spec 'A B'", "embedded?x=1: write embedded; its only option is metrics=NAME,…",
         "bertscore?x=1: write bertscore, bertscore:minilm or bertscore:FOLDER",
     ):  # fmt: skip
         assert piece in problems, problems
 
 
-def test_the_panel_of_the_paper_is_a_preset():
+def test_panel_preset_names_the_judges_of_the_paper():
     chair, *members = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
     assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
     assert chair.metrics is None
@@ -47,7 +47,7 @@ def test_the_panel_of_the_paper_is_a_preset():
     assert all(member.metrics == {"rb_llm"} for member in members)
 
 
-def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch, tiny_bert):
+def test_panel_measures_everything_in_tables_5_and_16(monkeypatch, tiny_bert):
     spec = "panel:mtrag@http://127.0.0.1:9/v1"
     monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
     assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
@@ -68,11 +68,11 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch, tiny_ber
      ("replay:a.jsonl", "replay:b/a.jsonl", False),
      ("replay:a.jsonl", "replay:a.jsonl", True), ("openai:gpt-4o", "extractive", False)],
 )  # fmt: skip
-def test_whether_the_judge_is_the_model_under_test(judge, tested, same_model_named):
+def test_recognizes_the_model_under_test(judge, tested, same_model_named):
     assert same_model(judge, tested) is same_model_named
 
 
-def test_a_judge_behind_an_endpoint():
+def test_judge_endpoint_uses_the_cache_and_a_default_temperature():
     with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
         (judge,) = open_judges([f"openai:tiny@{server.url}"])
         outcome = RB_LLM.ask(judge.generator, CASE, None)

@@ -19,7 +19,7 @@ from turnmark.evaluation.prompts import own_prompts
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (
-    "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgments were not asked for"
+    "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgments were not requested"
 )
 
 PROMPTS = ROOT / "evaluation" / "benchmarks" / "mtrag" / "prompts"
@@ -39,7 +39,7 @@ def prices(tmp_path, spec, currency="USD"):
     (tmp_path / "home" / "config.toml").write_text(table, encoding="utf-8")
 
 
-def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(benchmark_root, turnmark, tmp_path, check_run):
+def test_judging_stops_at_the_budget_and_continues_with_a_larger_one(benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded?metrics=idk[embedded]")
     summary = done(turnmark, *words, "--budget", "3500")
     check_run(tmp_path / "r")
@@ -62,7 +62,7 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(benchmark_roo
     assert spent_on_judges(tmp_path / "r") == Usage(calls=5, prompt_tokens=5_000, completion_tokens=500)
 
 
-def test_answers_and_judgments_draw_on_one_budget(benchmark_root, turnmark, tmp_path):
+def test_answers_and_judgments_share_one_budget(benchmark_root, turnmark, tmp_path):
     first = turnmark(*eval_words(benchmark_root, tmp_path / "r", "--json"))
     used = json.loads(first.out)["usage"].values()
     answers = sum(row["prompt_tokens"] + row["completion_tokens"] for row in used)
@@ -82,7 +82,7 @@ def test_answers_and_judgments_draw_on_one_budget(benchmark_root, turnmark, tmp_
 def test_a_budget_in_money_needs_a_price_for_every_judge(benchmark_root, turnmark, tmp_path):
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded", "--budget", "$4")
     message = turnmark.refused(*words)
-    assert f"--budget: no price is known for {costly.SPEC}; write one" in message
+    assert f"--budget: no price is known for {costly.SPEC}; add one" in message
     assert "embedded" not in message
     prices(tmp_path, costly.SPEC, "EUR")
     assert "is in EUR, not USD" in re.sub(r"\s+", " ", turnmark(*words).err)
@@ -92,7 +92,7 @@ def test_a_budget_in_money_needs_a_price_for_every_judge(benchmark_root, turnmar
     assert any("3,300 tokens, 3.3000 USD spent" in note for note in summary.notes)
 
 
-def test_flags_for_judges_want_a_judge(benchmark_root, turnmark, tmp_path):
+def test_judge_options_without_a_judge_are_refused(benchmark_root, turnmark, tmp_path):
     ran = turnmark(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
     printed = re.sub(r"\s+", " ", ran.err)
     for piece in ("'much' is no budget", "no such folder", "--prompts is for judges", "--budget is for judges"):
@@ -103,7 +103,7 @@ def test_flags_for_judges_want_a_judge(benchmark_root, turnmark, tmp_path):
     assert "--prompts belongs to generation" in printed
 
 
-def test_a_judges_prompt_of_ones_own(benchmark_root, turnmark, check_run):
+def test_custom_judge_prompt_is_used_and_named(benchmark_root, turnmark, check_run):
     folder = Path("prompts")
     folder.mkdir()
     prompt = (PROMPTS / "rl-mtb.txt").read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def test_a_judges_prompt_of_ones_own(benchmark_root, turnmark, check_run):
         prompts_sent = [body["messages"][0]["content"] for body in server.bodies]
         assert not any("lighthouse" in text for text in prompts_sent[:calls])
         assert all("lighthouse" in text for text in prompts_sent[calls:])
-        assert len(prompts_sent) == 2 * calls, "judged anew"
+        assert len(prompts_sent) == 2 * calls, "all samples are judged again"
     after = json.loads(Path("r/manifest.json").read_text())
     assert after["prompts"] == manifest["prompts"], "the answers are those of the run before"
     assert [len(row["prediction"] or "") for row in lines(Path("r/predictions.jsonl"))] == prompts
@@ -129,7 +129,7 @@ def test_a_judges_prompt_of_ones_own(benchmark_root, turnmark, check_run):
     assert after["judge_prompts"]["verdict-repair"] == manifest["judge_prompts"]["verdict-repair"]
 
 
-def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark, tmp_path):
+def test_reports_every_mistake_in_a_prompts_folder(turnmark, tmp_path):
     for name, text in {"rl-mtb": "{{ inquiry }}", "answer": "{{ broken", "lighthouse": "x", "notes": "y"}.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     (tmp_path / "README.md").write_text("what these are for")

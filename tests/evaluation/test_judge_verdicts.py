@@ -47,7 +47,7 @@ def outcome_of(form, *lines):
 
 
 @pytest.mark.parametrize("row", REPLIES, ids=lambda row: row["name"])
-def test_a_broken_reply_twice(row):
+def test_broken_replies_fail_or_give_the_verdict_they_contain(row):
     """A value only where the reply says one; else a failure of its kind, with the raw text where there is any."""
     line = ScriptLine(text=row["reply"], finish_reason=row["finish_reason"])
     outcome = outcome_of(row["form"], line, line)
@@ -90,7 +90,7 @@ TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=25).map("".jo
 
 
 @given(TEXTS, st.sampled_from(OFFERS))
-def test_never_raises_and_never_a_label_that_was_not_offered(text, offer):
+def test_parser_never_raises_and_returns_only_offered_labels(text, offer):
     verdict = read_verdict(text, offer)
     if isinstance(verdict, str):
         assert verdict
@@ -104,5 +104,5 @@ def test_never_raises_and_never_a_label_that_was_not_offered(text, offer):
 
 
 @given(TEXTS, st.sampled_from(IDK.offered))
-def test_the_last_verdict_wins_whatever_stands_before_it(text, label):
+def test_last_verdict_counts(text, label):
     assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK) == Verdict(label=label)

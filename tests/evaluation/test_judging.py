@@ -34,7 +34,7 @@ from turnmark.evaluation.tasks.items import Case
      (CLARIFICATION, ["question", "reply", "user", "assistant"], ["A trust owns it.", "a clock"])],
     ids=lambda value: getattr(value, "name", ""),
 )  # fmt: skip
-def test_a_judge_sees_what_the_paper_shows_it_and_all_of_it_between_marks(measure, shows, hides):
+def test_judge_prompt_shows_the_papers_fields_between_marks(measure, shows, hides):
     judge = Heard(say("Rating: [[7]]") if measure.values is None else say("Verdict: [[no]]"))
     assert measure.ask(judge, CASE, None).status == "scored"
     (prompt,) = judge.asked
@@ -83,7 +83,7 @@ def test_relevance_is_the_cosine_with_the_questions_that_a_reply_would_answer():
 WORDS = "a word and another "
 
 
-def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so():
+def test_longest_passages_are_cut_first_and_the_score_notes_it():
     case = Case(
         question="q", answer="a", reference="r", passages=("short one", "long " + WORDS * 600), history=CASE.history
     )
@@ -100,7 +100,7 @@ def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so():
     assert (tiny.status, tiny.kind) == ("failed", "too_long")
 
 
-def test_a_key_stands_for_all_that_can_change_a_judgment():
+def test_key_covers_everything_that_can_change_a_judgment():
     prompts = {"rb-llm": "1"}
     keys = {
         key_of(CASE, RB_LLM, prompts, "j"), key_of(CASE, RL_MTB, prompts, "j"), key_of(CASE, RB_LLM, prompts, "k"),
@@ -139,7 +139,7 @@ def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tm
         ('```json\n{"decision": "yes", "explanation": "it asks"}\n```', YES_NO, "yes"),
     ],
 )  # fmt: skip
-def test_verdicts_in_the_forms_that_the_official_prompts_ask_for(text, offer, expected):
+def test_parses_verdicts_in_the_forms_of_the_official_prompts(text, offer, expected):
     verdict = read_verdict(text, offer)
     assert isinstance(verdict, Verdict), verdict
     assert verdict.label == expected
@@ -160,7 +160,7 @@ STEPPED = Case(
         (["Total rating: 11\nTask completion rate: 50"] * 2, ("failed", None, None)),
     ],
 )
-def test_a_judge_by_appendix_e_of_inscoqa_writes_lines(tmp_path, replies, expected):
+def test_parses_rating_lines_of_inscoqa(tmp_path, replies, expected):
     (tmp_path / "inseval.txt").write_text("{{ question }} {{ answer }} {{ steps }} {{ reference_steps }} Total rating:")
     judge = Heard(*map(say, replies))
     outcome = INSEVAL.ask(judge, STEPPED, tmp_path)

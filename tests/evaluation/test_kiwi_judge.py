@@ -21,7 +21,7 @@ from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import Session
 from turnmark.evaluation.benchmarks.kiwi.judge import JudgedTurn, KiwiJudge, split
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.metric import measure_sample
 
 GOOD = Say('{"rating": "good"}')
 
@@ -74,7 +74,7 @@ def test_table_5_figures_match_hand_computed_values():
     for good, rating in zip(truth, text, strict=True):
         sample = Sample(id="x", status="done", prediction="good" if rating else "bad")
         context = JudgedTurn(good, {"": rating, "[majority]": False, "[random]": True})
-        for score in measured(KiwiJudge.metrics, sample, lambda context=context: context):  # type: ignore[misc]
+        for score in measure_sample(KiwiJudge.metrics, sample, lambda context=context: context):  # type: ignore[misc]
             if score.value is not None:
                 figures.setdefault(score.metric, []).append((score.value, score.weight))
     means = {name: sum(v * w for v, w in pairs) / sum(w for _, w in pairs) for name, pairs in figures.items()}

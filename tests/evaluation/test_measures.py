@@ -29,16 +29,16 @@ from turnmark.evaluation.tasks.measures import (
     STYLE_METRICS,
     lead,
 )
-from turnmark.evaluation.tasks.metric import measured
+from turnmark.evaluation.tasks.metric import measure_sample
 
 METRICS = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 
 
 def scores(context):
-    return {score.metric: score for score in measured(METRICS, Sample(id="a", status="done"), lambda: context)}
+    return {score.metric: score for score in measure_sample(METRICS, Sample(id="a", status="done"), lambda: context)}
 
 
-def test_the_lead_is_cut_at_a_word():
+def test_lead_is_cut_at_a_word_boundary():
     passages = ["The bell is old. It was cast -- twice -- in 1858.", "A state-of-the-art bell."]
     assert lead(passages, 0) == ""
     assert lead(passages, 4) == "The bell is old."
@@ -48,7 +48,7 @@ def test_the_lead_is_cut_at_a_word():
     assert lead(["鐘は古い。大きい。"], 3) == "鐘は古"
 
 
-def test_what_cannot_be_compared_is_not_applicable():
+def test_empty_texts_are_not_applicable():
     scores_of = scores(Case("", raw="A bell.", answer="A bell."))
     assert {name for name, score in scores_of.items() if score.status == "scored"} == {"answer_words", "idk_rate"}
     assert {score.status for score in scores_of.values()} == {"scored", "not_applicable"}
@@ -76,7 +76,7 @@ def quadratic_lcs(first, second):
     return row[-1]
 
 
-def test_rouge_l_word_by_hand():
+def test_rouge_l_word_matches_hand_computed_values():
     """Four of five tokens of the answer, four of six of the reference, in order: F = 2 * 4 / (5 + 6)."""
     assert rouge_l_word("The bell was cast twice!", "the bell was cast in 1858") == pytest.approx(8 / 11)
     assert rouge_l_word("cast bell", "bell cast") == pytest.approx(1 / 2)
@@ -84,7 +84,7 @@ def test_rouge_l_word_by_hand():
     assert rouge_l_word("running", "run") == 0  # not stemmed
 
 
-def test_rouge_l_unicode_by_hand():
+def test_rouge_l_unicode_matches_hand_computed_values():
     assert rouge_l_unicode("鐘は大きい", "鐘は古い") == pytest.approx(2 * 3 / (5 + 4))  # 鐘, は, い
     assert rouge_l_unicode("Der Käse", "der käse") == 1
     assert rouge_l_unicode("don't", "don’t") == 1
@@ -92,19 +92,19 @@ def test_rouge_l_unicode_by_hand():
     assert rouge_l_word("1,250.5", "1 250 5") == 1
 
 
-def test_rouge_l_char_by_hand():
+def test_rouge_l_char_matches_hand_computed_values():
     """Case and punctuation count: of "Cast." and "cast" three characters are shared."""
     assert rouge_l_char("Cast.", "cast") == pytest.approx(2 * 3 / (5 + 4))
     assert rouge_l_char("a b", "ab") == pytest.approx(2 * 2 / (3 + 2))  # a space is a character too
 
 
-def test_token_recall_by_hand():
+def test_token_recall_matches_hand_computed_values():
     """Reference: bell bell is 96 metres tall (6 tokens). Shared: bell once, is, 96."""
     assert token_recall("The bell is 96.", "A bell, the bell is 96 metres tall.") == pytest.approx(3 / 6)
     assert token_recall("tall, metres: 96 is the BELL (bell)", "A bell, the bell is 96 metres tall.") == 1
 
 
-def test_k_precision_by_hand():
+def test_k_precision_matches_hand_computed_values():
     """bell bell bell is tall: the passages say bell twice together, and is; the conversation says tall, and bell."""
     answer, passages = "The bell, the bell, the bell is tall.", ["A bell.", "It is the bell"]
     assert k_precision(answer, passages) == pytest.approx(3 / 5)
@@ -114,7 +114,7 @@ def test_k_precision_by_hand():
     assert k_precision("bell bell", ["bell", "bell"]) == 1  # concatenated: counts add up
 
 
-def test_without_passages_there_is_nothing_to_be_grounded_in():
+def test_k_precision_is_not_applicable_without_passages():
     assert k_precision("bell", []) is None
     assert k_precision("bell", ["", "The."]) is None
     assert k_precision("bell", [], ["bell"]) is None
@@ -124,12 +124,12 @@ def test_without_passages_there_is_nothing_to_be_grounded_in():
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
-def test_parity_with_rouge_score(answer, reference):
+def test_rouge_l_word_matches_rouge_score(answer, reference):
     ours = rouge_l_word(answer, reference)
     assert (0.0 if ours is None else ours) == pytest.approx(google(answer, reference), abs=1e-9)
 
 
-def test_parity_with_rouge_score_on_long_texts():
+def test_rouge_l_word_matches_rouge_score_on_long_texts():
     """Longer than one machine word of rapidfuzz's bit-parallel LCS, and with half a surrogate pair inside."""
     dice = random.Random(5)
     for length in (63, 64, 65, 200, 400):
@@ -141,7 +141,7 @@ def test_parity_with_rouge_score_on_long_texts():
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
-def test_characters_against_a_quadratic_lcs(answer, reference):
+def test_rouge_l_char_matches_a_quadratic_lcs(answer, reference):
     ours, shared = rouge_l_char(answer, reference), quadratic_lcs(answer, reference)
     if not reference:
         assert ours is None
@@ -164,7 +164,7 @@ def quadratic(first, second):
     return row[-1]
 
 
-def test_by_hand():
+def test_edit_metrics_match_hand_computed_values():
     """One word replaced, two inserted, of a source of four: distance 3, ratio 3/4; six words for four."""
     previous, revised = "The bell is old.", "The big bell is old, indeed."
     assert edit_distance(revised, previous) == 3
@@ -180,5 +180,5 @@ def test_a_han_character_is_a_word():
 
 @settings(deadline=None)
 @given(EDITED, EDITED)
-def test_against_a_plain_levenshtein(first, second):
+def test_edit_distance_matches_a_plain_levenshtein(first, second):
     assert edit_distance(first, second) == quadratic(edit_words(first), edit_words(second))

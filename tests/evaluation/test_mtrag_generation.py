@@ -303,4 +303,4 @@ def test_live_contradicts_another_setting(turnmark):
     said = turnmark.refused("eval", "mtrag", "--live", "--setting", "reference", "--query", "last-turn")
     assert "--live is a setting of its own, and --setting reference is given" in said
     assert "leave --query, --queries, --passages and --protocol out" in said
-    assert "--live: kiwi has no use for it" in turnmark.refused("eval", "kiwi", "--live")
+    assert "--live: kiwi does not use it" in turnmark.refused("eval", "kiwi", "--live")

@@ -171,7 +171,7 @@ def test_scoring_takes_the_domains_that_the_file_answers(benchmark_root, tmp_pat
     check_run(tmp_path / "r")
     assert (summary.n, summary.metrics["recall@1"].mean) == (3, pytest.approx(1 / 3))
     assert "2 of 3 queries have no entry in the run and count as 0" in summary.notes
-    assert "1 queries of the run are none of mtrag (clapnq), and are left out" in summary.notes
+    assert "1 queries of the run are not in mtrag (clapnq) and are left out" in summary.notes
     everywhere = scored(benchmark_root, tmp_path, content, domains=("clapnq", "fiqa"), out=tmp_path / "all")
     assert (everywhere.n, everywhere.metrics["recall@1"].mean) == (7, pytest.approx(1 / 7))
     assert all("documents" in row.differs and "query" in row.differs for row in summary.published)

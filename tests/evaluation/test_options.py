@@ -47,10 +47,10 @@ def test_help_shows_the_options_of_the_named_benchmark_only(turnmark, words):
     assert "--passages" not in turnmark("eval", *words).out
 
 
-def test_an_option_of_another_benchmark_is_refused_with_the_place_where_it_belongs(turnmark):
+def test_refuses_options_of_another_benchmark_and_names_it(turnmark):
     refused = turnmark.refused("eval", "kiwi", "--counterfactual", "--types", "x")
-    assert "--counterfactual: kiwi has no use for it; it is for mtrag, mtrag-un, mtrag-s" in refused
-    assert "--types: kiwi has no use for it; it is for compound-qa" in refused
+    assert "--counterfactual: kiwi does not use it; it is for mtrag, mtrag-un, mtrag-s" in refused
+    assert "--types: kiwi does not use it; it is for compound-qa" in refused
     assert "--chain is for kiwi; `all` runs" in turnmark.refused("eval", "all", "--chain")
 
 
@@ -67,7 +67,7 @@ def test_the_general_request_has_no_field_of_a_single_benchmark():
     assert len(EvalRequest.model_fields) <= 27
 
 
-def test_python_has_every_option_of_the_command():
+def test_python_function_has_every_option_of_the_command():
     keywords = inspect.signature(tm.evaluate).parameters
     assert {"live", "queries", "references", "setting", "limit", "top_k", "steps", "engine"} <= keywords.keys()
     with pytest.raises(TypeError, match="unexpected keyword argument 'lives'"):

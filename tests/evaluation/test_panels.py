@@ -34,11 +34,11 @@ def units(table):
     [(TABLE_A, "nominal", 0.095), (TABLE_B, "nominal", 0.692), (TABLE_C, "nominal", 0.743),
      (TABLE_C, "interval", 0.849)],
 )  # fmt: skip
-def test_alpha_is_that_of_the_published_examples(table, level, published):
+def test_alpha_matches_published_examples(table, level, published):
     assert alpha_figure(units(table), level).value == pytest.approx(published, abs=5e-4)
 
 
-def test_alpha_where_it_is_not_defined_or_perfect():
+def test_alpha_is_none_if_undefined_and_1_if_perfect():
     assert alpha_figure([], "nominal") is None
     assert alpha_figure([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
     assert alpha_figure([(7, 7), (7, 7)], "interval") is None, "nothing varies"
@@ -68,7 +68,7 @@ def test_a_panel_fails_with_any_of_its_judges():
     assert panel_outcome(RL_F, {"a": nothing, "b": scored(0.5)}).value == 0.5
 
 
-def test_how_judges_agree_and_how_often_each_failed():
+def test_panel_reports_agreement_and_failures():
     cases = [
         {"a": scored(0.2), "b": scored(0.2)}, {"a": scored(0.8), "b": scored(0.8)}, {"a": FAILED, "b": scored(0.5)},
     ]  # fmt: skip
@@ -90,13 +90,13 @@ def score(value, metric="rl_f"):
      ("PARTIAL", "no", 0.7, True), ("PARTIAL", "partial", 0.7, True), ("PARTIAL", "yes", 0.0, False),
      ("UNANSWERABLE", "no", 0.0, False), ("UNANSWERABLE", "partial", 0.0, False), ("UNANSWERABLE", "yes", 1.0, True)],
 )  # fmt: skip
-def test_the_table_of_section_6_3_3(answerability, idk, value, accurate):
+def test_conditioning_matches_the_table_of_section_6_3_3(answerability, idk, value, accurate):
     line = conditioned(score(0.7), answerability, idk, "IDK by j")
     assert (line.metric, line.status, line.value) == ("rl_f.idk", "scored", value)
     assert accuracy(answerability, idk, "", "j", "idk", {"id": "x"}).value == accurate
 
 
-def test_which_metrics_are_conditioned_and_where_nothing_is():
+def test_only_paper_metrics_are_conditioned():
     scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
     lines = [conditioned(line, "ANSWERABLE", "no", "IDK by j") for line in scores if is_conditioned(line.metric)]
     clarification = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")

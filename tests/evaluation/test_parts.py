@@ -43,12 +43,12 @@ TAKES = "She takes 50 minutes for a crossing."
         (FERRY, f"{CARRIES} The passages do not say how long she takes for a crossing.", (CARRIES, "")),
     ],
 )
-def test_sentences_go_to_the_part_they_answer(parts, answer, texts):
+def test_sentences_are_assigned_to_the_part_they_answer(parts, answer, texts):
     assert assign_sentences(parts, answer, embed) == texts
 
 
 @pytest.mark.parametrize("answer", ["", "  \n", UNKNOWN_TEXT, "I don't know how many passengers the Marigold carries."])
-def test_what_answers_nothing_covers_nothing_and_embeds_nothing(answer):
+def test_refusals_and_empty_answers_cover_nothing(answer):
     def never(texts):
         raise AssertionError(texts)
 

@@ -16,7 +16,7 @@ def corpus(path, *lines):
     return path
 
 
-def test_texts_by_id_whatever_else_is_in_the_file(tmp_path):
+def test_looks_up_texts_by_id_and_skips_invalid_lines(tmp_path):
     path = corpus(
         tmp_path / "c.jsonl", {"_id": "a", "title": "Bells", "text": "Größe"}, "", "{broken", "[1]", {"text": "no id"},
         {"_id": 7, "text": None}, {"_id": "z\u2028", "title": None, "text": "last"},
@@ -36,7 +36,7 @@ def sample(name, *document_ids, **fields):
     return json.dumps({"id": name, "status": "done", "contexts": contexts, **fields}) + "\n"
 
 
-def test_a_recorded_run(tmp_path):
+def test_reads_recorded_passages(tmp_path):
     file = tmp_path / "predictions.jsonl"
     lines = sample("q", "a"), sample("q", "b", repeat=1), sample("r", "c", status="failed", reason="x"), sample("e")
     file.write_text("".join(lines) + '{"id": "tor')
@@ -49,12 +49,12 @@ def test_a_recorded_run(tmp_path):
 
 @pytest.mark.parametrize(("content", "message"), [
     (None, "no such run folder"),
-    ("", "no sample in it is done"),
-    ('{"id": "tor', "no sample in it is done"),
+    ("", "no sample in the file is done"),
+    ('{"id": "tor', "no sample in the file is done"),
     ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:1: 'id' is int, not text"),
     ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:2: not a JSON object"),
 ])  # fmt: skip
-def test_what_is_no_recorded_run(tmp_path, content, message):
+def test_refuses_files_without_recorded_passages(tmp_path, content, message):
     folder = tmp_path / "run"
     if content is not None:
         folder.mkdir()
@@ -63,5 +63,5 @@ def test_what_is_no_recorded_run(tmp_path, content, message):
         recorded(folder)
     assert message in "\n".join(caught.value.problems)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RequestError, match=r"holds no predictions\.jsonl"):
+    with pytest.raises(RequestError, match=r"contains no predictions\.jsonl"):
         recorded(tmp_path / "empty")

@@ -61,7 +61,7 @@ def changed(row, **fields):
 
 
 @pytest.mark.parametrize("system", ["claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b"])
-def test_the_recorded_systems_are_read_whole(real_data, system):
+def test_reads_the_recorded_systems_completely(real_data, system):
     path = real_data / "mtragun-predictions" / f"{system}.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     samples = checked([path], "mtrag-un").samples
@@ -95,7 +95,7 @@ def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path
     assert last == "x.jsonl:4: id: Field required", "a task id is the id in the MTRAG family only"
 
 
-TEXTS = 'predictions: a list of {"text": "…"} was expected'
+TEXTS = 'predictions: expected a list of {"text": "…"}'
 
 
 @pytest.mark.parametrize(
@@ -107,24 +107,24 @@ TEXTS = 'predictions: a list of {"text": "…"} was expected'
         (changed(OFFICIAL, predictions=[{"text": "x"}, {"text": None}]), TEXTS),
         (changed(OFFICIAL, contexts=[{"text": "x"}]), "contexts[0].document_id: Field required"),
         (changed(OFFICIAL, contexts=[{"document_id": ""}]),
-         "contexts[0].document_id: a text that is not blank was expected"),
+         "contexts[0].document_id: expected a text that is not blank"),
         (changed(OFFICIAL, contexts=[{"document_id": "d"}, {"document_id": "d"}]),
          "contexts[1].document_id: the passage 'd' is in the list already"),
         (changed(OFFICIAL, contexts=[{"document_id": "d", "score": float("nan")}]),
          "a number that is NaN or infinity"),
         (changed(OFFICIAL, contexts=[{"document_id": "d", "score": 1}, {"document_id": "e"}]),
          "contexts[1].score: Field required"),
-        (changed(OFFICIAL, Collection="no domain!"), "Collection: names no domain ('no domain!')"),
+        (changed(OFFICIAL, Collection="no domain!"), "Collection: unknown domain 'no domain!'"),
         (changed(OURS, prediction=None),
-         "prediction: missing: the answer is expected, or the status failed with a reason"),
+         "prediction: missing; expected the answer, or the status failed with a reason"),
         (changed(OURS, prediction=3), "prediction: Input should be a valid string (3)"),
-        (changed(OURS, status="failed", prediction=...), "a failed sample has a reason"),
+        (changed(OURS, status="failed", prediction=...), "a failed sample needs a reason"),
         (changed(OURS, status="ok"), "status: Input should be 'done', 'failed' or 'skipped' ('ok')"),
         (changed(OURS, decision="maybe"),
          "decision: Input should be 'answer', 'partial', 'unknown', 'clarify' or 'converse' ('maybe')"),
         (changed(OURS, confidence=1.1), "confidence: Input should be less than or equal to 1 (1.1)"),
         (changed(OURS, procedure=[{"step": "a"}, {"citations": []}]),
-         "procedure: a step of a procedure has a text under `step`"),
+         "procedure: each step of a procedure needs a text under `step`"),
         (changed(OURS, sub_answers=[{"question": "q"}]), "sub_answers[0].answer: Field required"),
         (changed(OURS, usage={"answer": {"calls": "3"}}), "usage.answer.calls: Input should be a valid integer ('3')"),
         (changed(OURS, timings={"a\nb": "3"}), "timings.'a\\nb': Input should be a valid number ('3')"),
@@ -149,20 +149,20 @@ def test_all_mistakes_of_all_files_are_reported_at_once(tmp_path):
         f"--predictions {str(tmp_path / 'none.jsonl')!r} cannot be read: No such file or directory",
         f"--predictions {str(tmp_path / 'predictions.jsonl')!r} cannot be read: No such file or directory",
         "one.jsonl:2: prediction: Input should be a valid string (1)",
-        "one.jsonl:4: prediction: missing: the answer is expected, or the status failed with a reason",
+        "one.jsonl:4: prediction: missing; expected the answer, or the status failed with a reason",
         "one.jsonl:4: contexts[0].document_id: Input should be a valid string (1)",
         "one.jsonl:5: not JSON (Expecting value: line 1 column 1 (char 0))",
         "one.jsonl:6: not a JSON object",
         "one.jsonl:7: not valid UTF-8 text ('utf-8' codec can't decode byte 0xff in position 8: invalid start byte)",
-        "one.jsonl:8: prediction: missing: the answer is expected, or the status failed with a reason",
+        "one.jsonl:8: prediction: missing; expected the answer, or the status failed with a reason",
         "one.jsonl:8: id: Field required",
         "two.jsonl:1: 'a' is answered already in one.jsonl:1",
         "two.jsonl:2: prediction: Input should be a valid string (3)",
-        "empty.jsonl: no line in it; a line for each answer was expected",
+        "empty.jsonl: the file is empty; expected a line for each answer",
     )
 
 
-def test_hostile_files_are_named_in_a_few_inert_lines(tmp_path):
+def test_hostile_files_are_reported_in_a_few_escaped_lines(tmp_path):
     deep: Any = 1
     for _ in range(200):
         deep = [deep]
@@ -177,7 +177,7 @@ def test_hostile_files_are_named_in_a_few_inert_lines(tmp_path):
     assert len(messages[1]) < 300
     assert messages[2].endswith("bytes long; at most 16,777,216 are read")
     assert len(messages) == 41
-    assert messages[-1] == "63 more mistakes; nothing is scored before they are put right"
+    assert messages[-1] == "63 more mistakes; nothing is scored until they are fixed"
 
 
 # --- those of a run, and any at all ----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ FULL = Sample(
 )  # fmt: skip
 
 
-def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(tmp_path):
+def test_in_a_run_the_last_line_counts_and_an_incomplete_one_is_ignored(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
@@ -208,7 +208,7 @@ def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(tmp
     assert broken.startswith("run/predictions.jsonl:1: not JSON")
 
 
-def test_two_runs_are_not_one_and_no_file_counts_twice(tmp_path):
+def test_refuses_two_runs_of_the_same_ids_and_repeated_files(tmp_path):
     folders = tmp_path / "a/run", tmp_path / "b/run"
     for folder in folders:
         folder.mkdir(parents=True)
@@ -240,7 +240,7 @@ ROWS = st.one_of(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROWS, max_size=3), st.sampled_from(("mtrag", "kiwi")))
-def test_any_objects_are_samples_that_can_be_written_or_a_request_error(rows, benchmark):
+def test_any_rows_are_writable_samples_or_a_request_error(rows, benchmark):
     path = written(Path("any.jsonl"), *rows)
     try:
         predictions: Answers = checked([path], benchmark)

@@ -33,7 +33,7 @@ def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark):
     assert problems[0].startswith("--domains: ")
 
 
-def test_scoring_does_without_corpora(benchmark_root):
+def test_scoring_needs_no_corpora(benchmark_root):
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     task_data, problems = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
     assert not problems

@@ -69,7 +69,7 @@ def test_one_difference_is_enough_and_is_named(changes, aspect, words):
     assert words in str(row.why)
 
 
-def test_answers_are_comparable_where_setting_judges_and_all_else_agree():
+def test_answers_are_comparable_if_setting_and_judges_agree():
     rows = find_rows(answered())
     comparable = {(row.source, row.system) for row in rows if row.comparable}
     assert comparable == {("MTRAG Table 5, section 6.4", fact.system) for fact in facts()
@@ -205,7 +205,7 @@ def test_table_5_differs_in_turns_and_prompt():
 
 
 @pytest.mark.parametrize("task", ["revise", "analyse"])
-def test_kiwi_counts_the_users_as_judges(task):
+def test_kiwi_compares_ratings_of_users_as_judges(task):
     def run(judges):
         metrics = figures(370, "good", *EDITS)
         return RunFacts(

@@ -49,7 +49,7 @@ def reply(supported):
 
 
 @pytest.mark.slow
-def test_faithfulness_is_the_packages_own_three_times(package, benchmark_root, turnmark, tmp_path, check_run):
+def test_faithfulness_is_the_mean_of_three_package_runs(package, benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(reply(1)) as server:
         judges = ("--judge", f"ragas:openai:tiny@{server.url}", "--judge", spec_of(server, "other"))
@@ -78,7 +78,7 @@ def test_published_faithfulness_is_the_same_metric(package):
     assert not any("metric" in row.differs_by_metric["rl_f"] for row in find_rows(run, rows))
 
 
-def test_who_is_asked_is_said(monkeypatch):
+def test_reports_which_judge_is_asked(monkeypatch):
     if "ragas" not in sys.modules:
         monkeypatch.setattr("importlib.metadata.version", lambda name: "0")
     with pytest.raises(RequestError, match="write ragas:JUDGE"):

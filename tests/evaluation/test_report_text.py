@@ -194,8 +194,8 @@ def test_reports_all_mistakes_of_a_report_request(turnmark, stored_run, tmp_path
     for pair in (
         "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
         "begun' has not ended (no summary.json)", "odd': summary.json, field benchmark: ", "field task: Field required",
-        "run/summary.json' is a file; name the folder", "predictions.jsonl' is there already and is no report",
-        "note.md' is there already and is no report", "is a file; name a folder",
+        "run/summary.json' is a file; name the folder", "predictions.jsonl' already exists and is not a report",
+        "note.md' already exists and is not a report", "is a file; name a folder",
     ):  # fmt: skip
         assert ran.err.count(pair) == 1, pair
     assert (predictions.read_bytes(), note.read_text()) == (before, "my own notes")

@@ -33,7 +33,7 @@ SYSTEMS = {
 }
 
 
-def test_each_system_of_an_evaluation_is_a_run_judged_anew(benchmark_root, turnmark, tmp_path, check_run):
+def test_each_system_of_an_evaluation_becomes_a_judged_run(benchmark_root, turnmark, tmp_path, check_run):
     file, out = write_file(tmp_path / "evaluation.json", SYSTEMS), tmp_path / "r"
     with ScriptedServer(judge(rating=6)) as server:
         words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", out, "--json")
@@ -52,7 +52,7 @@ def test_each_system_of_an_evaluation_is_a_run_judged_anew(benchmark_root, turnm
     turnmark.ok("report", out)
 
 
-def test_the_passages_that_the_systems_were_shown_come_along(benchmark_root, turnmark, tmp_path):
+def test_runs_keep_the_passages_that_the_systems_were_shown(benchmark_root, turnmark, tmp_path):
     """Their texts are in the file under `documents`; no corpus is at hand."""
     file = write_file(tmp_path / "evaluation.json", SYSTEMS)
     content = json.loads(file.read_text())
@@ -69,11 +69,11 @@ def test_the_passages_that_the_systems_were_shown_come_along(benchmark_root, tur
     assert "k_precision" in json.dumps(compared)
 
 
-def test_what_cannot_be_rescored_is_said(benchmark_root, turnmark, tmp_path):
+def test_reports_what_cannot_be_rescored(benchmark_root, turnmark, tmp_path):
     file = write_file(tmp_path / "evaluation.json", SYSTEMS)
     (tmp_path / "other.json").write_text("{}")
     message = turnmark.refused("score", "compound-qa", "--predictions", file, "--predictions", tmp_path / "other.json")
-    assert "holds several systems already" in message
-    assert "compound-qa has none" in message
+    assert "already contains several systems" in message
+    assert "there are no evaluation files of compound-qa" in message
     ran = turnmark("score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "other.json")
     assert "is not an evaluation in the format of InspectorRAGet" in " ".join(ran.err.split())

@@ -31,7 +31,7 @@ def lists_of(run):
     return {q: [ContextRef(document_id=d, score=s) for d, s in ranked.items()] for q, ranked in run.items()}
 
 
-def test_by_hand():
+def test_recall_and_ndcg_match_hand_computed_values():
     """Three relevant passages, found at ranks 1 and 4: DCG = 1 + 1/log2(5), ideal = 1 + 1/log2(3) + 1/2."""
     lists = lists_of({"q": {"a": 5.0, "x": 4.0, "y": 3.0, "b": 2.0}})
     scores = score_lists({"q": {"a": 1, "b": 1, "c": 1}}, lists)["q"]
@@ -44,7 +44,7 @@ def test_by_hand():
     assert scores["ndcg@5"] == pytest.approx((1 + 1 / math.log2(5)) / ideal)
 
 
-def test_queries_without_results_are_0_and_without_labels_are_left_out():
+def test_queries_without_results_count_as_0_and_without_labels_are_ignored():
     scores = score_lists({"q": {"a": 1}, "empty": {"a": 1}, "none": {"a": 0}}, lists_of({"empty": {}, "x": {"a": 1.0}}))
     assert scores == {"q": dict.fromkeys(METRIC_NAMES, 0.0), "empty": dict.fromkeys(METRIC_NAMES, 0.0)}
     assert score_lists({}, {}) == {}
@@ -52,7 +52,7 @@ def test_queries_without_results_are_0_and_without_labels_are_left_out():
 
 @settings(deadline=None)
 @given(QRELS, RUNS)
-def test_parity_with_ir_measures(qrels, run):
+def test_metrics_match_ir_measures(qrels, run):
     ours = score_lists(qrels, lists_of(run))
     measures: dict[str, Any] = {f"{name}@{k}": measure @ k for name, measure in
         (("recall", ir_measures.R), ("ndcg", ir_measures.nDCG)) for k in (1, 3, 5, 10)}  # fmt: skip
@@ -70,26 +70,26 @@ IDS = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_s
 SCORES = st.floats(-1e30, 1e30, allow_nan=False)
 
 
-def test_order_is_by_score_then_by_document_descending_and_the_rank_is_not_read():
+def test_sorts_by_score_then_document_descending_and_ignores_the_rank_column():
     run = parse_run(b"q<::>1 Q0 a 1 0.5 t\nq<::>1 Q0 b 2 0.5 t\r\n\nq<::>1\tQ0\tc\t99\t7e-1\tt\n", "x.trec")
     assert [(c.document_id, c.score) for c in run["q<::>1"]] == [("c", 0.7), ("b", 0.5), ("a", 0.5)]
 
 
-def test_every_wrong_line_is_named_at_once():
+def test_reports_every_wrong_line_at_once():
     content = b"q Q0 a 1 0.5 t\nq Q0 a\nq Q0 b 1 nan t\nq Q0 c 1 1_0 t\nq Q0 a 2 0.4 t\n\xff\nq Q0 d 1 1e999 t\nx\ny\n"
     with pytest.raises(RequestError) as caught:
         parse_run(content, "x.trec")
     assert caught.value.problems == (
-        "x.trec:2: not the six fields `query Q0 document rank score tag`",
+        "x.trec:2: expected the six fields `query Q0 document rank score tag`",
         *(f"x.trec:{n}: the fifth field, the score, is not a finite number" for n in (3, 4)),
-        "x.trec:5: this query has the document already",
+        "x.trec:5: duplicate document of this query",
         "x.trec:6: not valid UTF-8",
         "x.trec:7: the fifth field, the score, is not a finite number",
-        *(f"x.trec:{n}: not the six fields `query Q0 document rank score tag`" for n in (8, 9)),
+        *(f"x.trec:{n}: expected the six fields `query Q0 document rank score tag`" for n in (8, 9)),
     )
 
 
-def test_several_files_report_together_and_may_not_answer_the_same_query(tmp_path):
+def test_reports_mistakes_of_all_files_and_refuses_repeated_queries(tmp_path):
     (tmp_path / "a.trec").write_text("q Q0 a 1 1 t\n")
     (tmp_path / "b.trec").write_text("q Q0 b 1 1 t\nr Q0 b 1 1 t\n")
     (tmp_path / "c.trec").write_text("broken\n")
@@ -101,7 +101,7 @@ def test_several_files_report_together_and_may_not_answer_the_same_query(tmp_pat
 
 
 @given(st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=5), min_size=1, max_size=5))
-def test_what_is_written_reads_back(lists):
+def test_written_run_reads_back_unchanged(lists):
     written = {
         query: ranked(ContextRef(document_id=d, score=s) for d, s in order.items()) for query, order in lists.items()
     }
@@ -109,6 +109,6 @@ def test_what_is_written_reads_back(lists):
 
 
 @pytest.mark.parametrize("bad", ["", "two words", "a\nb", "a\u2028b"])
-def test_an_id_that_the_format_cannot_carry_is_refused(bad):
-    with pytest.raises(ValueError, match="a TREC run cannot hold the id"):
+def test_refuses_ids_with_white_space(bad):
+    with pytest.raises(ValueError, match="a TREC run cannot contain the id"):
         format_trec({"q": [ContextRef(document_id=bad, score=1.0)]}, "t")

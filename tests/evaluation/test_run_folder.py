@@ -41,7 +41,7 @@ def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path):
     assert ids(tmp_path / "r") == ["c<::>1", "c<::>2", "c<::>3"]
 
 
-def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path):
+def test_invalid_line_is_reported_and_its_sample_made_again(tmp_path):
     with open_run(tmp_path / "r", manifest()) as run:
         run.append(sample("a"))
         run.append(sample("b"))
@@ -57,7 +57,7 @@ def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path):
     assert ids(tmp_path / "r") == ["a", "b"]
 
 
-def test_another_run_is_refused_with_the_difference(tmp_path):
+def test_refuses_another_run_and_names_the_difference(tmp_path):
     with open_run(tmp_path / "r", manifest()):
         pass
     with (
@@ -68,9 +68,9 @@ def test_another_run_is_refused_with_the_difference(tmp_path):
     assert caught.value.problems[1:] == ("  seed: 0 there, 1 here", "  specs.retriever: 'bm25' there, 'dense' here")
 
 
-def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path):
+def test_refuses_a_file_and_a_folder_with_other_files(tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(RequestError, match="holds files and is not a run"), open_run(tmp_path, manifest()):
+    with pytest.raises(RequestError, match="contains files and is not a run"), open_run(tmp_path, manifest()):
         pass
     with pytest.raises(RequestError, match="is a file"), open_run(tmp_path / "thesis.txt", manifest()):
         pass
@@ -80,7 +80,7 @@ def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "thesis.txt"]
 
 
-def test_what_a_kill_leaves_behind_is_no_hindrance_and_goes(tmp_path):
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     run_folder = tmp_path / "r"
     run_folder.mkdir()
     for name in (".lock", ".manifest.json.123.part"):
@@ -95,7 +95,7 @@ def test_what_a_kill_leaves_behind_is_no_hindrance_and_goes(tmp_path):
     assert ids(run_folder) == ["a"]
 
 
-def test_only_one_at_a_time(tmp_path):
+def test_refuses_a_second_process(tmp_path):
     with (
         open_run(tmp_path / "r", manifest()),
         pytest.raises(TurnmarkError, match="another process"),
@@ -119,7 +119,7 @@ def test_the_default_folder_changes_with_everything_that_can_change_a_result():
 
 
 @given(st.text(), st.text(min_size=1))
-def test_any_text_is_one_line_by_anyones_rules_and_reads_back(query, name):
+def test_any_text_is_written_as_one_line_and_reads_back(query, name):
     row = sample(name, query=query)
     line = json_line(row)
     assert len(line.splitlines()) == 1
@@ -132,7 +132,7 @@ def rows(path):
 
 
 @given(st.data())
-def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
+def test_truncated_file_keeps_every_complete_line(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("cut") / "predictions.jsonl"
     file = open_samples(path)
     for number in range(5):

@@ -23,7 +23,7 @@ def planned(root, out, **changes):
     return plan_run(request_of(**(fields | changes)))
 
 
-def test_order_and_repetition_change_nothing(benchmark_root):
+def test_order_and_repetition_of_options_do_not_change_the_run(benchmark_root):
     only = ("c4<::>2", "c1<::>1")
     first = planned(benchmark_root, None, only=only, domains=("clapnq", "fiqa"))
     two = planned(benchmark_root, None, only=(*reversed(only), only[0]), domains=("fiqa", "clapnq"))
@@ -36,7 +36,7 @@ def test_order_and_repetition_change_nothing(benchmark_root):
     )
 
 
-def test_resuming_with_other_versions_says_so(benchmark_root, tmp_path, opener, capsys):
+def test_resuming_with_other_versions_is_reported(benchmark_root, tmp_path, opener, capsys):
     request_plan = planned(benchmark_root, tmp_path / "r")
     first, *_ = searched(request_plan, opener)
     assert capsys.readouterr().err.count("resumed:") == 0
@@ -52,7 +52,7 @@ def test_resuming_with_other_versions_says_so(benchmark_root, tmp_path, opener, 
     assert any(note.startswith(message) for note in again.notes), "the second time as well"
 
 
-def test_the_fingerprint_of_an_index_is_that_of_what_is_searched(benchmark_root, tmp_path):
+def test_index_fingerprint_covers_only_searched_components(benchmark_root, tmp_path):
     corpus = benchmark_root / "corpora/passage_level/fiqa.jsonl"
     _, lexical = open_corpus(corpus, "bm25", "minilm")
     _, dense = open_corpus(corpus, "dense", "minilm")
@@ -64,7 +64,7 @@ def test_the_fingerprint_of_an_index_is_that_of_what_is_searched(benchmark_root,
     assert open_corpus(corpus, "bm25", "minilm")[1] == lexical
 
 
-def test_a_rerankers_weights_are_part_of_a_run(benchmark_root, tmp_path):
+def test_reranker_weights_are_part_of_the_run_identity(benchmark_root, tmp_path):
     model = cross(tmp_path)
     retriever = f"bm25?rerank=cross:{model}"
     first = planned(benchmark_root, None, retriever=retriever)
@@ -76,7 +76,7 @@ def test_a_rerankers_weights_are_part_of_a_run(benchmark_root, tmp_path):
     assert second.folder != first.folder
 
 
-def test_a_default_that_a_fetched_model_joins_is_another_run(benchmark_root, tmp_path, monkeypatch):
+def test_fetching_a_model_for_the_default_retriever_makes_another_run(benchmark_root, tmp_path, monkeypatch):
     before = plan_run(request_of(benchmark="mtrag", task="retrieval", data=benchmark_root, out=tmp_path / "r"))
     assert before.manifest.specs["retriever"] == "conversational"
     searched(before, Opener())

@@ -10,7 +10,7 @@ from tests.servers import ScriptedServer
 from turnmark.evaluation.report.stored import distinct_names
 
 
-def test_names_are_as_long_as_it_takes_to_tell_them_apart():
+def test_names_are_just_long_enough_to_be_distinct():
     paths = [Path(path) for path in ("x/a/run", "x/b/run", "y/a/run", "other")]
     assert distinct_names(paths) == ["x/a/run", "b/run", "y/a/run", "other"]
     assert distinct_names(paths[:2]) == ["a/run", "b/run"]
@@ -38,7 +38,7 @@ def rows_of(turnmark, tmp_path, *runs):
     return [line.split("|")[1].strip(" *") for line in table.splitlines() if line.startswith("| **")]
 
 
-def test_answers_of_two_systems_in_files_of_one_name_are_two_rows(benchmark_root, turnmark, tmp_path):
+def test_two_systems_with_the_same_file_name_get_two_rows(benchmark_root, turnmark, tmp_path):
     other = {name: f"{text} Indeed." for name, text in mtrag.ANSWERS.items()}
     texts = {"gpt": ("reference", mtrag.ANSWERS), "llama": ("rag", other)}
     runs = score_both(turnmark, benchmark_root, tmp_path, "answers.jsonl", texts)
@@ -52,7 +52,7 @@ def test_answers_of_two_systems_in_files_of_one_name_are_two_rows(benchmark_root
     assert compared["differs"]["specs.predictions"] == specs
 
 
-def test_the_same_answers_in_two_settings_are_one_row_and_over_other_tasks_two(benchmark_root, turnmark, tmp_path):
+def test_same_answers_share_a_row_across_settings_but_not_across_tasks(benchmark_root, turnmark, tmp_path):
     texts = {"one": ("reference", mtrag.ANSWERS), "two": ("rag", mtrag.ANSWERS)}
     runs = score_both(turnmark, benchmark_root, tmp_path, "answers.jsonl", texts)
     assert rows_of(turnmark, tmp_path, *runs) == ["these runs"]

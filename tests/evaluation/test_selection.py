@@ -22,7 +22,7 @@ def of(**fields):
     return chosen
 
 
-def test_everything_unless_something_is_asked_for():
+def test_selects_everything_by_default():
     assert of() == IDS
     assert of(limit=3) == IDS[:3]
     assert of(only=("t7", "t3")) == ["t3", "t7"], "in the order of the data"
@@ -30,7 +30,7 @@ def test_everything_unless_something_is_asked_for():
 
 
 @given(st.integers(1, 60), st.integers(0, 5))
-def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number, seed):
+def test_sample_depends_on_the_seed_and_keeps_the_order(number, seed):
     drawn = of(sample=number, seed=seed)
     assert drawn == of(sample=number, seed=seed)
     assert len(drawn) == min(number, len(IDS))
@@ -39,7 +39,7 @@ def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number, seed):
 
 
 @given(st.integers(1, 60), st.integers(0, 5), st.lists(st.integers(0, 4), min_size=60, max_size=60))
-def test_a_stratified_sample_has_of_each_stratum_its_share(number, seed, strata):
+def test_stratified_sample_is_proportional(number, seed, strata):
     ids = [f"{stratum}/{place}" for place, stratum in enumerate(strata)]
     errors = ErrorCollector()
     chosen = select(request(sample=number, seed=seed), ids, errors, lambda name: name.split("/")[0])

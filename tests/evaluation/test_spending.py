@@ -6,7 +6,7 @@ import pytest
 
 from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.calls.budget import CAUTION, Ledger, estimate_items
+from turnmark.evaluation.calls.budget import SAFETY_FACTOR, Ledger, estimate_items
 from turnmark.evaluation.tasks.items import Item
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
@@ -16,7 +16,7 @@ def used(prompt, completion=0, cost=None):
     return {"answer": Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)}
 
 
-def test_what_one_more_sample_may_cost():
+def test_expected_cost_of_one_more_sample():
     unlimited = Ledger()
     unlimited.spend(used(10**12))
     assert unlimited.affords(10**6)
@@ -38,12 +38,12 @@ def test_what_one_more_sample_may_cost():
     assert not failing.affords(0), "failures that cost nothing do not make the next sample cheaper"
 
 
-def test_before_a_sample_has_ended_the_guess_counts_with_caution():
+def test_estimate_counts_with_a_safety_factor_until_a_sample_ends():
     ledger = Ledger(budget=Budget(tokens=1000), guess=Usage(prompt_tokens=20, completion_tokens=5))
     started = 0
     while ledger.affords(started):
         started += 1
-    assert started == 1000 // (25 * CAUTION)
+    assert started == 1000 // (25 * SAFETY_FACTOR)
     assert Ledger(budget=Budget(tokens=25), guess=Usage(prompt_tokens=25)).affords(0)
     assert not Ledger(budget=Budget(tokens=24), guess=Usage(prompt_tokens=25)).affords(0)
 
@@ -57,7 +57,7 @@ def test_sums_of_money_reach_a_budget_exactly():
     assert count == 10
 
 
-def test_what_earlier_calls_spent_is_spent():
+def test_usage_of_earlier_calls_counts():
     spent = Usage(calls=5, prompt_tokens=90, completion_tokens=10)
     ledger = Ledger(budget=Budget(tokens=100), spent=spent, guess=Usage(prompt_tokens=1))
     assert not ledger.affords(0)
@@ -74,7 +74,7 @@ def usage(item):
     return {"answer": Usage(calls=1, prompt_tokens=10 * (item.task + 1), completion_tokens=5)}
 
 
-def test_of_many_items_some_are_looked_at():
+def test_estimate_samples_many_items():
     all_items = estimate_items(ITEMS, 100, usage)["answer"]
     ids: list[str] = []
 

@@ -62,13 +62,13 @@ class Elsewhere:
     "error",
     [GeneratorError("auth", "no key"), TurnmarkError("broken"), ValueError("x" * 5000), SystemExit(3), KeyError("k")],
 )
-def test_a_failure_is_typed_as_by_the_engine(error):
+def test_worker_failure_has_the_same_type_as_in_the_engine(error):
     reply = answer_item(Bench(error), ITEM, 1, Model(), 60.0)  # type: ignore[arg-type]
     assert reply.sample == failed_sample(SampleJob(ITEM, 1), error)
     assert reply.usage.calls == 1
 
 
-def test_what_calls_cost_and_met_comes_back_with_the_sample():
+def test_usage_and_rate_limits_return_with_the_sample():
     model = Model()
     model.complaints = 3
     reply = answer_item(Bench(), ITEM, 0, model, 60.0)  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ def test_what_calls_cost_and_met_comes_back_with_the_sample():
 
 
 @pytest.mark.parametrize(("error", "kind"), [(TimeoutError(), "timeout"), (WorkerLost("3 died"), "unavailable")])
-def test_a_worker_that_gives_nothing_is_a_typed_failure(error, kind):
+def test_worker_without_a_reply_is_a_typed_failure(error, kind):
     with pytest.raises(GeneratorError) as caught:
         remote_answer(Elsewhere(error), 1.0)(ITEM, None)  # type: ignore[arg-type]
     assert caught.value.kind == kind

@@ -29,7 +29,7 @@ def test_a_single_cluster_has_no_interval():
     assert intervals([one, mean_figure(values, np.arange(3), np.ones(3))], 0) == [None, (0.0, 1.0)]
 
 
-def test_intervals_that_were_published_stay_as_they_are():
+def test_published_intervals_stay_the_same():
     """Computed by one multinomial of all 2000 draws, which is how it was done before draws came in blocks."""
     rng = random.Random(1)
     clusters = [rng.randrange(110) for _ in range(423)]
@@ -50,10 +50,10 @@ RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 5))
 
 @settings(deadline=None)
 @given(RANKED, st.integers(0, 2), st.sampled_from([1, 100, 1 << 21]))
-def test_an_area_is_that_of_scikit_learn_over_each_draw(rows, seed, cells):
+def test_auroc_matches_scikit_learn_in_each_draw(rows, seed, cells):
     positive, scores, clusters = (np.array([row[i] for row in rows]) for i in range(3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats, "_CELLS", cells)
+        patch.setattr(stats, "_BLOCK_CELLS", cells)
         area = auroc_figure(positive, scores.astype(float), clusters)
         if area is None:
             assert all(positive) or not any(positive)
@@ -67,7 +67,7 @@ def test_an_area_is_that_of_scikit_learn_over_each_draw(rows, seed, cells):
     assert area.value == pytest.approx(roc_auc_score(positive, scores))
 
 
-def test_an_interval_does_not_depend_on_what_else_is_asked():
+def test_interval_does_not_depend_on_other_figures():
     rng = np.random.default_rng(0)
     means = [mean_figure(rng.random(size), rng.integers(0, 9, size), np.ones(size)) for size in (30, 40, 50, 3, 1)]
     figures = [*means, auroc_figure(rng.random(30) < 0.5, rng.random(30), rng.integers(0, 9, 30))]
@@ -92,7 +92,7 @@ def pairs(draw):
 
 @given(pairs())
 @settings(max_examples=60, deadline=None)
-def test_a_comparison_turned_round_is_its_opposite(sides):
+def test_swapping_the_runs_negates_the_difference(sides):
     first, second, clusters = sides
     forward, back = subtract(first, second, clusters), subtract(second, first, clusters)
     assert forward.value == -back.value
@@ -105,7 +105,7 @@ def test_a_comparison_turned_round_is_its_opposite(sides):
 
 @given(pairs())
 @settings(max_examples=40, deadline=None)
-def test_with_few_clusters_every_way_to_flip_them_is_counted(sides):
+def test_few_clusters_use_every_permutation(sides):
     first, second, clusters = sides
     clusters = [cluster % 6 for cluster in clusters]
     names = sorted(set(clusters))
@@ -116,7 +116,7 @@ def test_with_few_clusters_every_way_to_flip_them_is_counted(sides):
     assert permutation_tests([subtract(first, second, clusters)], 0) == [expected]
 
 
-def test_p_is_right_as_often_as_it_says_if_nothing_differs():
+def test_p_values_are_calibrated_without_a_difference():
     generator = np.random.default_rng(2)
     tests = []
     for _ in range(300):
@@ -128,7 +128,7 @@ def test_p_is_right_as_often_as_it_says_if_nothing_differs():
     assert 0.02 < low < 0.09  # turns taken for independent ones would be wrong three times as often
 
 
-def test_a_ratio_is_swapped_with_its_denominator():
+def test_permutation_swaps_a_ratio_with_its_denominator():
     # Precision: the first run predicts three times and is right once, the second once, rightly.
     hits, predicted = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 0])
     second_hits, second_predicted = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 1])
@@ -143,6 +143,6 @@ def test_a_ratio_is_swapped_with_its_denominator():
     assert permutation_tests([paired], 0) == [counted / 16]
 
 
-def test_holm_by_hand():
+def test_holm_correction_matches_hand_computed_values():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []

@@ -17,14 +17,14 @@ from sklearn.metrics import precision_recall_fscore_support
 from turnmark.corpora import inscoqa
 from turnmark.corpora.mtrag import Answerability
 from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
-from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
+from turnmark.evaluation.metrics.matching import MIN_STEP_LIKENESS, match_steps, step_likeness
 from turnmark.retrieval.embed import open_embedder
 
 LABELS = Path(__file__).parent / "data/inscoqa_steps.json"
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.data())
-def test_the_matching_is_the_best_of_all(expected, text, data):
+def test_matching_is_optimal(expected, text, data):
     cell = st.integers(0, 100).map(lambda number: number / 100)
     alike = np.array(
         data.draw(st.lists(st.lists(cell, min_size=text, max_size=text), min_size=expected, max_size=expected))
@@ -49,7 +49,7 @@ def embed(texts):
     return open_embedder("minilm").encode(list(texts), "passage")
 
 
-def test_the_matching_agrees_with_the_one_by_hand():
+def test_matching_agrees_with_labels_by_hand():
     """The threshold was chosen on one half; both figures are in docs/measured.md."""
     tasks = inscoqa.load_tasks(inscoqa.DEMO_ROOT).data
     counts = {"chosen on": [0, 0], "held out": [0, 0]}
@@ -58,7 +58,7 @@ def test_the_matching_agrees_with_the_one_by_hand():
         covers = {int(step): name for step, name in row["covers"].items()}
         assert set(covers) <= set(range(1, len(expected) + 1))
         assert set(covers.values()) <= set(range(1, len(text) + 1))
-        pairs = match_steps(step_likeness(expected, text, embed(expected) @ embed(text).T), LEAST)
+        pairs = match_steps(step_likeness(expected, text, embed(expected) @ embed(text).T), MIN_STEP_LIKENESS)
         for step in range(1, len(expected) + 1):
             counts[row["part"]][0] += (step in pairs) == (step in covers)
             counts[row["part"]][1] += 1
@@ -66,7 +66,7 @@ def test_the_matching_agrees_with_the_one_by_hand():
     assert [right / score >= 0.85 for right, score in counts.values()] == [True, True], counts  # 42 and 50
 
 
-def test_who_counts():
+def test_which_labels_count():
     labels = get_args(Answerability)
     assert {label: unknown_label(label) for label in labels} == {
         "ANSWERABLE": False, "PARTIAL": False, "UNANSWERABLE": True, "UNDERSPECIFIED": None, "CONVERSATIONAL": None,
@@ -79,7 +79,7 @@ def test_who_counts():
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
-def test_the_means_of_what_samples_add_are_scikit_learns_figures(pairs):
+def test_means_of_sample_values_match_scikit_learn(pairs):
     truth, predicted = ([pair[side] for pair in pairs] for side in (0, 1))
     theirs = precision_recall_fscore_support(truth, predicted, average="binary", pos_label=True, zero_division=0)
     for name, figure in zip(("precision", "recall", "f1"), theirs[:3], strict=True):

@@ -32,7 +32,7 @@ def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnmark):
     assert {part["n"] for part in described["benchmarks"].values()} == {3}
 
 
-def test_what_is_wrong_with_a_suite(turnmark):
+def test_reports_mistakes_in_a_suite(turnmark):
     assert "--suite tiny: expected 'smoke' or 'full'" in turnmark.refused("eval", "all", "--suite", "tiny")
     ran = turnmark("eval", "kiwi", "--suite", "smoke")
     assert (ran.code, "--suite is for `all`" in ran.err) == (2, True)
@@ -80,7 +80,7 @@ def dear():
     return Dear()
 
 
-def test_one_budget_is_for_all_parts_together(turnmark):
+def test_all_runs_of_a_suite_share_one_budget(turnmark):
     words = ["eval", "all", "--limit", "1", "--generator", Dear.name, "--out", "r", "--json"]
 
     def spent(*more):

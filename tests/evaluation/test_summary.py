@@ -54,7 +54,7 @@ LINE = st.one_of(
     st.builds(scored, st.sampled_from("mno"), st.floats(0, 1), st.sampled_from([1.0, 1.0, 2.0, 0.1])),
     st.builds(unscored, st.sampled_from("mno"), st.sampled_from(["failed", "not_applicable"])),
 )
-FACTS = st.builds(
+FACTS_FILE = st.builds(
     Facts,
     cluster=st.sampled_from("abcd"),
     labels=st.fixed_dictionaries(
@@ -66,8 +66,8 @@ RANKINGS = st.fixed_dictionaries({}, optional={"m.auroc": st.tuples(st.booleans(
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.tuples(st.lists(LINE, max_size=5), FACTS, RANKINGS), max_size=12), st.integers(0, 2))
-def test_a_tally_equals_the_plain_reference(entries, seed):
+@given(st.lists(st.tuples(st.lists(LINE, max_size=5), FACTS_FILE, RANKINGS), max_size=12), st.integers(0, 2))
+def test_tally_matches_a_plain_implementation(entries, seed):
     totals = tally(entries, seed)
     parts = {
         dimension: {
@@ -103,7 +103,7 @@ def test_a_tally_equals_the_plain_reference(entries, seed):
             assert "NaN" not in json.dumps(entry.model_dump())
 
 
-def test_a_sample_outside_the_headline_may_rank_a_pair():
+def test_sample_outside_the_headline_counts_in_ranked_metrics():
     hidden = Facts(cluster="a", labels={"kind": ("hidden",)}, headline=False)
     result = ScoreTally(0)
     result.add([scored("words", 10)], Facts(cluster="a", labels={}))

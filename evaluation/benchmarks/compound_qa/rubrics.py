@@ -26,7 +26,15 @@ from turnmark.evaluation.benchmarks.compound_qa.modes import (
     by_position,
     cell_names,
 )
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, RAW, TOO_LONG, checked, failed_outcome, judge_prompt, needs
+from turnmark.evaluation.judging.rubrics import (
+    MAX_RAW_CHARACTERS,
+    OWN_WORDS,
+    TOO_LONG,
+    checked,
+    failed_outcome,
+    judge_prompt,
+    needs,
+)
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.prompts import JUDGES
@@ -183,7 +191,7 @@ def _judge_reply(generator: Generator, case: Case, prompts: Path | None) -> Outc
         WIN_RATE + FIRST: pair.to_first,
         PREFERENCE: SIDES[side],
     }
-    reasons = "\n---\n".join(outcome.reason[-RAW // 2 :] for outcome in pair.orders)
+    reasons = "\n---\n".join(outcome.reason[-MAX_RAW_CHARACTERS // 2 :] for outcome in pair.orders)
     return Outcome(
         status="scored", value=pair.wins, label=side, reason=f"{'; '.join(pair.labels)}\n{reasons}",
         parts=pair.labels, also=also, usage=pair.usage,

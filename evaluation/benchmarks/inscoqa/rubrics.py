@@ -30,8 +30,8 @@ from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.judging.extractive import VARIANT, SentenceVectors, parts_of
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
+    MAX_RAW_CHARACTERS,
     OWN_WORDS,
-    RAW,
     TOO_LONG,
     by_code,
     checked,
@@ -41,7 +41,7 @@ from turnmark.evaluation.judging.rubrics import (
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
 from turnmark.evaluation.metric_style import MetricStyle
-from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
+from turnmark.evaluation.metrics.matching import MIN_STEP_LIKENESS, match_steps, step_likeness
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
@@ -147,8 +147,8 @@ def _judge_rating(generator: Generator, case: Case, prompts: Path | None) -> Out
         return failed_outcome(reply, usage, prompt.notes)
     reason = f"{' '.join(reply.reason.split())} (completion {reply.completion:g}%)"
     return Outcome(
-        status="scored", value=reply.rating, reason=reason.strip()[-RAW:], notes=prompt.notes, usage=usage,
-        also={COMPLETION: reply.completion / 100},
+        status="scored", value=reply.rating, reason=reason.strip()[-MAX_RAW_CHARACTERS:],
+        notes=prompt.notes, usage=usage, also={COMPLETION: reply.completion / 100},
     )  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
         Rubric(
             COMPLETION_NAME, f"{prefix}share of reference steps matched one to one", (),
             by_code(EMBEDDED, partial(_completion, embedded=embedded)), without_procedure,
-            extra=json.dumps([embedder, LEAST]), shown=COMPLETION_SHOWN,
+            extra=json.dumps([embedder, MIN_STEP_LIKENESS]), shown=COMPLETION_SHOWN,
         ),
     )  # fmt: skip
 

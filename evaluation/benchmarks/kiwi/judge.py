@@ -40,7 +40,7 @@ from turnmark.evaluation.benchmarks.kiwi.turns import (
     turn_item,
 )
 from turnmark.evaluation.judging.verdicts import Labels
-from turnmark.evaluation.metric_style import PLAIN, How, MetricStyle
+from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles
 from turnmark.evaluation.metrics.idk import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
@@ -150,7 +150,7 @@ def _measured(context: JudgedTurn) -> Mapping[str, Value]:
 
 def _metric(mark: str, instrument: str) -> Metric[JudgedTurn]:
     names = tuple(f"{name}{mark}" for name in (*_FIGURES, "predicted_good"))
-    shown: How = PLAIN
+    shown: MetricStyles = DEFAULT_STYLE
     if not mark:
         shown = {"accuracy": MetricStyle(headline=150), "f1": MetricStyle(headline=160)}
     without = "the turn counts in none of its two sums: what was predicted, what is good"

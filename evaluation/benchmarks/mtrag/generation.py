@@ -31,13 +31,13 @@ from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
 from turnmark.evaluation.benchmarks.mtrag.retrieval import Retrieval, searched_texts
 from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.calls.budget import add_usage
-from turnmark.evaluation.judging.rubrics import BERT
+from turnmark.evaluation.judging.rubrics import BERT_METRICS
 from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
 from turnmark.evaluation.runs.scoring import missing
 from turnmark.evaluation.scores.summary import Ranked
 from turnmark.evaluation.storage.passages import (
-    HIDDEN,
+    HIDDEN_SUFFIX,
     OFFICIAL_SEARCH,
     CorpusTexts,
     is_official,
@@ -51,7 +51,7 @@ from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.notes import problem_notes
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
-from turnmark.evaluation.tasks.turns import PASSAGES, EarlierTurn, prompted_sample, turn_sample
+from turnmark.evaluation.tasks.turns import PAPER_TOP_K, EarlierTurn, prompted_sample, turn_sample
 from turnmark.retrieval.types import Hit, Retriever
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Mtrag(Task):
     settings = SETTINGS
     options_type = MtragOptions
     options: MtragOptions
-    brought = BERT
+    brought = BERT_METRICS
     has_evaluations = True
     rubrics: ClassVar[Rubrics] = staticmethod(mtrag_rubrics)
     prompt: ClassVar[str] = "mtrag-answer"
@@ -199,7 +199,7 @@ class Mtrag(Task):
             complete=passages is not None and is_official(passages),
         )
         if self._prompted or self._source_setting != "rag" or lists is not None:
-            self.passages = PASSAGES
+            self.passages = PAPER_TOP_K
         corpora_used: dict[str, CorpusUsed] = {}
         if not official:
             corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
@@ -264,7 +264,7 @@ class Mtrag(Task):
             if hidden and task.answerability in ("ANSWERABLE", "PARTIAL"):
                 labels = {"counterfactual": ("hidden",)}
                 turn = MtragTurn(task, hidden)
-                yield replace(item, id=task.id + HIDDEN, task=turn, reference="", labels=labels, headline=False)
+                yield replace(item, id=task.id + HIDDEN_SUFFIX, task=turn, reference="", labels=labels, headline=False)
 
     @classmethod
     def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
@@ -280,8 +280,9 @@ class Mtrag(Task):
     @classmethod
     def options_for(cls, options: TaskOptions, setting: str | None, answers: Answers) -> TaskOptions:
         """See `Task.options_for`. A run with hidden passages is scored as one."""
-        if setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples):
-            return MtragOptions(**{**dict(options), "counterfactual": True})
+        if setting == "rag" and any(sample.id.endswith(HIDDEN_SUFFIX) for sample in answers.samples):
+            own = {name: value for name, value in dict(options).items() if name in MtragOptions.model_fields}
+            return MtragOptions(**{**own, "counterfactual": True})
         return options
 
     @classmethod
@@ -365,7 +366,7 @@ class Mtrag(Task):
         """Ask by the paper's prompt, with the passages that the assistant's turn finds."""
         task: mtrag.MtragTask = item.task.task
         findings = assistant.find(task.history, task.question)
-        sample = self._prompt(item, findings.hits[:PASSAGES], generator)
+        sample = self._prompt(item, findings.hits[:PAPER_TOP_K], generator)
         rewrite = "\n".join(text for text in searched_texts(findings.searches) if text != task.question)
         return sample.model_copy(update={
             "rewrite": rewrite or None,

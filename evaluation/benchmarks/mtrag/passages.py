@@ -19,8 +19,8 @@ from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.mtrag.options import MtragOptions
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.storage.passages import OFFICIAL, CorpusTexts, Without
-from turnmark.evaluation.tasks.turns import PASSAGES
+from turnmark.evaluation.storage.passages import OFFICIAL, CorpusTexts, HidingRetriever
+from turnmark.evaluation.tasks.turns import PAPER_TOP_K
 from turnmark.retrieval.task_passages import Embed, hits_of, nearest_among, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
@@ -59,7 +59,7 @@ class Shown:
     complete: bool = False
     retrievers: Mapping[str, Retriever] = field(default_factory=dict)
     embed: Embed | None = None
-    passages: int = PASSAGES
+    passages: int = PAPER_TOP_K
 
     def retriever(self, turn: MtragTurn) -> Retriever | None:
         """Return the retriever for a task; None: its passages are references or recorded."""
@@ -67,7 +67,7 @@ class Shown:
             return None
         retriever = self.retrievers[turn.task.domain]
         if turn.hidden:
-            retriever = Without(retriever, turn.hidden)
+            retriever = HidingRetriever(retriever, turn.hidden)
         if self.setting == "reference+rag":
             references = self._with_cosines(turn.task, _references(turn.task))
             retriever = _ToppedUp(retriever, references, turn.task.id)
@@ -311,7 +311,7 @@ def note_unrecorded(
     for key, task in tasks.items():
         known_ids = texts.get(task.domain, ())
         refs = lists.get(key, ())
-        for ref in refs if hiding else refs[:PASSAGES]:
+        for ref in refs if hiding else refs[:PAPER_TOP_K]:
             total += 1
             unknown += ref.text is None and ref.document_id not in known_ids
     if unknown:

@@ -35,7 +35,7 @@ from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
 from turnmark.evaluation.benchmarks.mtrag.options import RetrievalOptions
 from turnmark.evaluation.calls.limits import Bounded
-from turnmark.evaluation.calls.thread_pool import HOPELESS
+from turnmark.evaluation.calls.thread_pool import PERMANENT_FAILURES
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
 from turnmark.evaluation.storage.predictions import Answers, format_trec, ranked, read_runs
@@ -275,7 +275,7 @@ class Retrieval(Task):
         """Search as the assistant's turn does: for the message and, with a model, its rewrite, parts and phrases."""
         assert assistant.retriever is not None, "opened for every domain"
         findings = assistant.find(query.history, query.text, LIST_LENGTH)
-        if findings.fallback in HOPELESS:
+        if findings.fallback in PERMANENT_FAILURES:
             raise GeneratorError("auth", "; ".join(findings.notes), sum(findings.usage.values(), Usage()))
         hits = findings.hits[:LIST_LENGTH]
         if len(findings.searches) > 1:  # the parts take turns, and their scores do not compare
@@ -297,7 +297,7 @@ class Retrieval(Task):
         began = time.monotonic()
         bounded = Bounded(generator, began + seconds, seconds)
         wordings = minimal(bounded, query.history, query.text, self.request.assistant.prompts)
-        if not HOPELESS.isdisjoint(wordings.left_out.values()):
+        if not PERMANENT_FAILURES.isdisjoint(wordings.left_out.values()):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         rewritten = time.monotonic()
         full_query = query.model_copy(update={"variants": tuple(wordings.variants.values())})
