@@ -9,9 +9,9 @@ from typing import Any
 from turnmark.core.console import NoProgress, Progress
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import CALIBRATED, Build, copy_embeddings
-from turnmark.retrieval.components import Encoder, Window
+from turnmark.retrieval.components import Encoder
 from turnmark.retrieval.manifest import Manifest
-from turnmark.retrieval.reading import KnownFile
+from turnmark.retrieval.reading import KnownFile, SourceReader
 from turnmark.retrieval.rebuild import as_built
 from turnmark.retrieval.registry import build_settings
 from turnmark.retrieval.store import Checkpoint, PassageStore
@@ -48,7 +48,7 @@ class _Copy(Build):
     texts: Mapping[str, str]
     made: Manifest | None = None
 
-    def _read(self, store: PassageStore, window: Window, made_by: str) -> dict[str, KnownFile]:  # noqa: ARG002
+    def _read(self, store: PassageStore, reader: SourceReader) -> dict[str, KnownFile]:  # noqa: ARG002
         store.clear_passages()
         for page in self.index.store.pages():
             store.add_passages(self._altered(passage) for _, _, passage in page)

@@ -40,6 +40,7 @@ from turnmark.retrieval.components import (
     open_encoders,
     write_checksums,
 )
+from turnmark.retrieval.embed import DEFAULT_EMBEDDER
 from turnmark.retrieval.kinds import RETRIEVERS
 from turnmark.retrieval.levels import sure_from
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
@@ -56,6 +57,13 @@ from turnmark.retrieval.rebuild import as_built, with_bm25
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.stored import StoredIndex, indexes_folder, list_indexes, lock_index, open_index
+from turnmark.retrieval.suited import (
+    AHEAD_CHARACTERS,
+    AHEAD_DOCUMENTS,
+    embedder_advice,
+    languages_of_documents,
+    suited_embedder,
+)
 from turnmark.retrieval.vectors import FLAT_LIMIT
 from turnmark.retrieval.weights import measure_weights
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
@@ -80,6 +88,7 @@ class BuildReport:
         changed: files whose passages are new or others than before.
         gone: documents of the old index that are not in the new one.
         problems: everything in the source that was skipped, with its place.
+        advice: what to do if the embedder does not know the languages of the documents; else empty.
         unread: the number of files of types that are not read, by suffix.
     """
 
@@ -94,6 +103,7 @@ class BuildReport:
     unchanged: bool = False
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
+    advice: str = ""
     unread: dict[str, int] = field(default_factory=dict)
 
 
@@ -102,7 +112,7 @@ def build_index(
     name: str,
     *,
     retriever: str | None = None,
-    embedder: str = "minilm",
+    embedder: str | None = None,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
@@ -114,14 +124,16 @@ def build_index(
     Args:
         retriever: spec of the retriever that will search the index by default; `bm25` needs no vectors, and BM25's
             options are fixed in the index. None: the index is built for `retriever_to_build` and keeps no spec.
+        embedder: its spec. None: `turnmark.retrieval.suited` chooses by the languages of the documents.
         include, exclude: globs on the path relative to the source.
         internal: an index for a benchmark's corpus; waits for another process that builds the same index.
         engine: where the models run: `local` in this process, else on a Ray cluster (`turnmark.retrieval.workers`).
             Files are always written by this process, and the index is the same.
     """
-    settings = build_settings(retriever or retriever_to_build(), embedder)
+    settings = build_settings(retriever or retriever_to_build(), embedder or DEFAULT_EMBEDDER)
+    chooses = embedder is None and settings.embedder == DEFAULT_EMBEDDER
     kept = "" if retriever is None or internal else str(RETRIEVERS.check(retriever))
-    return _build(source, name, settings, kept, include, exclude, progress, internal, engine)
+    return _build(source, name, settings, kept, include, exclude, progress, internal, engine, chooses)
 
 
 def _build(
@@ -134,6 +146,7 @@ def _build(
     progress: Progress | None,
     internal: bool,
     engine: str,
+    chooses: bool = False,
 ) -> BuildReport:
     """Check what the settings of a build need, and run it; `retriever` is the spec that the index keeps."""
     check_engine(engine)
@@ -145,7 +158,7 @@ def _build(
     folder.mkdir(parents=True, exist_ok=True)
     with lock_index(folder, wait=internal):
         globs = tuple(include), tuple(exclude)
-        build = Build(source, folder, settings, retriever, *globs, progress or NoProgress(), internal, engine)
+        build = Build(source, folder, settings, retriever, *globs, progress or NoProgress(), internal, engine, chooses)
         try:
             return build.run()
         except RequestError:
@@ -186,6 +199,8 @@ class Build:
     progress: Progress
     internal: bool
     engine: str
+    chooses: bool = False
+    """Whether the embedder is chosen by the languages of the documents."""
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.folder.name)
@@ -206,13 +221,17 @@ class Build:
 
     def _run(self) -> BuildReport:
         began = time.monotonic()
+        reader = self._reader()
+        if self.chooses:
+            self._choose_embedder(reader)
         models = Models(self.settings)
         self._tidy(models)
         store, checkpoint = PassageStore(self.files / "passages.db", write=True), Checkpoint(self.files)
         try:
             window = models.window()
             made_by = f"{readers_mark()} {window.size}\n{models.mark()}"
-            known = self._read(store, window, made_by)
+            reader.window, (reader.current, reader.known) = window, self._current(made_by)
+            known = self._read(store, reader)
             manifest = self._manifest(store, models, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
@@ -225,6 +244,8 @@ class Build:
         finally:
             checkpoint.close()
             store.close()
+        if manifest.embedder is not None:
+            self.report.advice = embedder_advice(manifest.embedder.spec, manifest.languages, self.chooses)
         if manifest != self.old:
             write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
         write_known(self.folder, manifest.generation, made_by, known)
@@ -248,13 +269,27 @@ class Build:
         self.files.mkdir(parents=True, exist_ok=True)
         mark_file.write_text(mark, encoding="utf-8")
 
-    def _read(self, store: PassageStore, window: Window, made_by: str) -> dict[str, KnownFile]:
+    def _reader(self) -> SourceReader:
+        """Return the reader of the source, which has not read anything yet."""
+        watch = ReadingReport(self._tell_reading)
+        return SourceReader(self.source, self.include, self.exclude, None, None, {}, watch)
+
+    def _choose_embedder(self, reader: SourceReader) -> None:
+        """Choose the embedder by the languages of the current generation, or else of the first documents.
+
+        The choice comes before passages are cut, since their length depends on the embedder.
+        """
+        if self.old is not None:
+            languages = self.old.languages
+        else:
+            self.progress.start("reading", None)
+            languages = languages_of_documents(reader.read_ahead(AHEAD_DOCUMENTS, AHEAD_CHARACTERS))
+        self.settings = self.settings.model_copy(update={"embedder": suited_embedder(languages)})
+
+    def _read(self, store: PassageStore, reader: SourceReader) -> dict[str, KnownFile]:
         """Read the documents and store their passages, in the order of the source; return the files that are known."""
         store.clear_passages()
         self.progress.start("reading", None)
-        watch = ReadingReport(self._tell_reading)
-        current, known = self._current(made_by)
-        reader = SourceReader(self.source, self.include, self.exclude, window, current, known, watch)
         stamped: list[SourceEntry] = []
         torn: set[str] = set()  # documents that lost passages to another one
         for block in _blocks(reader.entries(), BLOCK):
@@ -273,7 +308,7 @@ class Build:
                 self.report.problems.append(problem)
             self.progress.advance(len(block))
         self.progress.tell("")
-        self.report.unread = dict(watch.unread)
+        self.report.unread = dict(reader.watch.unread)
         self.report.passages = store.count()
         if not self.report.passages:
             listed = "".join(f"\n  {one_line(problem)}" for problem in self.report.problems[:20])
@@ -281,8 +316,8 @@ class Build:
                 listed += f"\n  {one_line(unread)}"
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
-        if current is not None:
-            self.report.gone = len(current.document_ids() - store.document_ids())
+        if reader.current is not None:
+            self.report.gone = len(reader.current.document_ids() - store.document_ids())
         return known_of(stamped, lambda document: document not in torn)
 
     def _current(self, made_by: str) -> tuple[PassageStore | None, dict[str, KnownFile]]:

@@ -57,8 +57,14 @@ def build(
         ),
     ] = None,
     embedder: Annotated[
-        str, typer.Option(metavar="SPEC", help="Embedder: minilm or sentence-transformers:MODEL", hidden=True)
-    ] = "minilm",
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="Embedding model, e.g. multilingual-e5-small (turnmark list embedders); default: minilm, or "
+            "multilingual-e5-small for documents in other languages than English, if it has been fetched",
+            hidden=True,
+        ),
+    ] = None,
     include: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Index only matching paths, e.g. '*.md'; repeatable")
     ] = None,
@@ -87,6 +93,8 @@ def build(
         err.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
     if unread := describe_unread(report.unread):
         err.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
+    if report.advice:
+        err.print(Text(one_line(report.advice), style="yellow"), soft_wrap=True)
     _report(report, as_json)
     if watch:
         from turnmark.retrieval.stored import open_index
@@ -114,7 +122,7 @@ def _check_build(
     source: Path,
     name: str,
     retriever: str | None,
-    embedder: str,
+    embedder: str | None,
     engine: str,
     include: list[str],
     exclude: list[str],
@@ -124,7 +132,7 @@ def _check_build(
     from turnmark.core.home import check_name
     from turnmark.corpora.readers import read_source
     from turnmark.corpora.readers.folder import Globs
-    from turnmark.retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.embed import DEFAULT_EMBEDDER, EMBEDDERS
     from turnmark.retrieval.registry import build_settings, retriever_to_build
     from turnmark.retrieval.watch import check_watch
     from turnmark.retrieval.workers import check_engine
@@ -135,6 +143,7 @@ def _check_build(
     if path != valid_text(path):
         errors.add(f"source {path!r}: the path is not valid UTF-8; rename it")
     errors.collect(check_name, name, "index")
+    embedder = embedder or DEFAULT_EMBEDDER
     errors.collect(build_settings, retriever or retriever_to_build(), embedder)
     errors.collect(EMBEDDERS.check, embedder)
     errors.collect(Globs, include, exclude)

@@ -23,11 +23,13 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import file_sha256
 from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
-from turnmark.corpora.models import MULTILINGUAL, named_or_other
 from turnmark.retrieval.bert import BertConfig, NotBert, read_bert
 from turnmark.retrieval.models import Backend, load_model, local_folder, weights_digest
 
 TextRole = Literal["query", "passage"]
+
+DEFAULT_EMBEDDER = "minilm"
+"""The embedder of an index for which none is named, unless its documents are in languages that it does not know."""
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -41,7 +43,7 @@ EMBEDDERS = Registry(
             "turnmark.retrieval.embed:open_minilm", "all-MiniLM-L6-v2, bundled: 384 dimensions, 256 tokens"
         ),
         "multilingual-e5-small": Entry(
-            "turnmark.retrieval.embed:open_multilingual",
+            "turnmark.retrieval.centering:open_multilingual",
             "for documents in other languages than English: 384 dimensions, fetched by turnmark model get",
         ),
         "sentence-transformers": Entry(
@@ -247,12 +249,6 @@ def open_minilm(spec: Spec) -> Embedder:
 
     check_options(spec, {}, "embedder")
     return Embedder(get_model_path(), str(spec), weights_sha256=MINILM_SHA256)
-
-
-def open_multilingual(spec: Spec) -> Embedder:
-    """Open `multilingual-e5-small`, which must be fetched."""
-    check_options(spec, {}, "embedder")
-    return Embedder(named_or_other(MULTILINGUAL.name), str(spec))
 
 
 def open_sentence_transformer(spec: Spec) -> Embedder:

@@ -63,7 +63,7 @@ class Index(SearchableIndex):
         name: str,
         *,
         retriever: str | None = None,
-        embedder: str = "minilm",
+        embedder: str | None = None,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
     ) -> Index:
@@ -73,7 +73,8 @@ class Index(SearchableIndex):
             source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
             name: the index's name.
             retriever: spec of the retriever to build for; `bm25` needs no model. None: as `turnmark index build`.
-            embedder: `minilm`, or `sentence-transformers:MODEL`.
+            embedder: `minilm`, `multilingual-e5-small` or `sentence-transformers:MODEL`. None: as
+                `turnmark index build`.
             include, exclude: globs for paths relative to the source.
         """
         path = Path(source).expanduser()

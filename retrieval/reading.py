@@ -112,6 +112,7 @@ class SourceEntry:
         path: path of the file, relative to the source; empty for a row.
         changed: whether the file's passages differ from those in the current generation.
         stamp: stamp of the file; None: the next build reads it again.
+        uncut: documents that were read ahead and are not cut into passages yet.
     """
 
     path: str = ""
@@ -120,6 +121,7 @@ class SourceEntry:
     problems: list[Problem] = field(default_factory=list)
     changed: bool = False
     stamp: FileStamp | None = None
+    uncut: list[Document] = field(default_factory=list)
 
 
 @dataclass
@@ -127,7 +129,7 @@ class SourceReader:
     """A reader of a source that has one file in memory at a time.
 
     Attributes:
-        window: cuts passages.
+        window: cuts passages; None until the documents that are read ahead have decided about it.
         current: the passages of the current generation; None if there is none.
         known: the files that the current generation was built from.
         watch: the report of what is being read.
@@ -136,20 +138,56 @@ class SourceReader:
     source: Path
     include: Sequence[str]
     exclude: Sequence[str]
-    window: Window
+    window: Window | None
     current: PassageStore | None
     known: dict[str, KnownFile]
     watch: ReadingReport
 
+    def __post_init__(self) -> None:
+        self._entries = self._read_source()
+        self._ahead: list[SourceEntry] = []
+
+    def read_ahead(self, documents: int, characters: int) -> list[Document]:
+        """Read the first documents, until there are so many or so much text, and return them.
+
+        They are kept for `entries`, and cut into passages there.
+        """
+        read: list[Document] = []
+        for entry in self._entries:
+            self._ahead.append(entry)
+            read += entry.uncut
+            if len(read) >= documents or sum(len(document.text) for document in read) >= characters:
+                break
+        return read
+
     def entries(self) -> Iterator[SourceEntry]:
         """Yield an entry for each file or row, in the order of the source."""
+        while self._ahead:
+            entry = self._ahead.pop(0)
+            uncut, entry.uncut = entry.uncut, []
+            for document in uncut:
+                self._add(entry, document)
+            entry.changed = bool(entry.path) and self._differs(entry)
+            yield entry
+        yield from self._entries
+
+    def _read_source(self) -> Iterator[SourceEntry]:
         for item in source_items(self.source, self.include, self.exclude, self.watch):
             if isinstance(item, SourceFile):
                 yield self._taken_over(item) or self._read(item)
             elif isinstance(item, Document):
-                yield SourceEntry(documents=[item.id], passages=self.window.cut(item))
+                entry = SourceEntry(documents=[item.id])
+                self._add(entry, item)
+                yield entry
             else:
                 yield SourceEntry(problems=[item])
+
+    def _add(self, entry: SourceEntry, document: Document) -> None:
+        """Cut a document into passages, or keep it until the window is known."""
+        if self.window is None:
+            entry.uncut.append(document)
+        else:
+            entry.passages += self.window.cut(document)
 
     def _taken_over(self, file: SourceFile) -> SourceEntry | None:
         """Return an unchanged file's passages in the current generation; None if the file must be read."""
@@ -172,7 +210,7 @@ class SourceReader:
                 entry.problems.append(item)
             else:
                 entry.documents.append(item.id)
-                entry.passages += self.window.cut(item)
+                self._add(entry, item)
         entry.changed = self._differs(entry)
         settled = stamp is not None and began - stamp.mtime_ns > SETTLED_NS
         if settled and entry.documents and not entry.problems:

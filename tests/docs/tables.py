@@ -7,7 +7,7 @@ from tests.docs.pages import Example
 
 WORDS: dict[str, str | tuple[str, ...]] = {
     "corpora/demo/documents": str(DEMO / "documents"),
-    "--embedder sentence-transformers:intfloat/multilingual-e5-small": "minilm",
+    "--embedder multilingual-e5-small": "minilm",
     "--retriever SPEC": "bm25",
     "STEP=FORM": "verify=extractive",
     "index build FOLDER": "documents",
@@ -57,7 +57,7 @@ NOT_RUN = {
     "chroma+http": "no Chroma server; tests/retrieval/test_chroma_server.py starts one",
     "elasticsearch+http": "no Elasticsearch",
     "--judge bertscore --judge": "a model of three gigabytes",
-    "model get": "fetches 1.1 GB; tests/corpora/test_models.py fetches small ones, `make reader` this one",
+    "model get": "fetches a large model; tests/corpora/test_models.py fetches small ones",
     "rerank=cross": "a model of 1.1 GB; tests/retrieval/test_rerank.py runs a tiny one",
     "turnmark check recipes": "a collection that is not in this repository",
     "turnmark check hatch": "a collection that is fetched, and a model",
