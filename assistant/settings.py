@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -119,12 +120,11 @@ def sources() -> list[ConfigFile]:
 
 def read_source_file(path: Path, trusted: bool = True) -> ConfigFile | None:
     """Read one configuration file; None if it does not exist."""
-    from pydantic_settings import BaseSettings, TomlConfigSettingsSource
-
     if not path.exists():
         return None
     try:
-        return ConfigFile(path, trusted, TomlConfigSettingsSource(BaseSettings, path).toml_data)
+        with open(path, "rb") as file:
+            return ConfigFile(path, trusted, tomllib.load(file))
     except OSError as error:
         raise RequestError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, RecursionError) as error:

@@ -11,7 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
 
 from turnmark.corpora.languages import LANGUAGES, Language
 from turnmark.corpora.text import CJK, words_with_spans
@@ -69,9 +72,21 @@ def _stop_words_of(name: str) -> frozenset[str]:
     """
     if not name:
         return frozenset()
-    from bm25s import stopwords
+    return frozenset(getattr(_stop_word_lists(), f"STOPWORDS_{name}"))
 
-    return frozenset(getattr(stopwords, f"STOPWORDS_{name}"))
+
+@cache
+def _stop_word_lists() -> ModuleType:
+    """Return the module `bm25s.stopwords`, without importing bm25s, which takes half a second: it imports scipy."""
+    package = find_spec("bm25s")
+    assert package is not None
+    assert package.origin is not None
+    spec = spec_from_file_location("bm25s_stopwords", Path(package.origin).with_name("stopwords.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _terms_of(text: str) -> Iterator[str]:

@@ -6,12 +6,12 @@ sums columns. The files hold arrays and JSON only, never pickles.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,34 +107,34 @@ class BM25(TermScores):
     """
 
     def __init__(self, folder: Path, settings: BM25Settings, languages: Iterable[str] = ()) -> None:
-        import bm25s
-
-        self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
-        self._vocabulary: dict[str, int] = self._model.vocab_dict
+        # Read here, since importing bm25s takes half a second: it imports scipy.
+        self._vocabulary: dict[str, int] = json.loads((folder / "vocab.index.json").read_text(encoding="utf-8"))
+        parameters = json.loads((folder / "params.index.json").read_text(encoding="utf-8"))
+        self._starts, self._rows, self._scores = (
+            np.load(folder / f"{part}.csc.index.npy", mmap_mode="r") for part in ("indptr", "indices", "data")
+        )
         self._settings = settings
-        super().__init__(analyzer_of(settings, languages), int(self._model.scores["num_docs"]))
+        super().__init__(analyzer_of(settings, languages), int(parameters["num_docs"]))
+
+    def _part(self, term: str) -> slice:
+        """Return the place of a term's rows and scores; empty for an unknown term."""
+        number = self._vocabulary.get(term)
+        return slice(0, 0) if number is None else slice(int(self._starts[number]), int(self._starts[number + 1]))
 
     def frequency(self, term: str) -> int:
         """Return the number of rows that contain a term."""
-        if term not in self._vocabulary:
-            return 0
-        starts = self._model.scores["indptr"]
-        number = self._vocabulary[term]
-        return int(starts[number + 1] - starts[number])
+        part = self._part(term)
+        return int(part.stop - part.start)
 
     def add_scores(self, term: str, weight: float, total: NDArray[np.float32]) -> None:
         """Add the scores of one term, times `weight`, to the total of every row."""
-        if term in self._vocabulary:
-            scores = self._model.scores
-            number = self._vocabulary[term]
-            part = slice(scores["indptr"][number], scores["indptr"][number + 1])
-            total[scores["indices"][part]] += scores["data"][part] * np.float32(weight)  # each row occurs once
+        part = self._part(term)
+        total[self._rows[part]] += self._scores[part] * np.float32(weight)  # each row occurs once
 
     def scores(self, text: str) -> NDArray[np.float32]:
-        ids = [self._vocabulary[term] for term in self.analyze(text) if term in self._vocabulary]
-        if not ids:
-            return np.zeros(self.rows, dtype=np.float32)
-        total: NDArray[np.float32] = self._model.get_scores_from_ids(ids)
+        total = np.zeros(self.rows, dtype=np.float32)
+        for term in self.analyze(text):
+            self.add_scores(term, 1.0, total)
         return total
 
     def score_of(self, query: str, text: str, mean_length: float) -> float:
@@ -158,6 +158,7 @@ class BM25(TermScores):
             return []
         holds = np.ones(self.rows, dtype=np.bool_)
         for term in terms:
-            # In the Lucene variant every term scores above 0 in each row that contains it.
-            holds &= self._model.get_scores_from_ids([self._vocabulary[term]]) > 0
+            contains = np.zeros(self.rows, dtype=np.bool_)
+            contains[self._rows[self._part(term)]] = True
+            holds &= contains
         return [int(row) for row in np.flatnonzero(holds)]

