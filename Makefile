@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_HOME := $(CURDIR)/.demo
 DEMO := env -u TURNMARK_DATA -u TURNMARK_GENERATOR TURNMARK_HOME=$(DEMO_HOME) $(BIN)/turnmark
 
-.PHONY: demo test reader test-reader test-data lint dist drill drill-quick conversations audit clean help
+.PHONY: demo test reader test-reader test-data lint dist drill drill-quick conversations audit catalogs clean help
 
 help:
 	@echo "make demo       build an index, hold a conversation, run all four benchmarks on small splits"
@@ -92,3 +92,7 @@ audit: $(VENV)/.dev
 
 clean:
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache build dist
+
+# Compiles the translations of what the assistant writes, after a change of a .po file.
+catalogs:
+	for po in assistant/locale/*/LC_MESSAGES/turnmark.po; do msgfmt -o $${po%.po}.mo $$po; done

@@ -231,6 +231,7 @@ class Assistant:
             embed=cache_by_text(self.embed) if self.embed else None,
             evidence=evidence,
             trusted=trusted,
+            languages=() if self.index is None else tuple(self.index.manifest.languages),
             forms=dict(self.forms),
             notify=on_event,
             span=self.parts.tracing.step,

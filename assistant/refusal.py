@@ -1,8 +1,9 @@
-"""The texts with which the assistant refuses to answer, and the detector of refusals in any reply.
+"""The texts that the assistant writes into its answers, and the detector of refusals in any reply.
 
-All other modules take both from here. A refusal says that the documents do not answer the question: "I don't know",
-"The passages do not mention the price". The detector knows the texts below by their wording, and the wordings of
-models by rules for English.
+All other modules take both from here. The texts are translated by the catalogs in `assistant/locale`, so an answer is
+in the language of the message. A refusal says that the documents do not answer the question: "I don't know", "The
+passages do not mention the price". The detector knows the texts below and their translations by their wording, and the
+wordings of models by rules for English and by the field `refusals` of `phrases.toml` for other languages.
 
 It reads a reply in two ways, because replies of our own turn cite their claims and those of other systems do not:
 
@@ -15,13 +16,18 @@ the extent "no".
 
 from __future__ import annotations
 
+import gettext
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Literal
 
+from turnmark.assistant.phrases import fold, phrases_in
 from turnmark.assistant.steps.marks import cited_numbers
+from turnmark.corpora.function_words import language_of
+from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.text import plain, sentences, strip_citations, words
 
 # --- what the assistant writes ---------------------------------------------------------------------------------------
@@ -33,14 +39,65 @@ NOT_FOUND_TEXT = "I found nothing about “{question}”."
 UNSURE_TEXT = "I am not sure this answers it. The nearest I found:"
 """The line above a quotation that may not answer. It is no refusal, since a quotation follows."""
 
+HELLO_TEXT = "Hello! Ask me anything about your documents."
+WELCOME_TEXT = "You're welcome. Ask me anything else."
+"""The replies to a greeting and to any other courtesy."""
+UNCHANGED_TEXT = "I left the last answer as it is: "
+"""Beginning of the reply to an instruction that rules cannot follow; one of the next texts follows."""
+NEEDS_MODEL_TEXT = (
+    "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
+    "its steps; anything else takes a model (--generator)."
+)
+NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
+ALREADY_TEXT = "it is that already."
+
+TEXTS = (
+    UNKNOWN_TEXT,
+    NOT_FOUND_TEXT,
+    UNSURE_TEXT,
+    HELLO_TEXT,
+    WELCOME_TEXT,
+    UNCHANGED_TEXT,
+    NEEDS_MODEL_TEXT,
+    NOTHING_TO_CHANGE_TEXT,
+    ALREADY_TEXT,
+)
+"""All texts that the catalogs translate."""
 REFUSALS = (UNKNOWN_TEXT, NOT_FOUND_TEXT)
-"""All texts that the detector knows by their wording; a translation adds its own."""
+"""The texts that the detector knows by their wording, with their translations."""
+LOCALE_FOLDER = Path(__file__).parent / "locale"
 
 
-def not_found(question: str) -> str:
+@cache
+def _catalog(language: str) -> gettext.NullTranslations:
+    return gettext.translation("turnmark", LOCALE_FOLDER, [language], fallback=True)
+
+
+def in_language(text: str, language: str) -> str:
+    """Return one of `TEXTS` in a language; unchanged if there is no translation."""
+    return text if language in (ENGLISH, "") else _catalog(language).gettext(text)
+
+
+@cache
+def translations_of(text: str) -> tuple[str, ...]:
+    """Return one of `TEXTS` in each language, English first."""
+    languages = sorted(path.name for path in LOCALE_FOLDER.iterdir() if path.is_dir())
+    return (text, *(in_language(text, language) for language in languages))
+
+
+def text_at_start(reply: str, text: str) -> str:
+    """Return the translation of a text with which a reply begins; "" if there is none."""
+    if reply.startswith(text):
+        return text
+    if language_of(reply) == ENGLISH:
+        return ""
+    return next((translation for translation in translations_of(text) if reply.startswith(translation)), "")
+
+
+def not_found(question: str, language: str = ENGLISH) -> str:
     """Return the sentence for a part that nothing was found for."""
-    phrase = " ".join(question.split()).rstrip(" .!?…。！？")
-    return NOT_FOUND_TEXT.replace("{question}", phrase)
+    phrase = " ".join(question.split()).rstrip(" .!?…。！？؟")
+    return in_language(NOT_FOUND_TEXT, language).replace("{question}", phrase)
 
 
 def _pattern_of(text: str) -> str:
@@ -53,7 +110,18 @@ def _pattern_of(text: str) -> str:
     return rf"{before}(?:[^\n]*?{after}(?!\S)|[^\n]*$)" if slot else before
 
 
-_REFUSALS = re.compile("|".join(rf"(?<!\S)(?:{_pattern_of(text)})" for text in REFUSALS), re.MULTILINE)
+def _refusals_pattern(texts: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(rf"(?<!\S)(?:{_pattern_of(text)})" for text in texts), re.MULTILINE)
+
+
+_REFUSALS = _refusals_pattern(REFUSALS)
+
+
+@cache
+def _translated_refusals() -> re.Pattern[str]:
+    return _refusals_pattern(text for refusal in REFUSALS for text in translations_of(refusal))
+
+
 _PLAIN_REFUSAL = "I don't know."
 """What the detector reads in place of one of `REFUSALS`: the question in it might read like a claim."""
 
@@ -96,6 +164,7 @@ class RefusalRules:
     """The wordings of refusals in one language, matched against sentences in lower case with straight apostrophes.
 
     Attributes:
+        folded: whether they are matched against text without punctuation instead, as `fold` returns it.
         opening: matches the beginning of a sentence that is certainly a refusal.
         terse: matches the beginning of a reply that only says that the answer is not stated.
         kinds: patterns of the kinds of sentences, in the order in which they are tried. A `lack` says that something
@@ -108,6 +177,7 @@ class RefusalRules:
     terse: re.Pattern[str]
     kinds: tuple[tuple[SentenceKind, re.Pattern[str]], ...]
     contrast: re.Pattern[str]
+    folded: bool = False
 
     def is_refusal(self, reply: str) -> bool:
         """Return whether a reply as a whole is a refusal; see the function `is_refusal`."""
@@ -116,10 +186,21 @@ class RefusalRules:
         if not texts or len(texts) > MAX_REFUSAL_SENTENCES:
             return False
         first, *others = texts
-        opening = self.opening.match(first)
-        if opening is None or self._cites_after_contrast(first, opening.end()):
+        opening = self._opening_of(first)
+        if opening is None or (
+            cited_numbers(first) if self.folded else self._cites_after_contrast(first, opening.end())
+        ):
             return False
-        return not any(cited_numbers(text) for text in others if not self.opening.match(text))
+        return not any(cited_numbers(text) for text in others if not self._opening_of(text))
+
+    def _answers_too(self, sentence: str, opening: re.Match[str]) -> bool:
+        """Return whether a sentence that opens as a refusal cites a claim; in other languages any citation is one."""
+        if self.folded:
+            return bool(cited_numbers(sentence))
+        return self._cites_after_contrast(sentence, opening.end())
+
+    def _opening_of(self, sentence: str) -> re.Match[str] | None:
+        return self.opening.match(fold(strip_citations(sentence)) if self.folded else sentence)
 
     def wording(self, reply: str) -> RefusalWording:
         """Count the sentences of a reply by their kinds."""
@@ -138,6 +219,8 @@ class RefusalRules:
         text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
         if text.startswith(('"', "“")):
             return "claim"
+        if self.folded:
+            text = fold(text)
         return next((kind for kind, pattern in self.kinds if pattern.search(text)), "claim")
 
     def _cites_a_claim(self, sentence: str, kind: SentenceKind) -> bool:
@@ -152,7 +235,8 @@ class RefusalRules:
 
 
 def _sentences(reply: str) -> Sequence[str]:
-    text = _REFUSALS.sub(_PLAIN_REFUSAL, reply)
+    known = _REFUSALS if language_of(reply) == ENGLISH else _translated_refusals()
+    text = known.sub(_PLAIN_REFUSAL, reply)
     return [text[start:end] for start, end in sentences(text)]
 
 
@@ -252,7 +336,7 @@ _ABOUTS = (
     r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
 )
 
-ENGLISH = RefusalRules(
+ENGLISH_RULES = RefusalRules(
     opening=re.compile(rf"{_APOLOGY}(?:{'|'.join(_OPENINGS)})(?!\w)"),
     terse=re.compile(r"\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b"),
     kinds=(
@@ -262,6 +346,39 @@ ENGLISH = RefusalRules(
     ),
     contrast=re.compile(r"\b(?:but|however|although|though|yet)\b|;"),
 )
+
+
+# --- the rules for other languages -----------------------------------------------------------------------------------
+
+_CONTRASTS = re.compile(
+    r"\b(?:aber|jedoch|allerdings|pero|sin embargo|mais|cependant|toutefois|ma|però|tuttavia|mas|porém|но|однако|але"
+    r"|проте|maar|echter|ale|jednak|ama|ancak|fakat|nhưng|tetapi|tapi|namun|dar|însă|αλλά|ωστόσο)\b"
+    r"|但|不过|然而|しかし|ただし|ですが|하지만|그러나|แต่|لكن|اما|लेकिन|[;；]"
+)
+_FOREIGN_ASIDES = re.compile(
+    r"^(?:bitte|sie können|wenden sie|wenn sie|falls sie|für weitere|veuillez|pour plus|si vous|por favor|para más|si "
+    r"necesita|se precisar|per favore|per ulteriori|se hai|пожалуйста|обратитесь|если вам|будь ласка|зверніться"
+    r"|neem contact|voor meer|lütfen|silakan|proszę|请|建议|如需|如果您|您可以|ご|詳しくは)"
+)
+
+
+@cache
+def _rules_of(language: str) -> RefusalRules:
+    """Return the rules of a language; those for English if it is undecided or has no phrases."""
+    phrases = phrases_in(language)
+    if phrases is None:
+        return ENGLISH_RULES
+    refusals = phrases.row["refusals"]
+    return RefusalRules(
+        opening=re.compile(rf"(?:.{{0,40}} )?(?:{refusals})" if phrases.spaced else rf".{{0,12}}?(?:{refusals})"),
+        terse=ENGLISH_RULES.terse,
+        kinds=(
+            ("lack", re.compile(rf"{refusals}|^i don t know$")),
+            ("aside", _FOREIGN_ASIDES),
+        ),
+        contrast=_CONTRASTS,
+        folded=True,
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -275,13 +392,16 @@ def is_refusal(reply: str, terse: bool = False) -> bool:
         terse: the model was told to write only "not stated" if it cannot answer, so a reply that begins so is a
             refusal, too.
     """
-    return ENGLISH.is_refusal(reply) or (terse and ENGLISH.terse.match(reply.lower()) is not None)
+    if ENGLISH_RULES.is_refusal(reply) or (terse and ENGLISH_RULES.terse.match(reply.lower()) is not None):
+        return True
+    rules = _rules_of(language_of(reply))
+    return rules.folded and rules.is_refusal(reply)
 
 
 @lru_cache(maxsize=1024)
 def refusal_wording(reply: str) -> RefusalWording:
     """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
-    return ENGLISH.wording(reply)
+    return _rules_of(language_of(reply)).wording(reply)
 
 
 def refusal_extent(reply: str) -> RefusalExtent:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
@@ -30,6 +31,8 @@ from turnmark.assistant.types import (
     Understanding,
     Usage,
 )
+from turnmark.corpora.function_words import language_of
+from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.types import Message
 from turnmark.retrieval.task_passages import Embed, nearest_among
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -89,6 +92,7 @@ class Turn:
         embed: function from texts to unit vectors; None: texts are compared by words only.
         evidence: passages to answer from, best first; None: the retrieve step searches.
         trusted: whether the evidence is known to be about the question.
+        languages: languages of the documents, the most frequent first.
         forms: step -> name of the form that runs; a step that falls back to another form changes it.
         notify: called with each event.
         span: returns the context in which a step runs (tracing).
@@ -119,6 +123,7 @@ class Turn:
     embed: Embed | None = None
     evidence: Sequence[Hit] | None = None
     trusted: bool = False
+    languages: tuple[str, ...] = ()
     forms: dict[str, str] = field(default_factory=dict)
     notify: Callable[[Event], None] = lambda _: None
     span: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
@@ -147,6 +152,15 @@ class Turn:
         """The language model, for a form that needs one."""
         assert self.generator is not None, "checked when the forms were chosen"
         return self.generator
+
+    @cached_property
+    def language(self) -> str:
+        """The language of the message; if it does not tell, that of the conversation, or else of the documents."""
+        questions = [message.content for message in self.history if message.role == "user"]
+        for text in (self.message, *reversed(questions)):
+            if language := language_of(text, self.languages):
+                return language
+        return next(iter(self.languages), ENGLISH)
 
     @property
     def prompts(self) -> Path | None:
@@ -280,6 +294,10 @@ class Turn:
         if self.evidence is not None:
             return nearest_among([hit.passage for hit in self.evidence], texts, self.embed)
         return self.retriever.nearest(texts) if self.retriever else ()
+
+    def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
+        """Return how much of each text's words the best passage of the index has; empty if it is not known."""
+        return self.retriever.word_shares(texts) if self.retriever and self.evidence is None else ()
 
     # -- the reply
 

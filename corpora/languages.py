@@ -26,6 +26,9 @@ class Language(Record):
     name: str = Field(description="English name")
     stemmer: str = Field(default="", description="name of its Snowball stemmer; empty: words are not stemmed")
     stop_words: str = Field(default="", description="name of its list in bm25s.stopwords; empty: none is left out")
+    abbreviations: str = Field(
+        default="", description="abbreviations after whose dot a sentence goes on, no English word"
+    )
     word_pairs: bool = Field(
         default=False, description="whether pairs of neighboring words are terms too, for words written as syllables"
     )
@@ -72,7 +75,7 @@ def detect_language(text: str) -> str:
     """
     prose = _NO_PROSE.sub(" ", text[: 2 * MAX_CHARACTERS])[:MAX_CHARACTERS]
     letters = sum(map(str.isalpha, prose))
-    if script := _language_of_script(prose, letters):
+    if script := language_of_script(prose):
         return script
     if letters < MIN_LETTERS:
         return ""
@@ -80,8 +83,9 @@ def detect_language(text: str) -> str:
     return str(label) if probability >= MIN_PROBABILITY else ""
 
 
-def _language_of_script(text: str, letters: int) -> str:
+def language_of_script(text: str) -> str:
     """Return the language that alone uses the script of a text; "" if there is none."""
+    letters = sum(map(str.isalpha, text))
     counts = Counter(match.lastgroup for match in _SCRIPT.finditer(text))
     kana, han = counts.pop("ja", 0), counts.pop("zh", 0)
     if kana + han:

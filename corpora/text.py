@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from turnmark.corpora.languages import LANGUAGES
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
@@ -47,33 +49,35 @@ def words_with_spans(text: str) -> Iterator[tuple[str, int, int]]:
         yield match.group().replace("’", "'").lower(), match.start(), match.end()
 
 
+QUESTION_MARKS = ("?", "？", "؟")
+
+
+def ends_with_question_mark(text: str) -> bool:
+    """Return whether a text ends with a question mark of any script."""
+    return text.rstrip().endswith(QUESTION_MARKS)
+
+
+def reading_words(text: str) -> int:
+    """Return the length of a text in words of a language with spaces: a Chinese or Thai word has several characters."""
+    count = 0.0
+    for word in words(text):
+        if len(word) == 1 and _CHARACTER.match(word):
+            count += 1 / CHARACTERS_PER_WORD
+        elif _UNSPACED.match(word):
+            count += len(word) / LETTERS_PER_WORD
+        else:
+            count += 1
+    return round(count)
+
+
+_CHARACTER = re.compile(f"[{CJK}]")
+CHARACTERS_PER_WORD, LETTERS_PER_WORD = 1.6, 4.5
+"""Characters of Chinese or Japanese, and letters of Thai, that say about as much as an English word."""
+
+
 def count_words(text: str) -> int:
     """Count words separated by white space. This is close to MTRAG's Table 8; no paper says how it counts."""
     return len(text.split())
-
-
-_STOP = frozenset(
-    """a about above after again against all also am an and any are aren't as at be because been before being below
-    between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each either
-    else ever few for from further had hadn't has hasn't have haven't having he her here hers herself him himself his
-    i i'd i'll i'm i've if in into is isn't it it's its itself just let's like may me might more most much must my
-    myself n't of off on once only or other our ours ourselves out over own same shall she should shouldn't so some
-    such than that that's the their theirs them themselves then there there's these they they're this those through to
-    too under until up upon us very was wasn't we were weren't will with won't would wouldn't yes you you're your yours
-    yourself 's 'm 're 've 'll 'd s t d ll m re ve""".split()
-)
-_QUESTION_FRAMES = frozenset(
-    """what what's whats which who who's whom whose when where where's why how how's tell explain describe please know
-    want wanted wonder wondering question questions ask asking answer say mean help give show need hi hello hey thanks
-    thank okay ok well anything something""".split()
-)
-
-
-def content_words(text: str) -> list[str]:
-    """Return the words that carry a question's topic: no English stop words or question words, in order, without
-    repeats.
-    """
-    return list(dict.fromkeys(word for word in words(text) if word not in _STOP and word not in _QUESTION_FRAMES))
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -104,7 +108,7 @@ _RULE = re.compile(r"[ \t]*(?:=+|-{2,}|(?:[*_-][ \t]*){3,})$")
 _MAX_WRAPPED_LENGTH = 150  # characters: longer lines were not wrapped by hand, so that a newline ends a block
 
 _ENDER = re.compile(
-    rf"(?P<wide>[。！？｡]+)[」』”’）】》\"']*"
+    rf"(?P<wide>[。！？｡។။॥]+)[」』”’）】》\"']*"
     rf"|(?<![.!?…؟۔।])(?P<run>[.!?…؟۔।]++)(?P<close>[\"'”’»)\]}}*_]*+)(?:(?=\s|$)|(?<=[!?])(?=[{CJK}]))"
 )
 _FOLLOW = re.compile(r"\s*(?P<open>[\"'“‘«(\[{`*_¿¡]*)(?P<word>[^\W_]{1,30}(?:['’]\w{1,10})?)?")
@@ -114,6 +118,7 @@ _NEVER_LAST = frozenset(
     """dr mr mrs ms messrs mme mlle prof rev hon gen col maj capt lt cmdr sgt gov sen rep pres supt e.g i.e eg ie vs v
     cf approx viz ca circa resp incl excl esp i.e. e.g.""".split()
 )
+_NEVER_LAST |= {word for row in LANGUAGES.values() for word in row.abbreviations.split()}
 _BEFORE_NUMBER = frozenset("no nos nr fig figs eq eqs vol vols pp p pg ch chap art sec sect par app tab ex".split())
 _MAYBE_LAST = frozenset(
     """al inc ltd co corp llc plc jr sr bros st ave blvd rd mt ft dept univ assn govt est no. ed eds trans ret ph.d
@@ -129,6 +134,14 @@ _STARTERS = frozenset(
     does did can could should would will let no not yes one some many most all each both another such now next
     finally first second please add place put use remove stir bake cook mix serve""".split()
 )
+# "am 3. Mai", "der 2. Versuch": before and after the dot of a German ordinal number.
+_BEFORE_ORDINAL = frozenset(
+    "am der den dem das die im vom zum beim ab bis seit zur des jeden jedem jeder ein eine".split()
+)
+_MONTHS = frozenset(
+    """januar jänner februar märz april mai juni juli august september oktober november dezember""".split()
+)
+_SPACED_ABBREVIATION = re.compile(r"(?:^|[^\W\d_]{1,2}\.\s)[^\W\d_]{1,2}$")
 _INITIAL = re.compile(r"[^\W\d_]$")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}$")
 _ENUMERATOR = re.compile(r"\d{1,3}$|[a-zA-Z]$|[ivx]{1,4}$")
@@ -157,8 +170,25 @@ def sentences(text: str) -> list[tuple[int, int]]:
                 spans.append((start, cut))
                 start = cut
         spans.append((start, end))
+    if _UNSPACED.search(text):
+        spans = [piece for span in spans for piece in _spaced_clauses(text, *span)]
     trimmed_spans = [trimmed(text, *span) for span in spans]
     return [(start, end) for start, end in trimmed_spans if start < end]
+
+
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_UNSPACED_GAP = re.compile(rf"(?<={_UNSPACED.pattern})[ \t\n]+(?={_UNSPACED.pattern})")
+MIN_UNSPACED_SENTENCE = 40
+"""Minimum characters of a sentence in a script in which a space, not a mark, is between sentences (Thai, Lao)."""
+
+
+def _spaced_clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Cut a range at spaces between letters of such a script, into pieces of at least `MIN_UNSPACED_SENTENCE`."""
+    for gap in _UNSPACED_GAP.finditer(text, start, end):
+        if gap.start() - start >= MIN_UNSPACED_SENTENCE and end - gap.end() >= MIN_UNSPACED_SENTENCE / 2:
+            yield start, gap.start()
+            start = gap.end()
+    yield start, end
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -216,7 +246,26 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
         if set(run) <= {".", "…"}:
             return None if lower or word in ("I", "I'm", "I'd", "I'll", "I've") else cut
         return None if lower and (spaced or mark["close"] or not starter) else cut
+    before, dotted = text[max(start, mark.start() - 5) : mark.start()], text[follow.end() : follow.end() + 1] == "."
+    if _is_spaced_abbreviation(before, word, dotted):
+        return None
     return cut if _full_stop(text, start, mark.start(), word, bool(follow["open"]), spaced) else None
+
+
+def _is_spaced_abbreviation(before: str, word: str, dotted: bool) -> bool:
+    """Return whether a dot belongs to an abbreviation with spaces in it, such as "z. B." or "i. d. R.".
+
+    Args:
+        before: the characters before the dot.
+        word: the word after it, which has a dot too if `dotted`.
+    """
+    last = before.rpartition(" ")[2]
+    if len(last) > 2 or not last.isalpha() or last == "I":
+        return False
+    if last.islower() and dotted and len(word) <= 2:
+        return True
+    previous = before.rpartition(" ")[0].split(" ")[-1]
+    return len(previous) in (2, 3) and previous.endswith(".") and previous[0].islower()
 
 
 def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced: bool) -> bool:
@@ -226,6 +275,10 @@ def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced:
     name = token.lower()
     upper, starter = word[0].isupper(), word.lower() in _STARTERS
     first = len(words_before) <= 1 and dot - start <= 40
+    if name.isdigit() and len(name) <= 2 and not starter:
+        previous = words_before[-2].lower() if len(words_before) > 1 else ""
+        if word.lower() in _MONTHS or (upper and previous in _BEFORE_ORDINAL):
+            return False
     if name in _NEVER_LAST or (first and not spaced and _ENUMERATOR.match(name)):
         return False
     if name in _BEFORE_NUMBER:

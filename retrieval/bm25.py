@@ -90,6 +90,16 @@ class TermScores(ABC):
     def rows_with(self, text: str) -> list[int]:
         """Return the rows that contain every term of a text; none for a text without terms."""
 
+    @abstractmethod
+    def highest(self, term: str) -> float:
+        """Return the highest score of a term in any row; 0 if no row has it."""
+
+    def best_share(self, text: str) -> float:
+        """Return how much of a text's terms the best single row has, 0..1; rare terms weigh more."""
+        unknown = lucene_idf(self.rows, 0) / 2  # about the score of a term that occurs once
+        possible = sum(self.highest(term) or unknown for term in self.analyze(text))
+        return float(self.scores(text).max()) / possible if possible else 0.0
+
     def top(self, text: str, k: int, rows: NDArray[np.bool_] | None = None) -> RankedRows:
         """Return the `k` best rows with a score above 0.
 
@@ -136,6 +146,13 @@ class BM25(TermScores):
         for term in self.analyze(text):
             self.add_scores(term, 1.0, total)
         return total
+
+    def highest(self, term: str) -> float:
+        if term not in self._vocabulary:
+            return 0.0
+        scores = self._model.scores
+        number = self._vocabulary[term]
+        return float(scores["data"][scores["indptr"][number] : scores["indptr"][number + 1]].max(initial=0.0))
 
     def score_of(self, query: str, text: str, mean_length: float) -> float:
         """Return the score that a text outside of the index would have for a query.

@@ -242,6 +242,14 @@ class JointBM25(TermScores):
                     part.add_scores(term, idf / lucene_idf(part.rows, count), total)
         return np.concatenate(totals)
 
+    def highest(self, term: str) -> float:
+        counts = [part.frequency(term) for part in self._parts]
+        idf = lucene_idf(self.rows, sum(counts))
+        pairs = zip(self._parts, counts, strict=True)
+        return max(
+            (part.highest(term) * idf / lucene_idf(part.rows, count) for part, count in pairs if count), default=0.0
+        )
+
     def rows_with(self, text: str) -> list[int]:
         starts = first_rows(part.rows for part in self._parts)
         return [start + row for start, part in zip(starts, self._parts, strict=False) for row in part.rows_with(text)]

@@ -76,6 +76,9 @@ class IndexRetriever(Retriever):
     def sure_from(self) -> float | None:
         return self.index.manifest.sure_from
 
+    def word_shares(self, texts: Sequence[str]) -> list[float]:
+        return [self.index.bm25.best_share(text) for text in texts]
+
     def nearest(self, texts: Sequence[str]) -> list[float]:
         return self._nearest.get(texts) if self.index.manifest.trusts_cosines() else []
 

@@ -87,6 +87,10 @@ class Retriever(ABC):
         """Return the cosine of each text with its nearest passage; empty without vectors."""
         return ()
 
+    def word_shares(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
+        """Return for each text how much of its words the best passage has, 0..1; empty if it is not known."""
+        return ()
+
     def sure_from(self) -> float | None:
         """Return the minimum confidence of a sure answer without a model; None if it is not known."""
         return None
@@ -135,6 +139,9 @@ class RetrieverWrapper(Retriever):
 
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:
         return self.inner.nearest(texts)
+
+    def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
+        return self.inner.word_shares(texts)
 
     def sure_from(self) -> float | None:
         return self.inner.sure_from()

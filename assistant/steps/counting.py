@@ -11,7 +11,7 @@ import re
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import escape_marks, one_line
-from turnmark.corpora.text import content_words
+from turnmark.corpora.function_words import content_words
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS
 from turnmark.retrieval.types import Hit

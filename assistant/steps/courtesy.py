@@ -1,12 +1,14 @@
-"""Recognize English courtesies (greetings, thanks, acknowledgments, goodbyes) and reply to them."""
+"""Recognize courtesies (greetings, thanks, acknowledgments, goodbyes) and reply to them."""
 
 from __future__ import annotations
 
 import re
 
+from turnmark.assistant.phrases import Phrases, fold, possible_phrases
+from turnmark.assistant.refusal import HELLO_TEXT, WELCOME_TEXT, in_language
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Checks, Draft, Judgment, SubQuestion
-from turnmark.corpora.text import words
+from turnmark.corpora.text import ends_with_question_mark, words
 
 MAX_COURTESY_WORDS = 16
 """Maximum words of a courtesy; a longer message says something else, too."""
@@ -85,7 +87,7 @@ _GREETING = re.compile(r"\b(hi|hello|hey|hiya|good (morning|afternoon|evening|da
 
 
 def is_conversational(message: str) -> bool:
-    """Return whether an English message is only a courtesy: all of its phrases are courtesies, and it asks nothing.
+    """Return whether a message is only a courtesy: all of its phrases are courtesies, and it asks nothing.
 
     "Thanks, and the oven?" is a question, not a courtesy. A bare "yes" or "no" may answer a question of the assistant.
     """
@@ -94,6 +96,20 @@ def is_conversational(message: str) -> bool:
         return True
     if length > MAX_COURTESY_WORDS:
         return False
+    return _is_english_courtesy(message) or any(
+        _is_courtesy_in(phrases, message) for phrases in possible_phrases(message)
+    )
+
+
+def _is_courtesy_in(phrases: Phrases, message: str) -> bool:
+    text = fold(message)
+    if ends_with_question_mark(message):  # "How are you?" is a greeting.
+        return bool(phrases.request("greetings").fullmatch(text))
+    has_sign = phrases.find("thanks").search(text) or phrases.find("greetings").search(text)
+    return bool(has_sign and phrases.courtesy.fullmatch(text))
+
+
+def _is_english_courtesy(message: str) -> bool:
     text = _HOW_ARE_YOU.sub("how are you", message.replace("’", "'"))
     if re.search(r"[?？]", text):
         return False
@@ -101,6 +117,12 @@ def is_conversational(message: str) -> bool:
     for short, long in _SHORT_FORMS:
         plain = short.sub(long, plain)
     return bool(_COURTESY.fullmatch(plain) and _SIGNS.search(plain))
+
+
+def _greets(message: str) -> bool:
+    if _GREETING.search(message) or not words(message):
+        return True
+    return any(phrases.find("greetings").search(fold(message)) for phrases in possible_phrases(message))
 
 
 class Courtesy:
@@ -112,8 +134,7 @@ class Courtesy:
         turn.hits.extend(turn.evidence or ())
         turn.report_hits()
         turn.decide(Judgment(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
-        greets = bool(_GREETING.search(turn.message)) or not words(turn.message)
-        text = "Hello! Ask me anything about your documents." if greets else "You're welcome. Ask me anything else."
+        text = in_language(HELLO_TEXT if _greets(turn.message) else WELCOME_TEXT, turn.language)
         turn.stream(text)
         parts = [SubQuestion(text=question, answered=True) for question in turn.understanding.sub_questions]
         turn.settle(Draft(text=text), Checks(), parts)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmark.assistant.steps.marks import lines_of
-from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.support import coverage, language_of_sources, stems
 from turnmark.assistant.steps.understand import may_be_standalone
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgment
-from turnmark.corpora.text import content_words
+from turnmark.corpora.function_words import content_words, language_of
+from turnmark.corpora.languages import ENGLISH
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
@@ -37,11 +38,33 @@ class GradeEvidence:
         level = turn.retriever.sure_from() if turn.retriever else None
         may_search_again = turn.rounds_left > 0 and turn.evidence is None
         for part in turn.parts:
-            part.judgment = grade_evidence(wordings_of(part), part.hits, turn.embed, turn.trusted, level)
+            part.judgment = grade_evidence(
+                wordings_of(part, turn.languages), part.hits, turn.embed, turn.trusted, level
+            )
             part.narrower_query = ""
+            if part.judgment.decision == "answer" and (word := _unknown_word(turn, part)):
+                part.judgment = part.judgment.model_copy(
+                    update={"decision": "partial", "reason": f"“{word}” is in no passage"}
+                )
             if may_search_again and part.judgment.decision != "answer":
                 part.narrower_query = narrower_query(part)
         turn.decide()
+
+
+MIN_KNOWN_SHARE = 0.4
+"""Minimum share of a word's terms in one passage of the index, from which on the word is known."""
+
+
+def _unknown_word(turn: Turn, part: Part) -> str:
+    """Return a content word of a part that no passage of the index has; "" if there is none.
+
+    Only without cosines, and not in English, whose thresholds were chosen on conversations.
+    """
+    if turn.trusted or turn.language == ENGLISH or any(hit.similarity is not None for hit in part.hits):
+        return ""
+    terms = content_words(part.text)
+    shares = turn.word_shares(terms)
+    return next((term for term, share in zip(terms, shares, strict=False) if share < MIN_KNOWN_SHARE), "")
 
 
 class LeaveToReader:
@@ -51,7 +74,7 @@ class LeaveToReader:
 
     def __call__(self, turn: Turn) -> None:
         for part in turn.parts:
-            confidence = confidence_of(wordings_of(part), part.hits, turn.embed) if part.hits else 0.0
+            confidence = confidence_of(wordings_of(part, turn.languages), part.hits, turn.embed) if part.hits else 0.0
             if turn.hits:
                 part.judgment = Judgment(decision="answer", confidence=confidence, reason="passages to read")
             else:
@@ -83,6 +106,9 @@ def grade_evidence(
     confidence = confidence_of(questions, hits, embed)
     if trusted:
         return Judgment(decision="answer", confidence=confidence, reason="given passages")
+    if cosines and confidence >= unsure and _shares_no_word(questions[0], hits):
+        reason = "no word of the question is in the passages"
+        return Judgment(decision="partial", confidence=confidence, reason=reason)
     if confidence < unknown:
         reason = f"confidence {confidence:.2f} is below {unknown:.2f}"
         return Judgment(decision="unknown", confidence=confidence, reason=reason)
@@ -91,6 +117,18 @@ def grade_evidence(
         return Judgment(decision="partial", confidence=confidence, reason=reason)
     reason = f"confidence {confidence:.2f} reaches {unsure:.2f}"
     return Judgment(decision="answer", confidence=confidence, reason=reason)
+
+
+def _shares_no_word(question: str, hits: Sequence[Hit]) -> bool:
+    """Return whether passages have no content word of a question in their own language, English left out.
+
+    Cosines of an embedder that was made for English are high for any two Russian texts.
+    """
+    texts = [hit.passage.indexed_text for hit in hits[:COMPARED_HITS]]
+    language = language_of_sources(texts, question)
+    if language == ENGLISH or language_of(question) != language:
+        return False
+    return coverage(question, texts) == 0.0
 
 
 def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> float:
@@ -122,13 +160,13 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     return min(1.0, confidence)
 
 
-def wordings_of(part: Part) -> list[str]:
+def wordings_of(part: Part, likely: tuple[str, ...] = ()) -> list[str]:
     """Return the wordings of a part by which its evidence is judged.
 
     A part that may be complete in itself is judged without the topic that was carried over to it, since its evidence
     need not mention that topic.
     """
-    if may_be_standalone(part.text):
+    if may_be_standalone(part.text, likely):
         return [part.text]
     return list(dict.fromkeys((part.text, part.question)))
 
@@ -139,8 +177,10 @@ def narrower_query(part: Part) -> str:
     If the evidence lacks all of them, the documents are about something else, and a second search would not help.
     """
     terms = content_words(part.question)
-    present = {stem for hit in part.hits for stem in stems(hit.passage.indexed_text)}
-    lacking = [word for word in terms if stems(word) and not stems(word) <= present]
+    texts = [hit.passage.indexed_text for hit in part.hits]
+    language = language_of_sources(texts, part.question)
+    present = {stem for text in texts for stem in stems(text, language)}
+    lacking = [word for word in terms if stems(word, language) and not stems(word, language) <= present]
     if not lacking or len(lacking) == len(terms):
         return ""
     return " ".join(dict.fromkeys([*lacking, *terms]))

@@ -8,7 +8,7 @@ from turnmark.assistant.budget import CUT_MARK, MIN_PASSAGE_TOKENS, count_tokens
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import Prompt
 from turnmark.core.untrusted import escape_marks, quote_lines
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text import ends_with_question_mark, strip_citations
 from turnmark.corpora.types import Message
 
 MAX_EARLIER_TOKENS = 2000
@@ -27,7 +27,7 @@ def format_messages(history: Sequence[Message], quote: Callable[[str], str] = qu
 
 def ends_with_question(history: Sequence[Message]) -> bool:
     """Return whether a conversation ends with a question by the assistant, which "ok" may answer."""
-    return bool(history) and history[-1].role == "assistant" and history[-1].content.rstrip().endswith(("?", "？"))
+    return bool(history) and history[-1].role == "assistant" and ends_with_question_mark(history[-1].content)
 
 
 def last_turns_within(

@@ -13,7 +13,7 @@ from typing import Literal
 
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.tables import is_numbered_caption, row_text, tables_of
-from turnmark.corpora.text import heading_text, lines, list_items, plain, sentences, words
+from turnmark.corpora.text import heading_text, lines, list_items, plain, reading_words, sentences
 from turnmark.corpora.types import Passage, without_continued
 
 
@@ -110,8 +110,8 @@ class TextLine:
 
     @property
     def size(self) -> int:
-        """Number of words."""
-        return len(words(self.text))
+        """Length in words."""
+        return reading_words(self.text)
 
 
 _CODE_BLOCK = re.compile(

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT, not_found
+from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
 from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.retrieve import join_passages
-from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.support import content_stems, language_of_sources, stems
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.untrusted import escape_marks, printable
+from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever, section_of
@@ -140,12 +141,13 @@ def _word_shares(part: Part, texts: Sequence[str], headings: Sequence[str]) -> l
 
     Rare words weigh more, numbers that were typed weigh still more, and words that were only carried over weigh less.
     """
-    bags = [stems(f"{heading} {text}") for heading, text in zip(headings, texts, strict=True)]
-    typed = stems(part.text)
-    carried = stems(part.question) - stems(" ".join((part.text, *part.phrases)))
+    language = language_of_sources([hit.passage.text for hit in part.hits], part.text)
+    bags = [stems(f"{heading} {text}", language) for heading, text in zip(headings, texts, strict=True)]
+    typed = _stems_asked(part.text, language)
+    carried = _stems_asked(part.question, language) - _stems_asked(" ".join((part.text, *part.phrases)), language)
     weights: dict[str, float] = {}
     for word in sorted(
-        stems(" ".join(_weighted_wordings(part)))
+        _stems_asked(" ".join(_weighted_wordings(part)), language)
     ):  # in one order, so that sums are the same in each process
         weight = 1 / (1 + sum(word in bag for bag in bags)) ** 0.5
         if word in carried:
@@ -155,6 +157,11 @@ def _word_shares(part: Part, texts: Sequence[str], headings: Sequence[str]) -> l
         weights[word] = weight
     total = sum(weights.values()) or 1.0
     return [sum(weight for word, weight in weights.items() if word in bag) / total for bag in bags]
+
+
+def _stems_asked(text: str, language: str) -> frozenset[str]:
+    """Return the stems that lines are searched for. English has a list of stop words, so all other words count."""
+    return stems(text, language) if language == ENGLISH else content_stems(text, language)
 
 
 @dataclass
@@ -412,9 +419,12 @@ def bold(text: str) -> str:
     if "```" in body:
         return text
     plain = _EMPHASIS.sub("", body).strip()
-    return f"{lead}**{plain}**{gap}{rest}"
+    opening, inner, closing = _WIDE_MARKS.fullmatch(plain).groups()  # type: ignore[union-attr]
+    return f"{lead}{opening}**{inner}**{closing}{gap}{rest}" if inner else text
 
 
+_WIDE_MARKS = re.compile(r"([「『（《【“]*)(.*?)([。！？｡」』）》】”؟।]*)", re.DOTALL)
+"""Punctuation of scripts without spaces around the text in bold. In CommonMark, "字**。字" ends no bold text."""
 _LINE_START = re.compile(rf"(?:>\s*)*(?:{ITEM_MARK.pattern})?")
 _EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
 """Empty lines, also of block quotations (`>`), at the start and end of a span."""
@@ -443,7 +453,7 @@ class Quote:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        turn.draft = count_mentions(turn) or quote_parts(turn) or refuse(turn.parts)
+        turn.draft = count_mentions(turn) or quote_parts(turn) or refuse(turn)
         turn.stream(turn.draft.text)
 
 
@@ -469,10 +479,10 @@ def quote_parts(turn: Turn) -> Draft | None:
     numbers = dict(zip(map(id, shown), turn.number(span.hit for span in shown), strict=True))
     for part, new, answer in zip(turn.parts, new_by_part, answers, strict=True):
         if new and part.judgment.decision == "partial":
-            texts.append(UNSURE_TEXT)
+            texts.append(in_language(UNSURE_TEXT, turn.language))
         texts += [format_span(span, numbers[id(span)]) for span in new]
         if not answer:
-            texts.append(not_found(part.text))
+            texts.append(not_found(part.text, turn.language))
     steps = [list_steps(span, numbers[id(span)]) for span in shown]
     procedure = next(filter(None, steps), ())
     return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
@@ -488,6 +498,6 @@ def _spans_for_part(
     return choose_spans(ranked, [*part.hits, *part.tables], count, words, earlier, retriever, forward_first)
 
 
-def refuse(parts: Sequence[Part]) -> Draft:
+def refuse(turn: Turn) -> Draft:
     """Return the refusal for a message of which no part can be answered."""
-    return Draft(text=UNKNOWN_TEXT, answers=("",) * len(parts))
+    return Draft(text=in_language(UNKNOWN_TEXT, turn.language), answers=("",) * len(turn.parts))

@@ -21,7 +21,8 @@ from turnmark.assistant.steps.quote import quote_parts, refuse
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.core.untrusted import escape_marks, quote_lines
-from turnmark.corpora.text import list_items, plain, strip_citations, words
+from turnmark.corpora.languages import ENGLISH, language_name
+from turnmark.corpora.text import ends_with_question_mark, list_items, plain, strip_citations, words
 from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit
 
@@ -39,7 +40,7 @@ class Read:
         if turn.search_on(turn):
             return
         if not turn.hits:
-            turn.draft = refuse(turn.parts)
+            turn.draft = refuse(turn)
             turn.stream(turn.draft.text)
             return
         prompt, notes = turn_prompt(turn)
@@ -182,7 +183,7 @@ def decision_of(text: str, parts: int) -> Decision:
     if not sentences:
         return "answer"
     cites = any(cited_numbers(sentence) for sentence in sentences)
-    if not cites and sentences[-1].rstrip().endswith(("?", "？")):
+    if not cites and ends_with_question_mark(sentences[-1]):
         return "clarify"
     unknown = [is_refusal(strip_citations(sentence)) for sentence in sentences]
     if unknown[0] and (parts == 1 or not cites):
@@ -207,6 +208,7 @@ class ReadBriefly:
             prompt = template.render(
                 sections=template.quote(strip_citations(quotation.text).replace("**", "")),
                 question=turn.message if understood.topic else understood.rewrite,
+                language="" if turn.language == ENGLISH else language_name(turn.language),
             )
             reply = write_text(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)
@@ -222,5 +224,5 @@ class ReadBriefly:
                 )
             turn.decide()
             quotation = quote_parts(turn)
-        turn.draft = quotation or refuse(turn.parts)
+        turn.draft = quotation or refuse(turn)
         turn.stream(turn.draft.text)

@@ -1,4 +1,4 @@
-"""Recognize English requests to revise the last reply ("as a list please", "only the first two"), by strict rules.
+"""Recognize requests to revise the last reply ("as a list please", "only the first two"), by strict rules.
 
 The complete message must be such a request; anything else is treated as a question.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal
 
+from turnmark.assistant.phrases import Phrases, fold, possible_phrases
 from turnmark.core.record import Record
 from turnmark.corpora.types import Message
 
@@ -146,6 +148,10 @@ def edit_requests(message: str) -> tuple[EditRequest, ...]:
     text = " ".join(message.split()).replace("’", "'")
     if len(text) > 160:
         return ()
+    return _english_requests(text) or _foreign_requests(text)
+
+
+def _english_requests(text: str) -> tuple[EditRequest, ...]:
     if request := _request_in(text):
         return (request,)
     for joint in _JOINTS.finditer(text):
@@ -154,6 +160,43 @@ def edit_requests(message: str) -> tuple[EditRequest, ...]:
             # A list is made of what is left.
             return (second, first) if first.kind == "list" else (first, second)
     return ()
+
+
+@lru_cache(maxsize=256)
+def _foreign_requests(text: str) -> tuple[EditRequest, ...]:
+    """Return the requests of a message in another language than English."""
+    for phrases in possible_phrases(text):
+        if request := _request_by(phrases, text):
+            return (request,)
+        for joint in phrases.request_joint.finditer(text):
+            first, second = _request_by(phrases, text[: joint.start()]), _request_by(phrases, text[joint.end() :])
+            if first and second:
+                return (second, first) if first.kind == "list" else (first, second)
+    return ()
+
+
+_FOREIGN_KINDS: tuple[tuple[str, EditKind], ...] = (
+    ("only_steps", "steps"),
+    ("list", "list"),
+    ("shorter", "shorter"),
+    ("other", "other"),
+)
+
+
+def _request_by(phrases: Phrases, text: str) -> EditRequest | None:
+    folded = fold(text)
+    for field, kind in _FOREIGN_KINDS:
+        if phrases.request(field).fullmatch(folded):
+            return EditRequest(kind=kind)
+    kinds: tuple[tuple[str, EditKind], ...] = (("only", "only"), ("drop", "without"))
+    for field, kind in kinds:
+        match = phrases.counted(field).fullmatch(folded)
+        if match:
+            count = match["count"] or ""
+            numbers = phrases.row["numbers"].split("|")
+            value = int(count) if count.isdigit() else numbers.index(count) + 1 if count in numbers else 1
+            return EditRequest(kind=kind, count=value, last=match["last"] is not None)
+    return None
 
 
 def _request_in(text: str) -> EditRequest | None:
@@ -195,7 +238,7 @@ _EDITS = re.compile(
 
 
 def is_instruction(history: Sequence[Message], message: str) -> bool:
-    """Return whether an English message says how to revise the last answer, and does not ask something new.
+    """Return whether a message says how to revise the last answer, and does not ask something new.
 
     When in doubt, the rules miss an instruction. A message that could be a question ("tell me more about the otters")
     is an instruction only if it names the answer or a part of its text.

@@ -15,7 +15,7 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.history import sections_room
-from turnmark.assistant.steps.understand import NearestCosines, no_cosines, understand, with_topic
+from turnmark.assistant.steps.understand import NearestCosines, likely_languages, no_cosines, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables import tables_of
@@ -35,7 +35,12 @@ MIN_REPEATED_SHARE = 0.8
 
 
 def turn_query(
-    understanding: Understanding, history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines
+    understanding: Understanding,
+    history: Sequence[Message],
+    message: str,
+    nearest: NearestCosines = no_cosines,
+    languages: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
 ) -> Query:
     """Return the query of a message: the raw message with its conversation, and its rewrites as variants.
 
@@ -43,14 +48,21 @@ def turn_query(
     """
     rewrites = [understanding.rewrite]
     if not understanding.topic:
-        rewrites.append(with_topic(history, message, nearest)[1])
+        likely = likely_languages(history, languages)
+        rewrites.append(with_topic(history, message, nearest, likely, shares)[1])
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
 
-def conversation_query(history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines) -> Query:
+def conversation_query(
+    history: Sequence[Message],
+    message: str,
+    nearest: NearestCosines = no_cosines,
+    languages: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
+) -> Query:
     """Return the query of a turn without a model, which `--query assistant` measures."""
-    understood = understand(history, message, nearest)
+    understood = understand(history, message, nearest, languages, shares)
     variants = () if understood.standalone else (understood.rewrite,)
     return Query(text=message, history=tuple(history), standalone=understood.standalone, variants=variants)
 
@@ -175,7 +187,7 @@ def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[
 
 def _message_query(turn: Turn) -> Query:
     """Return one query for a compound message, with a model's questions and search phrases as variants."""
-    query = turn_query(turn.understanding, turn.history, turn.message, turn.nearest)
+    query = turn_query(turn.understanding, turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
     phrases = [phrase for part in turn.parts for phrase in part.phrases]
     questions = [part.question for part in turn.parts] if phrases else []
     return _with_variants(query, dict.fromkeys((*questions, *phrases)))
@@ -185,7 +197,7 @@ def _query(turn: Turn, part: Part) -> Query:
     """Return the query of a part: as typed, with its complete question and its search phrases as variants."""
     understood = turn.understanding
     if len(turn.parts) == 1:
-        query = turn_query(understood, turn.history, turn.message, turn.nearest)
+        query = turn_query(understood, turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
     else:
         variants = (part.question,) if part.question != part.text else ()
         history = () if understood.standalone else turn.history

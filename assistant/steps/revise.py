@@ -16,7 +16,16 @@ from typing import NamedTuple
 from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.refusal import UNSURE_TEXT, is_refusal
+from turnmark.assistant.refusal import (
+    ALREADY_TEXT,
+    NEEDS_MODEL_TEXT,
+    NOTHING_TO_CHANGE_TEXT,
+    UNCHANGED_TEXT,
+    UNSURE_TEXT,
+    in_language,
+    is_refusal,
+    text_at_start,
+)
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.history import ends_with_question
 from turnmark.assistant.steps.marks import ITEM_MARK, spaced_sentences, without_item_mark
@@ -32,13 +41,6 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Hit, Query
 
 NO_ANSWER_YET_TEXT = "there is no answer yet to revise; ask something first"
-UNCHANGED_TEXT = "I left the last answer as it is: "
-"""Beginning of the reply to an instruction that rules cannot follow."""
-NEEDS_MODEL_TEXT = (
-    "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
-    "its steps; anything else takes a model (--generator)."
-)
-NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
 _REVISION_JUDGMENT = Judgment(decision="answer", confidence=1.0, reason="a revision")
 MAX_EARLIER_ANSWERS = 3
 """Maximum answers before the last one whose passages a model is shown, too, e.g. for "put both in one list"."""
@@ -61,19 +63,18 @@ class Revise:
         if not text or text.strip() == previous.strip():
             rules_apply = bool(requests) and all(request.kind != "other" for request in requests)
             if text:
-                reason = "it is that already."
+                reason = ALREADY_TEXT
             elif unknown or rules_apply:
                 reason = NOTHING_TO_CHANGE_TEXT
             else:
                 reason = NEEDS_MODEL_TEXT
-            _settle(
-                turn, f"{UNCHANGED_TEXT}{reason}", Judgment(decision="converse", confidence=1.0, reason="not changed")
-            )
+            reply = in_language(UNCHANGED_TEXT, turn.language) + in_language(reason, turn.language)
+            _settle(turn, reply, Judgment(decision="converse", confidence=1.0, reason="not changed"))
             return
         turn.number(_hits_behind(turn, question_at, previous))
         turn.report_hits()
         turn.understanding = _as_revision(turn)
-        decision: Decision = "partial" if previous.startswith(UNSURE_TEXT) else "answer"
+        decision: Decision = "partial" if text_at_start(previous, UNSURE_TEXT) else "answer"
         _settle(turn, _add_citations(text, turn.hits), _REVISION_JUDGMENT.model_copy(update={"decision": decision}))
 
 
@@ -191,7 +192,7 @@ def answers_in(history: Sequence[Message]) -> list[int]:
 
     answers: list[int] = []
     for position, message in enumerate(history):
-        if message.role != "assistant" or not message.content.strip() or message.content.startswith(UNCHANGED_TEXT):
+        if message.role != "assistant" or not message.content.strip() or text_at_start(message.content, UNCHANGED_TEXT):
             continue
         if not replies_to_courtesy(position):
             answers.append(position)
@@ -261,7 +262,9 @@ def _lookups_of_answer(answer: str, most: int = MAX_SEARCHES) -> list[Lookup]:
 def _lookups_of_question(turn: Turn, question_at: int | None) -> list[Lookup]:
     if question_at is None:
         return []
-    query = conversation_query(turn.history[:question_at], turn.history[question_at].content, turn.nearest)
+    query = conversation_query(
+        turn.history[:question_at], turn.history[question_at].content, turn.nearest, turn.languages, turn.word_shares
+    )
     return [Lookup(query, "the question of the answer", PASSAGES_FOR_QUESTION)]
 
 
@@ -320,11 +323,11 @@ def apply_requests(previous: str, requests: Sequence[EditRequest]) -> str:
 
     The note `UNSURE_TEXT` stays above the answer.
     """
-    unsure = previous.startswith(UNSURE_TEXT)
-    text = previous.removeprefix(UNSURE_TEXT) if requests else ""
+    unsure = text_at_start(previous, UNSURE_TEXT)
+    text = previous.removeprefix(unsure) if requests else ""
     for request in requests:
         text = _apply_request(text, request)
-    return f"{UNSURE_TEXT}\n\n{text}" if text and unsure else text
+    return f"{unsure}\n\n{text}" if text and unsure else text
 
 
 def _apply_request(previous: str, request: EditRequest) -> str:
@@ -366,9 +369,9 @@ def _shorten(blocks: Sequence[str]) -> str:
     quotation = "" if items else "\n\n".join(blocks)
     if starts:
         quotation = blocks[starts[0]]
-    best = re.search(r"\*\*(?P<sentence>[^*\n]{10,})\*\*", quotation)
+    best = re.search(r"\*\*(?P<sentence>[^*\n]{10,})\*\*(?P<end>[。！？।]?)", quotation)
     if best:
-        return best["sentence"]
+        return best["sentence"] + best["end"]
     units = items or _sentences(bodies)
     half = units[: max(1, len(units) // 2)]
     return ("\n" if items else " ").join(half)

@@ -16,7 +16,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from turnmark.corpora.text import list_items, sentences
+from turnmark.assistant.phrases import Phrases, fold, phrases_for
+from turnmark.corpora.function_words import language_of
+from turnmark.corpora.text import QUESTION_MARKS, ends_with_question_mark, list_items, sentences, words
 
 _AUX = (
     r"(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|has|have|had|might|may|must|isn't|aren't|wasn't|"
@@ -110,7 +112,7 @@ _ORDINAL_JOINT = re.compile(
 )
 
 
-def split_questions(text: str) -> tuple[str, ...]:
+def split_questions(text: str, likely: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the sub-questions of a compound question in their order; the unchanged text if it is a single question.
 
     Each part gets a capital letter and a question mark, and loses the "and" or "second" before it. Background
@@ -118,14 +120,79 @@ def split_questions(text: str) -> tuple[str, ...]:
     between A and B" and "How do X and Y compare" are one question.
 
     Never raises. There is always at least one part, and no part is empty unless the text is.
+
+    Args:
+        likely: languages of the conversation and of the documents.
     """
+    phrases = phrases_for(text, likely)
     questions: list[str] = []
     for item in _items(text):
-        for part in _parts_of(item):
+        for part in _parts_of(item) if phrases is None else _parts_by(phrases, item):
             question = _complete_question(part)
             if question:
                 questions.append(question)
     return tuple(questions) if len(questions) > 1 else (text,)
+
+
+def _parts_by(phrases: Phrases, text: str) -> list[str]:
+    """Return the parts of a text in another language than English."""
+    questions: list[str] = []
+    background = ""
+    for sentence in _sentences(text):
+        if not _asks_in(phrases, sentence):
+            background = f"{background} {sentence}".strip()
+            continue
+        first, *others = _clauses_by(phrases, sentence)
+        if questions:
+            first = phrases.conjunction_at_start.sub("", first)
+        questions += [f"{background} {first}".strip(), *others]
+        background = ""
+    if not questions:
+        return [background]
+    if background:
+        questions[-1] = f"{questions[-1]} {background}"
+    return questions
+
+
+def _asks_in(phrases: Phrases, sentence: str) -> bool:
+    """Return whether a sentence is a question: by its mark, or by the word that it begins with.
+
+    In a script without spaces a question word may stand anywhere.
+    """
+    folded = fold(sentence)
+    asks = phrases.begins("questions").match(folded) if phrases.spaced else phrases.find("questions").search(folded)
+    return bool(asks) or ends_with_question_mark(sentence.rstrip("\"'”’)]*_ 」』"))
+
+
+def _clauses_by(phrases: Phrases, sentence: str) -> list[str]:
+    """Split a sentence before each further question in it: "…, und was kostet es?", "错几次就封，一封多久？"."""
+    pieces: list[str] = []
+    start = 0
+    for joint in phrases.joint.finditer(sentence):
+        before, after = fold(sentence[start : joint.start()]), fold(sentence[joint.end() :])
+        if joint.start() > start and _is_joint_by(phrases, before, after, bool(joint["conjunction"])):
+            pieces.append(sentence[start : joint.start()])
+            start = joint.end()
+    return [*pieces, sentence[start:]]
+
+
+def _is_joint_by(phrases: Phrases, before: str, after: str, conjunction: bool) -> bool:
+    """Return whether the folded texts around a joint are two questions."""
+    questions = phrases.find("questions")
+    if len(words(before)) < (MIN_CLAUSE_WORDS if phrases.spaced else MIN_CLAUSE_CHARACTERS):
+        return False
+    if not phrases.spaced:
+        return bool(questions.search(before) and questions.search(after))
+    asked = [match.end() for match in questions.finditer(before)]
+    # "Wann und wo …" is one question; "…, und kann ich …" begins with a verb.
+    if asked and asked[-1] == len(before):
+        return False
+    begins = phrases.begins("questions").match(after) or phrases.begins("verbs").match(after)
+    return bool(conjunction and begins and (asked or phrases.begins("verbs").match(before)))
+
+
+MIN_CLAUSE_WORDS, MIN_CLAUSE_CHARACTERS = 2, 3
+"""Minimum words of a question before another one in the same sentence, and of one without spaces minimum characters."""
 
 
 def _items(text: str) -> list[str]:
@@ -141,11 +208,11 @@ def _items(text: str) -> list[str]:
     # Each item is a question, whether or not it looks like one.
     questions: list[str] = []
     for item in items:
-        has_end = item.rstrip().endswith(("?", "？", ".", "!"))
+        has_end = item.rstrip().endswith((*QUESTION_MARKS, ".", "!", "。"))
         questions.append(item if has_end else item.rstrip(" ,;") + "?")
     if introduces or not lead.strip():
         return questions
-    if lead.rstrip().endswith(("?", "？")):
+    if ends_with_question_mark(lead):
         return [lead, *questions]
     return [f"{lead.strip()} {questions[0]}", *questions[1:]]
 
@@ -217,7 +284,7 @@ def _asks(sentence: str) -> bool:
         return False
     sentence = _without_opening(sentence)
     bare = sentence.rstrip("\"'”’)]*_ ")
-    return bare.endswith(("?", "？")) or bool(_ASKS.match(sentence)) or bool(_FIRST.match(sentence))
+    return bare.endswith(QUESTION_MARKS) or bool(_ASKS.match(sentence)) or bool(_FIRST.match(sentence))
 
 
 def _clauses(sentence: str) -> list[str]:
@@ -266,6 +333,11 @@ def _is_joint(preceding: str, following: str, name: str) -> bool:
     return not (between and name != "comma")
 
 
+def _question_mark(question: str) -> str:
+    """Return the question mark of a text's script."""
+    return {"zh": "？", "ja": "？", "ar": "؟", "fa": "؟"}.get(language_of(question), "?")
+
+
 def _without_opening(part: str) -> str:
     """Remove "and", "also" or "second," at the beginning of a part."""
     opening = _OPENING.match(part)
@@ -277,6 +349,6 @@ def _complete_question(part: str) -> str:
     question = _without_opening(" ".join(part.split())).rstrip(" ,;:–—")
     if not any(char.isalnum() for char in question):
         return ""
-    if question[-1] not in ".?!？。！…\"'”’)]*_":
-        question += "." if _ASKS.match(question) else "?"
+    if question[-1] not in ".?!？。！…\"'”’)]*_؟":
+        question += "." if _ASKS.match(question) else _question_mark(question)
     return question[0].upper() + question[1:]

@@ -8,6 +8,8 @@ those that `turnmark.evaluation.metrics.matching` found for the same task on Com
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,31 +17,44 @@ from typing import TYPE_CHECKING
 
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
-from turnmark.corpora.analysis import Analyzer, open_analyzer
+from turnmark.corpora.analysis import open_analyzer
+from turnmark.corpora.function_words import content_words, language_of
 from turnmark.corpora.languages import ENGLISH
-from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
+from turnmark.corpora.text import CJK, ends_with_question_mark, plain, sentences, strip_citations, words
 from turnmark.retrieval.task_passages import Embed
 
 
-@lru_cache(maxsize=1)
-def _stems() -> Analyzer:
-    return open_analyzer(ENGLISH)
-
-
 @lru_cache(maxsize=2048)
-def stems(text: str) -> frozenset[str]:
-    """Return the stemmed words of a text without stop words. Cached, since a turn reads a passage many times."""
-    return frozenset(_stems()(text))
+def stems(text: str, language: str = "") -> frozenset[str]:
+    """Return the stemmed words of a text without stop words. Cached, since a turn reads a passage many times.
+
+    Args:
+        language: the language whose stems are compared; "": that of the text, or English if it does not tell.
+    """
+    return frozenset(open_analyzer(language or language_of(text) or ENGLISH)(text))
+
+
+def content_stems(text: str, language: str) -> frozenset[str]:
+    """Return the stems of a text's content words in the language of the passages that they are compared with."""
+    return stems(" ".join(content_words(text)), language)
+
+
+def language_of_sources(sources: Iterable[str], text: str = "") -> str:
+    """Return the language of most sources; if they do not tell, that of `text`, or else English."""
+    counts = Counter(filter(None, map(language_of, sources)))
+    return counts.most_common(1)[0][0] if counts else language_of(text) or ENGLISH
 
 
 def coverage(text: str, sources: Iterable[str]) -> float:
     """Return the share of the content words of `text` that occur in the sources, 0..1; 1 if it has no content words."""
-    needed = stems(" ".join(content_words(text)))
+    sources = list(sources)
+    language = language_of_sources(sources, text)
+    needed = content_stems(text, language)
     if not needed:
         return 1.0
     present: set[str] = set()
     for source in sources:
-        present |= stems(source)
+        present |= stems(source, language)
     return len(needed & present) / len(needed)
 
 
@@ -107,7 +122,8 @@ _SMALL = {word: n for n, word in enumerate(f"{_ONES} eighteen nineteen".split())
 _TENS = {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "dozen": 12}
 _NUMBER_WORDS = "|".join([*_SMALL, *_TENS])
-_DIGITS = re.compile(r"(?<![\w.,])[$€£#]?(\d+(?:[.,]\d+)*)(?!\d)")
+# A number may follow a letter in scripts without spaces: "共30天".
+_DIGITS = re.compile(rf"(?<![^\W{CJK}\u0e00-\u0eff\uac00-\ud7a3])(?<![.,])[$€£#]?(\d+(?:[.,]\d+)*)(?!\d)")
 _SPELLED_NUMBER = re.compile(
     rf"\b({_NUMBER_WORDS})(?:-({'|'.join(list(_SMALL)[1:10])}))?\b(?:[ -]({'|'.join(_SCALES)}))?", re.IGNORECASE
 )
@@ -123,7 +139,6 @@ _CAPITALS = re.compile(r"\b(?:[A-Z]\.?){2,6}")
 _TWO_CAPITALS = re.compile(r"[A-Z]{2}")
 _PREFIX_LETTERS, _MIN_PREFIXED_LETTERS = 4, 6
 _MAX_ACRONYM_LETTERS = 6
-_GERMAN = re.compile(r"\b(?:und|der|das|ist|nicht|eine|mit|von|auf|sich|dem|den)\b")
 _ACRONYM_STOP_WORDS = frozenset(("and", "of", "for", "the"))  # in an acronym
 _NOT_NAMES = frozenset(
     "i i'm i've i'd i'll the a an it this that these those he she they we you in on at for if but and".split()
@@ -136,7 +151,7 @@ def find_numbers(text: str, spelled: bool = False) -> frozenset[str]:
     Args:
         spelled: whether small numbers written as words count too, and digits inside words.
     """
-    body = _THOUSANDS_COMMA.sub("", _LIST_MARK.sub("", strip_citations(text)))
+    body = _with_plain_numbers(_LIST_MARK.sub("", strip_citations(text)))
     numbers = {_digits(match[1]) for match in _DIGITS.finditer(body)}
     if spelled:
         numbers |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)}
@@ -146,7 +161,51 @@ def find_numbers(text: str, spelled: bool = False) -> frozenset[str]:
         value *= _SCALES.get((match[3] or "").lower(), 1)
         if spelled or value >= _MIN_SPELLED_NUMBER:
             numbers.add(str(value))
+    for match in _HAN_NUMBER.finditer(body):
+        amount = _han_value(match.group())
+        if spelled or amount >= _MIN_SPELLED_NUMBER:
+            numbers.add(f"{amount:g}")
     return frozenset(numbers)
+
+
+_COMMA_DECIMALS = frozenset("de fr es it nl pl pt ru tr uk vi id ro el".split())
+"""Languages with a decimal comma and with dots or spaces between thousands."""
+_FOREIGN_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:[.\u00a0\u202f \u2019'](?=\d{3}(?!\d))\d{3})+(?![\d.])")
+_THOUSANDS_AND_DECIMALS = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d.,]\d)")
+_ARABIC_MARKS = str.maketrans({"٫": ".", "٬": None})
+
+
+def _with_plain_numbers(text: str) -> str:
+    """Return a text whose numbers have ASCII digits and no separators of thousands: "1.234,5" becomes "1234.5"."""
+    if not text.isascii():
+        text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit.group())), text.translate(_ARABIC_MARKS))
+    text = _THOUSANDS_AND_DECIMALS.sub(lambda number: f"{number[1].replace('.', '')}.{number[2]}", text)
+    if re.search(r"\d[.\u00a0\u202f \u2019']\d{3}", text) and language_of(text) in _COMMA_DECIMALS:
+        return _FOREIGN_THOUSANDS.sub(lambda number: re.sub(r"\D", "", number.group()), text)
+    return _THOUSANDS_COMMA.sub("", text)
+
+
+_HAN_DIGITS = {**{digit: value for value, digit in enumerate("〇一二三四五六七八九")}, "零": 0, "两": 2}
+_HAN_UNITS = {"十": 10, "百": 100, "千": 1_000}
+_HAN_SCALES = {"万": 10_000, "亿": 100_000_000, "億": 100_000_000, "萬": 10_000}
+_HAN_NUMBER = re.compile(
+    r"(?:\d+(?:\.\d+)?)?[〇零一二两三四五六七八九十百千]*[十百千万亿億萬][〇零一二两三四五六七八九十百千万亿億萬]*"
+)
+
+
+def _han_value(number: str) -> float:
+    """Return the value of a number in Chinese characters, also with digits: "一千二百", "3万"."""
+    total = section = current = 0.0
+    for token in re.findall(r"\d+(?:\.\d+)?|.", number):
+        if token in _HAN_SCALES:
+            total += (section + current or 1) * _HAN_SCALES[token]
+            section = current = 0.0
+        elif token in _HAN_UNITS:
+            section += (current or 1) * _HAN_UNITS[token]
+            current = 0.0
+        else:
+            current = _HAN_DIGITS[token] if token in _HAN_DIGITS else float(token)
+    return total + section + current
 
 
 def _digits(number: str) -> str:
@@ -157,13 +216,15 @@ def _digits(number: str) -> str:
     return f"{integer}.{fraction}" if fraction else integer
 
 
-def find_names(text: str) -> frozenset[str]:
-    """Return the stems of words with a capital letter inside a sentence."""
+def find_names(text: str, language: str = ENGLISH) -> frozenset[str]:
+    """Return the stems of words with a capital letter inside a sentence; none in German, where all nouns have one."""
     name_stems: set[str] = set()
+    if language_of(text) == "de":
+        return frozenset()
     for match in _NAME.finditer(plain(strip_citations(text))):
         name = match.group()
         if name.lower() not in _NOT_NAMES:
-            name_stems |= stems(name)
+            name_stems |= stems(name, language)
     return frozenset(name_stems)
 
 
@@ -179,11 +240,13 @@ def missing_numbers(text: str, sources: Iterable[str]) -> frozenset[str]:
 
 def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
     """Return the stems of a text's names that none of the sources has."""
-    missing = find_names(text)
+    sources = list(sources)
+    language = language_of_sources(sources, text)
+    missing = find_names(text, language)
     if not missing:
         return missing
     for source in sources:
-        missing -= stems(source)
+        missing -= stems(source, language)
     return missing
 
 
@@ -192,11 +255,13 @@ class _SourceNames:
     """The features of a source by which a name is recognized in it, even in another form.
 
     Attributes:
+        language: the language of its stems.
         prefixes: beginnings of its stems, of `_PREFIX_LETTERS` letters.
         initials: first letters of its words, in order.
         acronyms: words in capitals, without dots.
     """
 
+    language: str
     stems: frozenset[str]
     prefixes: frozenset[str]
     initials: str
@@ -205,9 +270,11 @@ class _SourceNames:
 
 @lru_cache(maxsize=512)
 def _names_of(source: str) -> _SourceNames:
-    source_stems = stems(source)
+    language = language_of(source) or ENGLISH
+    source_stems = stems(source, language)
     source_words = re.findall(r"\b[a-z]\w*", source.lower())
     return _SourceNames(
+        language=language,
         stems=source_stems,
         prefixes=frozenset(stem[:_PREFIX_LETTERS] for stem in source_stems),
         initials="".join(word[0] for word in source_words if word not in _ACRONYM_STOP_WORDS),
@@ -222,7 +289,7 @@ def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
     a source has "Stalin". Other forms count: "Italian" for Italy, an acronym for words with these initials, "World
     Bank" for WB. A German text gives no names, since German writes every noun with a capital letter.
     """
-    if len(set(_GERMAN.findall(text))) > 1:
+    if language_of(text) == "de":
         return ()
     known = [_names_of(source) for source in sources]
     unknown: list[str] = []
@@ -242,7 +309,7 @@ def _has_name(name: Sequence[str], source: _SourceNames) -> bool:
         name: its words.
     """
     last = name[-1]
-    last_stems = stems(last)
+    last_stems = stems(last, source.language)
     if last_stems <= source.stems:
         return True
     if len(last) >= _MIN_PREFIXED_LETTERS and any(stem[:_PREFIX_LETTERS] in source.prefixes for stem in last_stems):
@@ -301,7 +368,7 @@ def claims_of(text: str) -> list[Claim]:
 
 def _claims_something(sentence: str, following: str) -> bool:
     """Return whether a sentence without citations claims something; `following` is the sentence after it."""
-    if sentence.startswith("#") or sentence.endswith(("?", "？")) or is_refusal(sentence):
+    if sentence.startswith("#") or ends_with_question_mark(sentence) or is_refusal(sentence):
         return False
     introduces_list = sentence.rstrip("*_ ").endswith((":", "：")) and ITEM_MARK.match(following)
     return not introduces_list

@@ -12,13 +12,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from turnmark.assistant.phrases import Phrases, fold, phrases_for
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.requests import edit_requests, is_instruction
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
-from turnmark.corpora.text import content_words, words
+from turnmark.corpora.function_words import content_words, language_of
+from turnmark.corpora.languages import ENGLISH
+from turnmark.corpora.text import ends_with_question_mark, words, words_with_spans
 from turnmark.corpora.types import Message
 
 MAX_TOPIC_TERMS, MAX_NAME_TERMS = 6, 3
@@ -89,30 +92,41 @@ class UnderstandByRules:
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
-        turn.understood(understand(turn.history, turn.message, turn.nearest), "rules")
+        turn.understood(understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares), "rules")
 
 
-def understand(history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines) -> Understanding:
+def understand(
+    history: Sequence[Message],
+    message: str,
+    nearest: NearestCosines = no_cosines,
+    languages: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
+) -> Understanding:
     """Understand a message by rules.
 
     Args:
         history: the messages before, oldest first.
         nearest: finds the cosines with the nearest passages; without them a message of few words needs the topic.
+        languages: languages of the documents, the most frequent first.
+        shares: finds how much of the words of texts the best passage has; used where there are no cosines.
     """
     message = message.strip()
     if is_conversational(message):
         return Understanding(kind="conversational", rewrite=message, sub_questions=(message,))
     if is_instruction(history, message):
         return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
-    carried, rewrite = with_topic(history, message, nearest)
-    parts = _limit_parts(split_questions(message))
+    likely = likely_languages(history, languages)
+    carried, rewrite = with_topic(history, message, nearest, likely, shares)
+    parts = _limit_parts(split_questions(message, likely))
     is_compound = len(parts) > 1
     return Understanding(
         standalone=not carried,
         rewrite=rewrite,
-        sub_questions=_complete_parts(parts, history if carried else (), nearest) if is_compound else (rewrite,),
+        sub_questions=_complete_parts(parts, history if carried else (), nearest, likely, shares)
+        if is_compound
+        else (rewrite,),
         asked=parts if is_compound else (),
-        wants_procedure=wants_procedure(message),
+        wants_procedure=wants_procedure(message, likely),
         topic=carried,
     )
 
@@ -124,42 +138,73 @@ def _limit_parts(parts: Sequence[str]) -> tuple[str, ...]:
     return (*parts[: MAX_PARTS - 1], " ".join(parts[MAX_PARTS - 1 :]))
 
 
-def _complete_parts(parts: Sequence[str], history: Sequence[Message], nearest: NearestCosines) -> tuple[str, ...]:
+def _complete_parts(
+    parts: Sequence[str],
+    history: Sequence[Message],
+    nearest: NearestCosines,
+    likely: tuple[str, ...],
+    shares: NearestCosines,
+) -> tuple[str, ...]:
     """Return the parts of a message. A part that depends on earlier messages or parts gets their topic."""
     complete: list[str] = []
     context = list(history)
     for part in parts:
-        carried, rewrite = with_topic(context, part, nearest)
+        carried, rewrite = with_topic(context, part, nearest, likely, shares)
         complete.append(rewrite)
         if not carried:
             context.append(Message(role="user", content=part))
     return tuple(complete)
 
 
+def likely_languages(history: Sequence[Message], languages: Sequence[str]) -> tuple[str, ...]:
+    """Return the languages that a message may be in if it does not tell: those of the conversation, the last first.
+
+    Then those of the documents. A conversation in English has no language of the documents before English.
+    """
+    questions = [message.content for message in history if message.role == "user"]
+    of_messages = [language_of(question, tuple(languages)) for question in reversed(questions)]
+    return tuple(dict.fromkeys(filter(None, (*of_messages, *languages))))
+
+
 def with_topic(
-    history: Sequence[Message], message: str, nearest: NearestCosines = no_cosines
+    history: Sequence[Message],
+    message: str,
+    nearest: NearestCosines = no_cosines,
+    likely: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
 ) -> tuple[tuple[str, ...], str]:
     """Return the terms of the topic that are carried over to a message, and the message with them.
 
     If the message does not need the topic, or names all its terms, it is returned unchanged and without terms.
+
+    Args:
+        likely: languages of the conversation and of the documents.
     """
-    return _carry_topic(topic_terms(history, nearest), history, message, nearest)
+    return _carry_topic(topic_terms(history, nearest, likely, shares), history, message, nearest, likely, shares)
 
 
 def _carry_topic(
-    topic: Sequence[str], history: Sequence[Message], message: str, nearest: NearestCosines
+    topic: Sequence[str],
+    history: Sequence[Message],
+    message: str,
+    nearest: NearestCosines,
+    likely: tuple[str, ...],
+    shares: NearestCosines,
 ) -> tuple[tuple[str, ...], str]:
-    message_words = set(words(message))
+    message_words = {*words(message), *content_words(message)}
     terms = tuple(term for term in topic if term.lower() not in message_words)
-    if not terms or not needs_topic(message, topic, nearest):
+    if not terms or not needs_topic(message, topic, nearest, likely, shares):
         return (), message
     return terms, insert_topic(message, terms, history)
 
 
-def wants_procedure(message: str) -> bool:
+def wants_procedure(message: str, likely: tuple[str, ...] = ()) -> bool:
     """Return whether a message asks how something is done, so that steps are wanted."""
     if _SURELY_PROCEDURE.search(message):
         return True
+    phrases = phrases_for(message, likely)
+    if phrases is not None:
+        return bool(phrases.find("steps").search(fold(message)))
     return bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
 
 
@@ -172,21 +217,47 @@ MIN_STANDALONE_TERMS = 3
 """Minimum terms of a message that does not depend on earlier ones, if there are no cosines."""
 
 
-def needs_topic(message: str, topic: Sequence[str], nearest: NearestCosines = no_cosines) -> bool:
+def needs_topic(
+    message: str,
+    topic: Sequence[str],
+    nearest: NearestCosines = no_cosines,
+    likely: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
+) -> bool:
     """Return whether a message needs the topic of the conversation to be understood.
 
     It does if its words refer back, or if the search finds more with the topic (see `MIN_COSINE_GAIN`).
     """
-    if refers_back(message):
+    if refers_back(message, likely):
         return True
-    term_count = len(_terms(message))
-    cosines = nearest([message, f"{' '.join(topic)} {message}"])
+    term_count = len(_terms(message, likely))
+    texts = [message, f"{' '.join(topic)} {message}"]
+    cosines = nearest(texts)
+    if not cosines and phrases_for(message, likely) is not None:
+        return _share_a_passage(shares([*texts, " ".join(topic)]), term_count, len(topic))
     if not cosines:
         return term_count < MIN_STANDALONE_TERMS
     alone, with_topic_terms = cosines
     too_little = alone + COSINE_PER_TERM * term_count < MIN_OWN_COSINE
     return with_topic_terms > alone and (too_little or with_topic_terms > alone + MIN_COSINE_GAIN)
 
+
+def _share_a_passage(shares: Sequence[float], term_count: int, topic_count: int) -> bool:
+    """Return whether one passage has the words of a message and of the topic, as far as any passage has them.
+
+    Args:
+        shares: of the message, of the topic with the message, and of the topic.
+        term_count, topic_count: number of terms of the message and of the topic.
+    """
+    if not any(shares):
+        return term_count < MIN_STANDALONE_TERMS
+    alone, together, of_topic = shares
+    apart = (alone * term_count + of_topic * topic_count) / max(term_count + topic_count, 1)
+    return together >= MIN_SHARE_TOGETHER * apart
+
+
+MIN_SHARE_TOGETHER = 0.9
+"""Minimum share of words that one passage has of topic and message, relative to what two passages have of them."""
 
 # An expletive "it", which refers to nothing: "is it safe to …", "how long does it take to …".
 _EXPLETIVE = re.compile(
@@ -199,15 +270,41 @@ MIN_OWN_TERMS = 4
 """Minimum content words before a pronoun, or after "and …", with which a message names its own topic."""
 
 
-def refers_back(message: str) -> bool:
+def refers_back(message: str, likely: tuple[str, ...] = ()) -> bool:
     """Return whether a message refers to earlier messages, by a pronoun or as their continuation ("and how …").
 
     An expletive pronoun ("is it safe to …"), or one that refers to words before it in the message, does not count.
     """
+    phrases = phrases_for(message, likely)
+    if phrases is not None:
+        return _refers_back_in(phrases, message)
     text = _EXPLETIVE.sub(" ", message)
     if _CONTINUATION.search(text) and len(_terms(text)) < MIN_OWN_TERMS:
         return True
     return any(not _names_own_referent(text[: match.start()]) for match in _ANAPHOR.finditer(text))
+
+
+def _refers_back_in(phrases: Phrases, message: str) -> bool:
+    """Return whether a message in another language than English refers to earlier messages.
+
+    It does if it has no content word, if it begins as a continuation and has few of them, or if a word refers back and
+    nothing before it in the message can be meant.
+    """
+    folded = fold(message)
+    language = phrases.language
+    terms = content_words(message, language)
+    if not terms:
+        return True
+    few_terms = len(terms) < (MIN_OWN_TERMS if phrases.spaced else MIN_OWN_STRETCHES)
+    if phrases.begins("openers").match(folded) and few_terms:
+        return True
+    enough = 2 if phrases.spaced else 1
+    before = (content_words(folded[: match.start()], language) for match in phrases.find("anaphora").finditer(folded))
+    return any(len(named) < enough for named in before)
+
+
+MIN_OWN_STRETCHES = 3
+"""The same as `MIN_OWN_TERMS` for a script without spaces, in which a term is a stretch between function words."""
 
 
 def _names_own_referent(preceding: str) -> bool:
@@ -226,12 +323,22 @@ _ASKS = re.compile(
 )
 
 
-def may_be_standalone(message: str) -> bool:
+def may_be_standalone(message: str, likely: tuple[str, ...] = ()) -> bool:
     """Return whether a short question may be complete in itself: it has at least two terms ("How old is the moon?")."""
-    return not refers_back(message) and bool(_ASKS.match(message)) and len(_terms(message)) > 1
+    if refers_back(message, likely) or len(_terms(message, likely)) < 2:
+        return False
+    phrases = phrases_for(message, likely)
+    if phrases is not None:
+        return bool(phrases.find("questions").search(fold(message))) or ends_with_question_mark(message)
+    return bool(_ASKS.match(message))
 
 
-def topic_terms(history: Sequence[Message], nearest: NearestCosines = no_cosines) -> tuple[str, ...]:
+def topic_terms(
+    history: Sequence[Message],
+    nearest: NearestCosines = no_cosines,
+    likely: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
+) -> tuple[str, ...]:
     """Return the topic of the last question: its terms as spelled there, then the terms that were carried over to it.
 
     Courtesies, revisions and questions that were answered by "I don't know" are skipped if there are other questions.
@@ -241,8 +348,8 @@ def topic_terms(history: Sequence[Message], nearest: NearestCosines = no_cosines
     topic: tuple[str, ...] = ()
     for position in answered or user_positions:
         question = history[position].content
-        carried, _ = _carry_topic(topic, history[:position], question, nearest)
-        terms = (*_terms(question), *carried)
+        carried, _ = _carry_topic(topic, history[:position], question, nearest, likely, shares)
+        terms = (*_terms(question, likely), *carried)
         topic = terms[:MAX_TOPIC_TERMS] or topic
     return topic
 
@@ -270,13 +377,14 @@ def insert_topic(message: str, topic: Sequence[str], history: Sequence[Message])
     'Can I leave out the bacon (Älplermagronen)?'
     """
     phrase = " ".join(topic)
-    pronoun = PRONOUN.search(message)
+    pronoun = PRONOUN.search(message) if language_of(message) in (ENGLISH, "") else None
     if pronoun and len(topic) <= MAX_NAME_TERMS and _is_name(phrase, history):
         replacement = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
         return message[: pronoun.start()] + replacement + message[pronoun.end() :]
     body = message.rstrip()
-    mark = body[len(body.rstrip("?!. ")) :].strip()
-    return f"{body.rstrip('?!. ')} ({phrase}){mark}"
+    text = body.rstrip("?!. ？！。؟")
+    mark = body[len(text) :].strip()
+    return f"{text} ({phrase}){mark}"
 
 
 def _is_name(phrase: str, history: Sequence[Message]) -> bool:
@@ -286,8 +394,11 @@ def _is_name(phrase: str, history: Sequence[Message]) -> bool:
     return any(phrase.lower() in " ".join(message.content.lower().split()) for message in history)
 
 
-def _terms(text: str) -> list[str]:
+def _terms(text: str, likely: tuple[str, ...] = ()) -> list[str]:
     """Return the content words of a text that say what it is about, spelled as in the text, in order."""
+    phrases = phrases_for(text, likely)
+    if phrases is not None:
+        return _terms_in(phrases, text)
     terms = {word for word in content_words(text) if word not in _FRAME_WORDS}
     spellings: dict[str, str] = {}
     for match in re.finditer(r"[\w'’.-]*\w", text):
@@ -295,3 +406,11 @@ def _terms(text: str) -> list[str]:
             if word in terms:
                 spellings.setdefault(word, match.group())
     return list(dict.fromkeys(spellings.values()))
+
+
+def _terms_in(phrases: Phrases, text: str) -> list[str]:
+    terms = content_words(text, phrases.language)
+    if not phrases.spaced:
+        return terms
+    spellings = {word: text[start:end] for word, start, end in reversed(list(words_with_spans(text)))}
+    return [spellings[term] for term in terms]

@@ -27,6 +27,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import MessageKind, Understanding, Usage
 from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
+from turnmark.corpora.languages import ENGLISH, language_name
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 
@@ -81,13 +82,15 @@ class Understand:
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
-        rules = understand(turn.history, turn.message, turn.nearest)
+        rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
         courtesy = rules.kind == "conversational" and not ends_with_question(turn.history)
         if turn.evidence is not None or courtesy:
             turn.understood(rules, "rules")
             return
         titles = turn.retriever.titles() if turn.retriever else []
-        prompt, notes = understand_prompt(turn.model, turn.history, turn.message, titles, turn.prompts)
+        prompt, notes = understand_prompt(
+            turn.model, turn.history, turn.message, titles, turn.prompts, languages_to_name(turn)
+        )
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
             reason = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
@@ -96,7 +99,7 @@ class Understand:
             turn.understood(rules, "rules")
             return
         turn.use("understand", usage, *notes)
-        turn.understood(understanding_of(reply, turn.message, answered=bool(turn.history)), "llm")
+        turn.understood(understanding_of(reply, turn.message, bool(turn.history), turn.languages), "llm")
 
 
 def understand_prompt(
@@ -105,10 +108,12 @@ def understand_prompt(
     message: str,
     titles: Sequence[str] = (),
     prompts: Path | None = None,
+    languages: str = "",
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that `Understand` sends, with the last messages of the conversation, and notes.
 
     Args:
+        languages: names of the documents' languages; "": they need no mention.
         titles: titles of all documents, most informative first, which show the model the documents' words.
     """
     template = load_prompt("understand", prompts)
@@ -126,12 +131,24 @@ def understand_prompt(
         )
     no_messages = "(not shown: there is no room)" if history else "(none: this is the first message)"
     messages = template.render(
+        languages=languages,
         titles=titles_text,
         share=f"{len(shown_titles)} of {len(titles)} different ones" if len(shown_titles) < len(titles) else "all",
         history=earlier or no_messages,
         message=message,
     )
     return messages, notes
+
+
+MAX_NAMED_LANGUAGES = 3
+"""Maximum languages of the documents that a prompt names."""
+
+
+def languages_to_name(turn: Turn) -> str:
+    """Return the names of the documents' languages for a prompt; "" if documents and message are in English."""
+    if not turn.languages or (*turn.languages, turn.language) == (ENGLISH, ENGLISH):
+        return ""
+    return " and ".join(language_name(code) for code in turn.languages[:MAX_NAMED_LANGUAGES])
 
 
 def _first_titles(titles: Sequence[str], tokens: int) -> list[str]:
@@ -142,11 +159,14 @@ def _first_titles(titles: Sequence[str], tokens: int) -> list[str]:
     return first
 
 
-def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:
+def understanding_of(
+    reply: UnderstandReply, message: str, answered: bool, languages: tuple[str, ...] = ()
+) -> Understanding:
     """Convert a model's reply, without empty parts and without rewrites and parts that drifted from the message.
 
     Args:
         answered: whether there is an answer that could be revised.
+        languages: languages of the documents, the most frequent first.
     """
     rewrite = " ".join(reply.rewrite.split())
     if not reply.leans or not rewrite or has_drifted(rewrite, message):
@@ -163,7 +183,7 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
             rewrite=rewrite,
             sub_questions=questions,
             phrases=tuple(phrases.values()),
-            wants_procedure=wants_procedure(message),
+            wants_procedure=wants_procedure(message, languages),
         )
     kind: MessageKind = "question"
     if revises:
@@ -178,7 +198,7 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
         rewrite=rewrite,
         sub_questions=questions or (rewrite,),
         phrases=(all_phrases,) if all_phrases else (),
-        wants_procedure=wants_procedure(message),
+        wants_procedure=wants_procedure(message, languages),
     )
 
 
@@ -198,7 +218,7 @@ class Condense:
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
-        rules = understand(turn.history, turn.message, turn.nearest)
+        rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
         if rules.kind != "question" or turn.evidence is not None:
             turn.understood(rules, "rules")
             return
@@ -206,6 +226,7 @@ class Condense:
         prompt = template.render(
             history=last_turns(turn.history, template.quote) or template.quote("(none)"),
             message=" ".join(turn.message.split()),
+            languages=languages_to_name(turn),
         )
         try:
             reply = turn.model.complete(prompt, max_tokens=MAX_SMALL_REPLY_TOKENS)

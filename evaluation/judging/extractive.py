@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
 from turnmark.assistant.refusal import refusal_extent, refusal_wording
-from turnmark.assistant.steps.support import Sources, stems
-from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
+from turnmark.assistant.steps.support import Sources, content_stems, language_of_sources, stems
+from turnmark.corpora.text import plain, sentences, strip_citations, words
 from turnmark.evaluation.judging.rubrics import EMBEDDED, by_code, needs
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles
 from turnmark.evaluation.metrics.idk import IDK_VALUES
@@ -196,10 +196,13 @@ def reply_features(case: Case, embedded: SentenceVectors, names: Sequence[str]) 
 
 def _unsupported(case: Case, _: SentenceVectors) -> float:
     """Return the share of the reply's content words that occur neither in a passage nor in the question."""
-    answer_stems = stems(" ".join(content_words(strip_citations(case.answer))))
+    answer = strip_citations(case.answer)
+    language = language_of_sources(case.passages or (), answer)
+    answer_stems = content_stems(answer, language)
     if not answer_stems:
         return 0.0
-    expected_stems = stems(" ".join(content_words(case.question))).union(*map(stems, case.passages or ()))
+    passage_stems = [stems(passage, language) for passage in case.passages or ()]
+    expected_stems = content_stems(case.question, language).union(*passage_stems)
     return len(answer_stems - expected_stems) / len(answer_stems)
 
 

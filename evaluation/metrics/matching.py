@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.support import MAX_FIT_GAP, MIN_FIT, WORDS_WEIGHT, coverage, stems, with_topics
+from turnmark.corpora.function_words import language_of
+from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:
@@ -73,8 +75,9 @@ many steps. docs/measured.md has both halves' figures."""
 
 def shared_words(first: str, second: str) -> float:
     """Return the overlap of two texts' stemmed content words, 0..1 (Dice coefficient)."""
-    first_stems = stems(first)
-    second_stems = stems(second)
+    language = language_of(f"{first} {second}") or ENGLISH
+    first_stems = stems(first, language)
+    second_stems = stems(second, language)
     total = len(first_stems) + len(second_stems)
     return 2 * len(first_stems & second_stems) / total if total else 0.0
 

@@ -20,6 +20,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from turnmark.corpora.function_words import UNSPACED_LANGUAGES, language_of
 from turnmark.corpora.text import CJK, multiset_overlap, squad_tokens, strip_citations, words
 
 if TYPE_CHECKING:
@@ -90,6 +91,24 @@ def token_recall(answer: str, reference: str) -> float | None:
     """
     expected = squad_tokens(reference)
     return multiset_overlap(squad_tokens(answer), expected) / len(expected) if expected else None
+
+
+def token_recall_unicode(answer: str, reference: str) -> float | None:
+    """`token_recall[unicode]`: as `token_recall`, over `turnmark.corpora.text.words`, which knows every script. 0..1.
+
+    A run of Chinese is a single token of `token_recall`, which is therefore 0 for almost every Chinese answer.
+    """
+    expected = words(reference)
+    return multiset_overlap(words(answer), expected) / len(expected) if expected else None
+
+
+def k_precision_unicode(answer: str, passages: Iterable[str]) -> float | None:
+    """`k_precision[unicode]`: as `k_precision`, over `turnmark.corpora.text.words`. 0..1."""
+    context = [token for text in passages for token in words(text)]
+    if not context:
+        return None
+    tokens = words(answer)
+    return multiset_overlap(tokens, context) / len(tokens) if tokens else 0.0
 
 
 def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = ()) -> float | None:
@@ -165,12 +184,17 @@ def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple
     answer = strip_citations(reply.answer).strip()
     texts = [citation.text for citation in reply.citations]
     messages = [*(message.content for message in history), exchange.question]
+    unspaced = language_of(answer) in UNSPACED_LANGUAGES
     rows: list[tuple[str, float | None, str]] = [
         ("grounded", reply.checks.grounded, "sentences that their sources support"),
         ("k_precision", k_precision(answer, texts), "words that are in the sources"),
         ("k_precision[+history]", k_precision(answer, texts, messages), "or in the conversation"),
         ("answer_words", answer_words(answer), "words of the answer"),
     ]
+    if unspaced:
+        rows.insert(
+            1, ("k_precision[unicode]", k_precision_unicode(answer, texts), "characters that are in the sources")
+        )
     if reply.checks.parts_answered is not None:
         rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
     if exchange.edit is None:
@@ -180,4 +204,10 @@ def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple
     if similarity is None:  # a script in which rouge-score finds no tokens
         name, similarity = "rouge_l.word[unicode]", rouge_l_unicode(answer, edit)
     recall = ("token_recall", token_recall(answer, edit), "words of your version that the answer has")
+    if unspaced:
+        recall = (
+            "token_recall[unicode]",
+            token_recall_unicode(answer, edit),
+            "characters of your version that the answer has",
+        )
     return [*rows, (name, similarity, "against your version"), recall]

@@ -103,6 +103,18 @@ REFERENCE_METRICS: tuple[Metric[Case], ...] = (
     _against_reference("rouge_l.word[unicode]", ROUGE_UNICODE, overlap.rouge_l_unicode),
     _against_reference("token_recall", SQUAD, overlap.token_recall, 120),
 )
+SQUAD_UNICODE = "Unicode word multisets"
+UNSPACED_METRICS: tuple[Metric[Case], ...] = (
+    _against_reference("token_recall[unicode]", SQUAD_UNICODE, overlap.token_recall_unicode, 121),
+    Metric(
+        names=("k_precision[unicode]",),
+        by=SQUAD_UNICODE,
+        measure=lambda case: {"k_precision[unicode]": overlap.k_precision_unicode(case.answer, case.passages or ())},
+        without="there are no passages, or not all of their texts are known",
+        shown=MetricStyle(headline=111),
+    ),
+)
+"""Metrics of answers in a script without spaces, to which a word of the published ones is a run of characters."""
 CHARACTER_METRICS = (_against_reference("rouge_l.char", ROUGE_CHAR, overlap.rouge_l_char, 130),)
 PASSAGE_METRICS: tuple[Metric[Case], ...] = (
     Metric(

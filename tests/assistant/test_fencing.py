@@ -74,7 +74,7 @@ def by_understand(hostile):
 
 def by_condense(hostile):
     history = last_turns(conversation(hostile, hostile))
-    return load_prompt("condense").render(history=history, message="And how often?")
+    return load_prompt("condense").render(history=history, message="And how often?", languages="")
 
 
 def by_answer(hostile):
@@ -95,7 +95,7 @@ def by_small_revision(hostile):
 
 
 def by_small(hostile):
-    return load_prompt("answer-small").render(sections=quote_lines(escape_marks(hostile)), question="How?")
+    return load_prompt("answer-small").render(sections=quote_lines(escape_marks(hostile)), question="How?", language="")
 
 
 MATERIAL = frozenset(("history", "sections", "previous", "titles"))
@@ -160,7 +160,8 @@ def test_hostile_question_contains_no_control_marks(kind):
 
 def test_every_prompt_with_material_is_tested_here():
     """A new prompt file with a new placeholder must be reviewed: fence or quote its material, and list it here."""
-    ours = "tag question message understood today revises rounds problem schema share documents counts tokens"
+    ours = "tag question message understood today revises rounds problem schema share documents counts tokens language"
+    ours += " languages"
     unknown = {name: load_prompt(name).placeholders - MATERIAL - set(ours.split()) for name in ASSISTANT_PROMPTS.names}
     assert {name: names for name, names in unknown.items() if names} == {}
     showing = {name for name in ASSISTANT_PROMPTS.names if load_prompt(name).placeholders & MATERIAL}

@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation, prompts_of, understanding, with_model
 from tests.opened import assistant_over
-from turnmark.assistant.refusal import UNSURE_TEXT
+from turnmark.assistant.refusal import NEEDS_MODEL_TEXT, NOTHING_TO_CHANGE_TEXT, UNCHANGED_TEXT, UNSURE_TEXT
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
-from turnmark.assistant.steps.revise import (
-    NEEDS_MODEL_TEXT,
-    NOTHING_TO_CHANGE_TEXT,
-    UNCHANGED_TEXT,
-    apply_requests,
-    last_answer,
-)
+from turnmark.assistant.steps.revise import apply_requests, last_answer
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations, words

@@ -14,11 +14,13 @@ from turnmark.evaluation.metrics.overlap import (
     edit_ratio,
     edit_words,
     k_precision,
+    k_precision_unicode,
     length_ratio,
     rouge_l_char,
     rouge_l_unicode,
     rouge_l_word,
     token_recall,
+    token_recall_unicode,
 )
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Case
@@ -182,3 +184,11 @@ def test_a_han_character_is_a_word():
 @given(EDITED, EDITED)
 def test_edit_distance_matches_a_plain_levenshtein(first, second):
     assert edit_distance(first, second) == quadratic(edit_words(first), edit_words(second))
+
+
+def test_chinese_answers_are_measured_by_characters():
+    answer, reference = "打开后盖，取出纸。", "先打开后盖，再慢慢取出纸。"
+    assert token_recall(answer, reference) == 0.0
+    assert token_recall_unicode(answer, reference) == pytest.approx(7 / 11)
+    assert k_precision_unicode(answer, [reference]) == 1.0
+    assert k_precision_unicode(answer, []) is None

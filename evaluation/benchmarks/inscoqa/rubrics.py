@@ -25,7 +25,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 from turnmark.assistant.asking import Failure, ask, number_lines
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.client import short_text
-from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.support import language_of_sources, stems
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.judging.extractive import VARIANT, SentenceVectors, parts_of
 from turnmark.evaluation.judging.rubrics import (
@@ -269,10 +269,11 @@ def _overlap(sentences: Sequence[str], other_sentences: Sequence[str], embedded:
     words that occur in any of them. Sentences are weighted by their numbers of words.
     """
     best_cosines = (embedded(sentences) @ embedded(other_sentences).T).max(axis=1)
-    other_stems = stems(" ".join(other_sentences))
+    language = language_of_sources(other_sentences)
+    other_stems = stems(" ".join(other_sentences), language)
     total = weighted_sum = 0.0
     for sentence, cosine in zip(sentences, best_cosines, strict=True):
-        sentence_stems = stems(sentence)
+        sentence_stems = stems(sentence, language)
         shared = len(sentence_stems & other_stems) / len(sentence_stems) if sentence_stems else 1.0
         size = len(words(sentence))
         weighted_sum += size * (min(1.0, max(0.0, float(cosine))) + shared) / 2

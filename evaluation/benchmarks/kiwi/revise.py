@@ -25,8 +25,9 @@ from typing import Any
 from turnmark.assistant.asking import merge_roles, write_text
 from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.refusal import NEEDS_MODEL_TEXT
 from turnmark.assistant.steps.requests import edit_requests
-from turnmark.assistant.steps.revise import NEEDS_MODEL_TEXT, apply_requests, revise_by_model
+from turnmark.assistant.steps.revise import apply_requests, revise_by_model
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora import kiwi

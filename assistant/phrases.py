@@ -1,0 +1,171 @@
+"""The phrases by which messages in other languages than English are understood, from the table `phrases.toml`.
+
+English has rules of its own in each step. The other languages share one implementation, which reads the same fields for
+each of them.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+
+from turnmark.corpora.function_words import UNSPACED_LANGUAGES, language_of
+from turnmark.corpora.languages import ENGLISH
+
+_SPLIT_MARKS = r"[,;:，；、。.:]"
+
+
+@lru_cache(maxsize=1024)
+def fold(text: str) -> str:
+    """Return a text in lower case with its letters, marks and digits only, and single spaces between words."""
+    text = unicodedata.normalize("NFC", text).lower()
+    kept = (char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
+    return " ".join("".join(kept).split())
+
+
+@dataclass(frozen=True, eq=False)
+class Phrases:
+    """The phrases of one language, as regular expressions for folded text.
+
+    The fields of a row are:
+
+        thanks, greetings, fillers     courtesies, and words that may accompany them
+        questions, verbs               words that begin a question, and verbs that begin one without such a word
+        conjunctions, openers          words between two questions, and words that continue the conversation
+        anaphora                       words that refer back
+        steps                          requests for steps
+        shorter, list, only_steps      changes of the last answer that rules can make
+        other                          changes that need a language model
+        only, drop, first, last, units, numbers     words of "only the first two points"
+        polite                         words that may accompany such a request
+        refusals                       beginnings of "I don't know" and "the documents do not say"
+    """
+
+    language: str
+    row: Mapping[str, str]
+
+    @property
+    def spaced(self) -> bool:
+        """Whether words are separated by spaces."""
+        return self.language not in UNSPACED_LANGUAGES
+
+    def _bounded(self, alternatives: str) -> str:
+        return rf"(?:^|(?<= ))(?:{alternatives})(?= |$)" if self.spaced else f"(?:{alternatives})"
+
+    @cache  # noqa: B019 - there is one object per language, which lives as long as the process
+    def find(self, field: str) -> re.Pattern[str]:
+        """Return a pattern that finds a phrase of a field anywhere in a folded text."""
+        return re.compile(self._bounded(self.row[field]) if self.row[field] else "(?!)")
+
+    @cache  # noqa: B019
+    def begins(self, field: str) -> re.Pattern[str]:
+        """Return a pattern that matches a phrase of a field at the beginning of a folded text."""
+        return re.compile(rf"(?:{self.row[field] or '(?!)'})" + ("(?= |$)" if self.spaced else ""))
+
+    @cached_property
+    def courtesy(self) -> re.Pattern[str]:
+        """A pattern that matches a folded text completely if it is only courtesies and fillers."""
+        end = "(?: |$)" if self.spaced else " ?"
+        return re.compile(rf"(?:(?:{self.row['thanks']}|{self.row['greetings']}|{self.row['fillers']}){end})+")
+
+    @cache  # noqa: B019
+    def request(self, field: str) -> re.Pattern[str]:
+        """Return a pattern that matches a folded text completely if it is a request of a field, with polite words."""
+        return self._politely(self.row[field])
+
+    @cache  # noqa: B019
+    def counted(self, field: str) -> re.Pattern[str]:
+        """Return a pattern for "only the first two" (field `only`) or "without the last point" (field `drop`)."""
+        row = self.row
+        gap = "(?: \\w{1,3})? " if self.spaced else " ?"
+        last_gap = " " if self.spaced else " ?"
+        number = rf"(?:{last_gap}(?P<count>\d{{1,2}}|{row['numbers']}))?"
+        return self._politely(
+            rf"(?:{row[field]}){gap}(?:(?P<first>{row['first']})|(?P<last>{row['last']})){number}"
+            rf"(?:{last_gap}(?:{row['units']}))?"
+        )
+
+    def _politely(self, core: str) -> re.Pattern[str]:
+        if self.spaced:
+            return re.compile(rf"(?:(?:{self.row['polite']}) )*(?:{core})(?: (?:{self.row['polite']}))*")
+        return re.compile(rf"(?:(?:{self.row['polite']}) ?)*(?:{core})(?: ?(?:{self.row['polite']}))*")
+
+    @cached_property
+    def joint(self) -> re.Pattern[str]:
+        """A pattern for what is between two questions or requests of a message, in lower case but with punctuation.
+
+        Its group `conjunction` is empty if only a mark of punctuation is there.
+        """
+        words = rf"(?P<conjunction>{self.row['conjunctions']})"
+        if not self.spaced:
+            return re.compile(rf"\s*[,，、;；]\s*{words}?")
+        # The Arabic conjunction is written together with the next word.
+        return re.compile(rf"\s*[,;:،؛–—]?\s+{words}(?:\s+|(?<=و))", re.IGNORECASE)
+
+    @cached_property
+    def conjunction_at_start(self) -> re.Pattern[str]:
+        """A pattern for a conjunction at the beginning of a text that is not folded."""
+        return re.compile(rf"\A\W*(?:{self.row['conjunctions']})" + (r"\s+" if self.spaced else r"\s*"), re.IGNORECASE)
+
+    @cached_property
+    def request_joint(self) -> re.Pattern[str]:
+        """A pattern for what is between two requests: punctuation, a conjunction, or both."""
+        words = self.row["conjunctions"]
+        return re.compile(rf"\s*{_SPLIT_MARKS}\s*(?:(?:{words})\s+)?|\s+(?:{words})\s+", re.IGNORECASE)
+
+
+@cache
+def _rows() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+
+
+@cache
+def phrases_in(language: str) -> Phrases | None:
+    """Return the phrases of a language; None for English and for languages that the table does not have."""
+    row = _rows().get(language)
+    return None if row is None else Phrases(language, row)
+
+
+def phrases_for(message: str, likely: tuple[str, ...] = ()) -> Phrases | None:
+    """Return the phrases of a message's language; None if English rules apply to it.
+
+    Args:
+        likely: languages of the conversation and of the documents.
+    """
+    language = language_of(message, likely)
+    return phrases_in(language or next(iter(likely), ENGLISH))
+
+
+def possible_phrases(message: str) -> Iterator[Phrases]:
+    """Yield the phrases of each language that a courtesy or another set phrase may be in; none for an English one.
+
+    "Merci" and "kürzer" contain no function word that tells their language, so every language with one of their words
+    is tried.
+    """
+    language = language_of(message)
+    if language == ENGLISH:
+        return
+    codes = [language] if language in _rows() else _languages_with_words(fold(message).split())
+    for code in codes:
+        phrases = phrases_in(code)
+        assert phrases is not None
+        yield phrases
+
+
+def _languages_with_words(message_words: Iterable[str]) -> list[str]:
+    known = set(message_words)
+    return [code for code, vocabulary in _vocabularies().items() if known & vocabulary]
+
+
+@cache
+def _vocabularies() -> Mapping[str, frozenset[str]]:
+    """Return for each language the words of its set phrases."""
+    fields = ("thanks", "greetings", "shorter", "list", "only_steps", "other")
+    return {
+        code: frozenset(re.findall(r"\w+", " ".join(row[field] for field in fields))) for code, row in _rows().items()
+    }

@@ -1,0 +1,255 @@
+"""A message in another language than English is understood and answered like an English one, without a model."""
+
+from __future__ import annotations
+
+import gettext
+import re
+
+import pytest
+
+from tests.assistant.notes import conversation
+from turnmark.assistant.phrases import Phrases, phrases_in
+from turnmark.assistant.refusal import (
+    LOCALE_FOLDER,
+    NOT_FOUND_TEXT,
+    REFUSALS,
+    TEXTS,
+    UNSURE_TEXT,
+    in_language,
+    is_refusal,
+    not_found,
+    refusal_extent,
+    text_at_start,
+    translations_of,
+)
+from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.quote import bold
+from turnmark.assistant.steps.requests import edit_requests, is_instruction
+from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.steps.support import Sources, coverage, find_numbers
+from turnmark.assistant.steps.understand import refers_back, understand, wants_procedure, with_topic
+from turnmark.assistant.turn import Turn
+from turnmark.corpora.types import Message
+
+LANGUAGES = sorted(path.name for path in LOCALE_FOLDER.iterdir())
+
+
+# -- messages
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["danke", "Super, danke für die Hilfe!", "谢谢", "好的", "merci beaucoup", "gracias por tu ayuda", "спасибо",
+     "شكرا", "ありがとうございます", "감사합니다", "धन्यवाद", "ขอบคุณครับ", "ok danke", "Guten Morgen",
+     "wie geht es Ihnen?"],
+)  # fmt: skip
+def test_a_courtesy_is_not_searched(message):
+    assert is_conversational(message)
+
+
+@pytest.mark.parametrize("message", ["top", "ferry", "danke, und was kostet es?", "好的，那怎么安装？", "Was ist das?"])
+def test_a_question_is_no_courtesy(message):
+    assert not is_conversational(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "kinds"),
+    [
+        ("kürzer bitte", ["shorter"]),
+        ("Kannst du das kürzer machen?", ["shorter"]),
+        ("als Liste", ["list"]),
+        ("kürzer und als Liste", ["shorter", "list"]),
+        ("auf Englisch bitte", ["other"]),
+        ("nur die Schritte", ["steps"]),
+        ("短一点", ["shorter"]),
+        ("用列表", ["list"]),
+        ("翻译成英语", ["other"]),
+        ("plus court s'il te plaît", ["shorter"]),
+        ("en una lista por favor", ["list"]),
+        ("короче", ["shorter"]),
+        ("箇条書きにして", ["list"]),
+        ("더 짧게 해 주세요", ["shorter"]),
+        ("Wie installiere ich es?", []),
+        ("怎么安装？", []),
+    ],
+)
+def test_requests_for_a_revision(message, kinds):
+    assert [request.kind for request in edit_requests(message)] == kinds
+    assert is_instruction(conversation("x", "Es ist so."), message) is bool(kinds)
+
+
+@pytest.mark.parametrize(
+    ("message", "count", "last"), [("nur die ersten zwei Punkte", 2, False), ("只要前两条", 2, False)]
+)
+def test_items_to_keep_are_counted(message, count, last):
+    (request,) = edit_requests(message)
+    assert (request.kind, request.count, request.last) == ("only", count, last)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["Wie installiere ich Docker?", "怎么安装？", "comment installer le paquet ?", "¿Cómo instalo el paquete?",
+     "как установить пакет?", "インストール方法は？", "วิธีติดตั้ง", "kurulum nasıl yapılır?",
+     "Was muss ich tun, um den Filter zu wechseln?"],
+)  # fmt: skip
+def test_requests_for_steps(message):
+    assert wants_procedure(message)
+
+
+@pytest.mark.parametrize("message", ["Wie lange muss ich warten?", "怎么样？", "Combien ça coûte ?"])
+def test_other_questions_want_no_steps(message):
+    assert not wants_procedure(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        ("Was kostet ein Ausweis, und wie lange gilt er?", ["Was kostet ein Ausweis?", "Wie lange gilt er?"]),
+        ("Wo ist die Küche und wann ist sie offen?", ["Wo ist die Küche?", "Wann ist sie offen?"]),
+        ("错几次就封，一封多久？", ["错几次就封？", "一封多久？"]),
+        ("Сколько стоит билет и где его купить?", ["Сколько стоит билет?", "Где его купить?"]),
+        ("¿Cuánto cuesta y dónde se compra?", ["¿Cuánto cuesta?", "Dónde se compra?"]),
+        ("كم السعر وأين أشتريه؟", ["كم السعر؟", "أين أشتريه؟"]),
+        ("Ich weiß nicht, wann und wo ich mich melden muss.", ["Ich weiß nicht, wann und wo ich mich melden muss."]),
+        ("Wie finde ich heraus, wann er abläuft?", ["Wie finde ich heraus, wann er abläuft?"]),
+    ],
+)
+def test_further_questions_are_parts(message, parts):
+    assert list(split_questions(message, ("de",))) == parts
+
+
+@pytest.mark.parametrize(
+    "message", ["und wie lange?", "那要多久？", "et combien ça coûte ?", "它多少钱？", "Ist er offen?"]
+)
+def test_a_follow_up_refers_back(message):
+    assert refers_back(message)
+
+
+@pytest.mark.parametrize("message", ["Wie viele Tage Elternzeit gibt es?", "打印机卡纸了怎么办？"])
+def test_a_complete_question_does_not(message):
+    assert not refers_back(message)
+
+
+def test_a_follow_up_gets_the_topic_without_function_words():
+    talk = conversation("Wie entkalke ich den Wasserkocher?", "Mit Essig.")
+    assert understand(talk, "und wie oft?").rewrite == "und wie oft (entkalke Wasserkocher)?"
+    assert understand(conversation("打印机卡纸了怎么办？", "打开后盖。"), "那要多久？").topic == ("打印机卡纸",)
+
+
+def test_what_is_found_with_the_topic_decides_without_cosines():
+    talk = conversation("Was kostet der Wasserkocher?", "20 Euro.")
+
+    def found(*shares: float) -> bool:
+        return bool(with_topic(talk, "Welche Garantie gilt?", likely=("de",), shares=lambda _: shares)[0])
+
+    assert found(0.8, 0.9, 0.9)  # a passage has both
+    assert not found(0.9, 0.5, 0.9)  # each is in a passage of its own
+
+
+# -- messages of the assistant
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_catalogs_agree_and_are_complete(language):
+    folder = LOCALE_FOLDER / language / "LC_MESSAGES"
+    source = (folder / "turnmark.po").read_text("utf-8")
+    written = dict(re.findall(r'^msgid "(.+)"\nmsgstr "(.+)"$', source, re.MULTILINE))
+    written = {key.replace('\\"', '"'): text.replace('\\"', '"') for key, text in written.items()}
+    with (folder / "turnmark.mo").open("rb") as file:
+        compiled = gettext.GNUTranslations(file)
+    assert written.keys() == set(TEXTS)
+    assert written == {text: compiled.gettext(text) for text in TEXTS}
+    assert "{question}" in written[NOT_FOUND_TEXT]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("text", REFUSALS)
+def test_every_translation_of_a_refusal_is_recognized(language, text):
+    reply = in_language(text, language).replace("{question}", "Docker 24")
+    assert is_refusal(reply)
+    assert refusal_extent(reply) == "yes"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_unsure_note_is_no_refusal_and_is_found_again(language):
+    note = in_language(UNSURE_TEXT, language)
+    assert not is_refusal(f"{note}\n\nDocker 24 [1]")
+    assert text_at_start(f"{note}\n\nDocker", UNSURE_TEXT) == note
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["Die Dokumente enthalten dazu keine Angaben.", "Ich weiß es nicht.", "文档中没有提到这一点。", "我不知道。",
+     "Les documents ne le précisent pas.", "Los documentos no lo mencionan.", "В документах об этом ничего не сказано.",
+     "In den Dokumenten steht nichts über Elternzeit.", "文書には記載がありません。"],
+)  # fmt: skip
+def test_refusals_of_models(reply):
+    assert is_refusal(reply)
+    assert refusal_extent(reply) == "yes"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["Elternzeit dauert drei Jahre [1].", "年假有 20 天 [1]。", "Die Karte ist nicht übertragbar.",
+     "Die Dokumente müssen nicht beglaubigt sein.", "Los documentos no caducan."],
+)  # fmt: skip
+def test_answers_are_no_refusals(reply):
+    assert not is_refusal(reply)
+
+
+def test_a_reply_is_in_the_language_of_the_message_or_else_of_the_conversation():
+    talk = (Message(role="user", content="Wie entkalke ich den Wasserkocher?"),)
+    assert Turn("怎么安装？").language == "zh"
+    assert Turn("Kosten", talk).language == "de"
+    assert Turn("Was kostet Docker", languages=("de",)).language == "de"
+    assert Turn("Garantie", languages=("de",)).language == "de"
+    assert Turn("How long does it take?", talk, languages=("de",)).language == "en"
+    assert not_found("Wie lange?", "de") == "Zu „Wie lange“ habe ich nichts gefunden."
+    assert len(translations_of(UNSURE_TEXT)) == len(LANGUAGES) + 1
+
+
+# -- answers
+
+
+def test_bold_ends_before_the_full_stop_of_chinese():
+    assert bold("打开后盖。") == "**打开后盖**。"
+    assert bold("- 打开后盖。") == "- **打开后盖**。"
+    assert bold("Open the lid.") == "**Open the lid.**"
+
+
+def test_words_are_compared_in_the_language_of_the_sources():
+    assert coverage("Welche Häuser sind offen?", ["Die Haustür ist auf. Das Haus ist ein offenes Haus."]) == 1.0
+    assert coverage("停车场收费吗？", ["停车场每小时收费三元。"]) > 0.8
+    assert coverage("育儿假有多少天？", ["停车场每小时收费三元。"]) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("Das sind 1.234,5 Euro und 10.000 Stück", {"1234.5", "10000"}),
+        ("Ce sont 1 234,5 euros et les 12 000 autres", {"1234.5", "12000"}),
+        ("共一千二百元，30天，3万人", {"1200", "30", "30000", "3"}),
+        ("It costs 1,234.5 or 1.234", {"1234.5", "1.234"}),
+    ],
+)
+def test_numbers_are_read_as_their_language_writes_them(text, numbers):
+    assert find_numbers(text) == numbers
+
+
+def test_support_of_a_claim_needs_its_numbers():
+    sources = Sources(["员工每年享有一千二百元补贴，需提前两周申请。"], question="补贴")
+    assert sources.supports("员工每年享有1200元补贴。", [1])
+    assert not sources.supports("员工每年享有1500元补贴。", [1])
+
+
+# -- the table
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_catalog_has_phrases_that_compile(language):
+    phrases = phrases_in(language)
+    assert isinstance(phrases, Phrases)
+    assert phrases.row.keys() == phrases_in("de").row.keys()
+    for field in phrases.row:
+        phrases.find(field), phrases.begins(field), phrases.request(field)
+    assert phrases.courtesy.fullmatch(phrases.row["thanks"].split("|")[-1].replace("?", "")) or phrases.joint
