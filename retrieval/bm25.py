@@ -148,11 +148,7 @@ class BM25(TermScores):
         return total
 
     def highest(self, term: str) -> float:
-        if term not in self._vocabulary:
-            return 0.0
-        scores = self._model.scores
-        number = self._vocabulary[term]
-        return float(scores["data"][scores["indptr"][number] : scores["indptr"][number + 1]].max(initial=0.0))
+        return float(self._scores[self._part(term)].max(initial=0.0))
 
     def score_of(self, query: str, text: str, mean_length: float) -> float:
         """Return the score that a text outside of the index would have for a query.
