@@ -268,7 +268,8 @@ def search(
     if explain:
         for name, weight in index.manifest.weights.items():
             found = f"finds passages of this index with an MRR of {weight.mrr:.2f} (n {weight.n})"
-            typer.echo(f"{name}: {weight.share:.0%} of its usual weight; {found}")
+            reason = found if weight.n else "not measured, since the index is too small"
+            typer.echo(f"{name}: {weight.share:.0%} of its usual weight; {reason}")
 
 
 def _draw(hits: list[Hit], explain: bool) -> None:

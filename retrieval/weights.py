@@ -26,7 +26,9 @@ from turnmark.retrieval.stored import StoredIndex
 SAMPLE_SIZE = 150
 """Maximum number of passages that lose a sentence."""
 MIN_SAMPLE_SIZE = 5
-"""Minimum number of such passages. With fewer, nothing is measured and each ranker keeps its usual weight."""
+"""Minimum number of such passages. With fewer, nothing is measured."""
+UNMEASURED_SHARE = 0.3
+"""Share of its usual weight that a model gets which is neither measured nor made for the languages of the index."""
 MAX_RANK = 50
 """Ranks below this one count as not found."""
 MIN_TERMS, MAX_CHARACTERS = 3, 400
@@ -55,14 +57,15 @@ class _ShortenedPassage:
 
 
 def measure_weights(index: StoredIndex) -> dict[str, RankerWeight]:
-    """Return ranker -> its MRR and the share of its usual weight; empty if the index is too small to measure.
+    """Return ranker -> its MRR and the share of its usual weight. The sample is the same for the same index.
 
-    The sample is the same for the same index.
+    An index that is too small to measure has entries only for models that were not made for its languages.
     """
     rankers = _rankers_of(index)
     sample = _sample(index) if len(rankers) > 1 else []
     if len(sample) < MIN_SAMPLE_SIZE:
-        return {}
+        foreign = [name for name in rankers if not _is_at_home(name, index.manifest)]
+        return {name: RankerWeight(share=UNMEASURED_SHARE, mrr=0.0, n=0) for name in foreign}
     queries, texts = [left.sentence for left in sample], [left.text for left in sample]
     rows = [left.row for left in sample]
     scores = {name: _mean_reciprocal_rank(ranks(queries, texts, rows)) for name, ranks in rankers.items()}

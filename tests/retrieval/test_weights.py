@@ -71,3 +71,11 @@ def test_search_explains_the_weights(turnmark, tmp_path):
     assert "bm25: 100% of its usual weight; finds passages of this index with an MRR of" in explained
     share = open_index("zh").manifest.share_of("dense")
     assert f"dense: {share:.0%} of its usual weight" in explained
+
+
+def test_a_tiny_index_in_another_language_trusts_no_english_embedder(tmp_path):
+    write(tmp_path / "docs", kettle=CHINESE["kettle"], lamp=CHINESE["lamp"])
+    build_index(tmp_path / "docs", "two")
+    manifest = open_index("two").manifest
+    assert manifest.weights["dense"].n == 0
+    assert not manifest.trusts_cosines()
