@@ -97,7 +97,7 @@ class _Asking(Generic[T]):
     """One structured request and the calls that it takes.
 
     Attributes:
-        usage: of all calls so far.
+        usage: usage of all calls so far.
         raw: the last text that the model wrote.
         schema_in_prompt: whether the schema is part of the prompt and not sent.
         doubled: whether a cut reply was requested again already.
@@ -113,7 +113,7 @@ class _Asking(Generic[T]):
     doubled: bool = False
 
     def value(self, messages: list[PromptMessage], limit: int) -> T | Failure:
-        """Ask, and ask once more if the reply does not match the schema."""
+        """Ask, and ask again if the reply does not match the schema."""
         problem = ""
         for _ in range(2):
             reply = self._complete_reply(messages, limit)
@@ -335,4 +335,4 @@ def _empty_reply_error(reply: Completion, usage: Usage) -> GeneratorError:
     if reply.finish_reason == "content_filter":
         problem = f"{reply.model} wrote nothing: the endpoint's content filter stopped it"
         return GeneratorError("refused", problem, usage)
-    return EmptyReply(f"{reply.model} gave an empty reply", usage)
+    return EmptyReply(f"{reply.model} returned an empty reply", usage)

@@ -54,7 +54,7 @@ class Assistant:
     and a `Chat` keeps them.
 
     Args:
-        index: an index, or the name of one; or several, which are searched together.
+        index: an index or its name, or several of them, which are searched together.
         generator: a generator spec, or a generator of your own; `extractive` needs no language model.
         retriever: a retriever spec, or a retriever of your own; None: what the index was built for.
         settings: further fields of `AssistantConfig`, e.g. `top_k=5` or `steps={"decide": "llm"}`.
@@ -105,14 +105,15 @@ class Assistant:
             index, generator, retriever: opened parts to use in place of those that the configuration names.
 
         Raises:
-            RequestError: every mistake in the configuration at once.
+            RequestError: the configuration has mistakes; all of them are reported at once.
         """
         given = AssistantParts(index=index, generator=generator, retriever=retriever)
         return cls.from_parts(*open_parts(config, given, ErrorCollector()))
 
     @classmethod
     def from_parts(cls, config: AssistantConfig, parts: AssistantParts = AssistantParts()) -> Assistant:
-        """Return an assistant with parts that are open already. What the configuration names is not opened."""
+        """Return an assistant with parts that are open already. The parts that the configuration names are not
+        opened."""
         assistant = cls.__new__(cls)
         assistant.objects = ()
         assistant._assemble(config, parts)

@@ -1,4 +1,4 @@
-"""Fit a prompt into a model's context, with notes on what was left out.
+"""Fit a prompt into a model's context, and note what was left out.
 
 A prompt that is too long is shortened in this order: the ends of passages are cut, the longest passages most; the
 oldest messages are left out; then complete passages, the last ones first. All other texts of the prompt stay complete.

@@ -199,7 +199,7 @@ class ChatSessionRequest(Request):
 
 
 def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade | None = None) -> None:
-    """Hold a conversation over your documents. Without FOLDER and --index, you choose one of your indexes."""
+    """Hold a conversation over your documents. Without FOLDER or --index, you choose one of your indexes."""
     from rich.console import Console
 
     from turnmark.assistant.assistant import Assistant

@@ -19,9 +19,9 @@ from turnmark.core.flags import FlagMark, Flatten, reasons
 from turnmark.core.record import Record
 
 EXTRACTIVE = "extractive"
-"""Spec of the generator that stands for no language model."""
+"""Generator spec that means "no language model"."""
 DEFAULT_TOP_K, LARGE_MODEL_TOP_K = 6, 10
-"""Default number of passages retrieved for a question; the second is for a large model, which reads all of them."""
+"""Default number of passages retrieved for a question, and the default for a large model, which reads all of them."""
 DEFAULT_TOKENS = 3000
 """Default number of tokens of sections that a large model reads."""
 MAX_HISTORY_MESSAGES = 100

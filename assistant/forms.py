@@ -74,7 +74,7 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         ),
         "agent": Form(
             f"{_STEPS}.agent:SearchWithTools",
-            "as read; then the model that answers may search and read further with tools, if its endpoint calls tools",
+            "like read; then the answering model may search and read more with tools, if its endpoint supports them",
             model=True,
             tools=True,
         ),
@@ -113,7 +113,7 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         ),
         "brief": Form(
             f"{_STEPS}.revise:ReviseBriefly",
-            "by rules if they can; else a small model rewrites the answer",
+            "by rules if they apply; otherwise a small model rewrites the answer",
             default=("small",),
             model=True,
         ),
@@ -136,7 +136,7 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
 
 
 def reader_of(generator: Generator | None) -> ReaderProfile:
-    """Return the reader profile of a generator; None stands for no language model."""
+    """Return the reader profile of a generator; None means that there is no language model."""
     return "none" if generator is None else traits_of(generator).size
 
 

@@ -1,4 +1,4 @@
-"""What an assistant consists of, and how a configuration is opened: the one place where specs become parts."""
+"""The parts of an assistant, and the function that opens a configuration: the only place where specs become parts."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None
     """
     from turnmark.assistant.generators import open_generator
 
-    opened = errors.collect(lambda: (open_generator(spec),))  # a tuple, as None is a generator too: extractive
+    opened = errors.collect(lambda: (open_generator(spec),))  # a tuple: None is a valid generator (extractive)
     if opened is None:
         return None, "large"
     (generator,) = opened

@@ -64,7 +64,7 @@ TEXTS = (
 )
 """All texts that the catalogs translate."""
 REFUSALS = (UNKNOWN_TEXT, NOT_FOUND_TEXT)
-"""The texts that the detector knows by their wording, with their translations."""
+"""The texts that the detector recognizes by their wording, with their translations."""
 LOCALE_FOLDER = Path(__file__).parent / "locale"
 
 

@@ -201,7 +201,7 @@ def _defaults_in(
         elif len(words) == 1:
             values[flags[key].name] = words[0]
         elif key in table:  # several judges in `[defaults]` are for the commands that accept several
-            problems.append(f"{file.path}: {name}.{key}: one value was expected")
+            problems.append(f"{file.path}: {name}.{key}: expected a single value")
     return values
 
 

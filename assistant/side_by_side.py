@@ -66,13 +66,13 @@ class Contender:
         began = time.perf_counter()
         try:
             self.reply = self.assistant.reply(history, question)
-        except Exception as error:  # a plug-in may raise anything; the other replies are still shown
+        except Exception as error:  # a plug-in may raise any exception; the other replies are still shown
             self.error = error
         self.seconds = time.perf_counter() - began
 
 
 def open_contenders(config: AssistantConfig, generators: Sequence[str]) -> list[Contender]:
-    """Open an assistant for each generator. Each has its own index, since all are asked at the same time.
+    """Open an assistant for each generator. Each assistant opens its own index, since all are asked at the same time.
 
     Raises:
         RequestError: every mistake in any of the specs.

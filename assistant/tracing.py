@@ -3,8 +3,8 @@
     TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores, but no text
     TURNMARK_TRACING=content turnmark chat …    also the text of messages, prompts, answers and passages
 
-Spans are sent to the endpoint in OpenTelemetry's variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). With your own provider, use
-`assistant.traced(provider)`.
+Spans are sent to the endpoint in OpenTelemetry's variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). To use your own provider,
+call `assistant.traced(provider)`.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ class _TracingOff(Tracing):
         return nullcontext()
 
     def generator(self, generator: Generator | None) -> Generator | None:
-        """Return the generator as it is."""
+        """Return the generator unchanged."""
         return generator
 
     def retriever(self, retriever: Retriever | None) -> Retriever | None:
-        """Return the retriever as it is."""
+        """Return the retriever unchanged."""
         return retriever
 
 

@@ -97,7 +97,8 @@ class Citation(Record):
 
     @property
     def key(self) -> str:
-        """The id, after the name of its index if there is one, since two indexes may have passages with the same id."""
+        """The id, preceded by the name of its index if it has one, since two indexes may have passages with the same
+        id."""
         return f"{self.index}:{self.id}" if self.index else self.id
 
 
@@ -123,7 +124,7 @@ class SearchHit(Record):
 class Search(Record):
     """One search of a turn."""
 
-    why: str = Field(description="what the search was for, in one clause: the message, a part of it, thin evidence …")
+    why: str = Field(description="the purpose of the search in a few words: the message, a part of it, thin evidence …")
     query: str
     variants: tuple[str, ...] = ()
     part: int | None = Field(default=None, description="0-based sub-question that it was for; None: the message")
@@ -146,7 +147,7 @@ class ToolUse(Record):
 
 
 class Trace(Record):
-    """How a reply came about: forms, understanding, searches and judgments."""
+    """The record of how a reply was made: forms, understanding, searches and judgments."""
 
     forms: Mapping[str, str] = Field(default_factory=dict, description="step -> name of the form that ran")
     understanding: Understanding | None = None

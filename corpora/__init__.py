@@ -1,1 +1,1 @@
-"""Documents and benchmark data come in: the ground floor, which imports nothing of the other packages."""
+"""Read documents and benchmark data. This is the lowest layer: it imports nothing from the other packages."""

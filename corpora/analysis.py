@@ -107,7 +107,7 @@ def _terms_of(text: str) -> Iterator[str]:
 
 
 def _grams(word: str, size: int) -> Iterator[str]:
-    """Yield all parts of a word with so many characters; the word itself if it is shorter."""
+    """Yield all substrings of a word with the given number of characters, or the word itself if it is shorter."""
     for start in range(max(len(word) - size, 0) + 1):
         yield word[start : start + size]
 
@@ -118,7 +118,8 @@ def join_analyzers(languages: Iterable[str]) -> Analyzer:
 
 
 def unite(analyzers: Sequence[Analyzer]) -> Analyzer:
-    """Return an analyzer with the terms of all; a term counts as often as in the one that finds it most often."""
+    """Return an analyzer that combines the terms of several; a term gets the highest count that any of them gives
+    it."""
     if len(analyzers) == 1:
         return analyzers[0]
 

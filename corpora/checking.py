@@ -43,7 +43,7 @@ class DataFigure(Record):
 
     what: str
     here: int | float | None = Field(description="None: the files do not give it")
-    paper: int | float | None = Field(default=None, description="None: not published, or not as a number")
+    paper: int | float | None = Field(default=None, description="None: not published as a number")
 
 
 class CheckedData(Record):
@@ -206,7 +206,7 @@ def document_of(passage: str) -> str:
 
 
 def check_inscoqa(source: Source) -> CheckedData:
-    """Return InsCoQA's Tables 1 and 2, without tokens, whose tokenizer the paper does not name."""
+    """Return InsCoQA's Tables 1 and 2, without token counts, because the paper does not name the tokenizer."""
     loaded = {split: inscoqa.load_tasks(source.root, split) for split in inscoqa.splits(source.root)}
     values: FigureValues = {}
     by_domain: dict[str, list[inscoqa.InscoqaTask]] = {}

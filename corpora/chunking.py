@@ -335,7 +335,7 @@ class _Cutter:
                 index += room
 
     def may_begin(self, start: int) -> bool:
-        """Return whether a passage may begin at a line of a table: not at its rule, nor at its first row."""
+        """Return whether a passage may begin at a line of a table: it may not begin at the rule or the first row."""
         at = self._table(start)
         return at is None or start == self.block_starts[at] or start > self.block_starts[at] + len(self.head(at)) + 1
 

@@ -24,7 +24,7 @@ data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check benchma
 
 @data_app.command("list", epilog="Example: turnmark data list")
 def list_data(as_json: AsJson = False) -> None:
-    """List the benchmarks: where they come from, their licenses, and what is fetched already. Nothing is sent."""
+    """List the benchmarks with their sources, their licenses, and what has been fetched. Nothing is sent."""
     from turnmark.corpora.fetching import CATALOG, folder_of, manifest_of
 
     entries = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
@@ -157,7 +157,7 @@ def _show(part: CheckedData) -> None:
 
 
 def _figure(value: float | None) -> str:
-    """Format a figure; a dash for one that is not known."""
+    """Format a figure, or a dash if it is unknown."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"

@@ -38,7 +38,7 @@ DOMAINS = (
     "Fashion", "Study", "Gourmet", "Makeup", "Movies & TV", "Workplace", "Relationships", "Home Decor", "Games",
     "Travel", "Health & Fitness", "Technology", "Others",
 )  # fmt: skip
-"""The thirteen domains of the paper, in the order of its Table 2. Your own data may have others."""
+"""The thirteen domains of the paper, in the order of its Table 2. Your own data may have other values."""
 DEMO_ROOT = Path(__file__).parent / "demo" / "inscoqa"
 
 _ADVICE = (

@@ -149,7 +149,7 @@ class _EvaluationParts:
             contexts=None if row.get("contexts") is None else tuple(map(self._passage, objects(row, "contexts"))),
         )
         if task.id in self.tasks:
-            raise ValueError(f"the task {task.id!r} is there already; the first is kept")
+            raise ValueError(f"duplicate task {task.id!r}; the first one is kept")
         self.tasks[task.id] = task
 
     def _passage(self, row: Mapping[str, Any]) -> ShownPassage:

@@ -84,7 +84,7 @@ def detect_language(text: str) -> str:
 
 
 def language_of_script(text: str) -> str:
-    """Return the language that alone uses the script of a text; "" if there is none."""
+    """Return the only language that uses the script of a text; "" if there is none."""
     letters = sum(map(str.isalpha, text))
     counts = Counter(match.lastgroup for match in _SCRIPT.finditer(text))
     kana, han = counts.pop("ja", 0), counts.pop("zh", 0)
@@ -104,7 +104,7 @@ def _identifier() -> Any:
 
 
 AUTO, NONE = "auto", "none"
-"""Settings in place of a language: each document's own is detected; no rules of any language."""
+"""Settings in place of a language: detect the language of each document, or use no language rules."""
 
 
 def language_names() -> list[str]:
@@ -120,7 +120,7 @@ def code_of(name: str) -> str:
 SAMPLED_DOCUMENTS = 5000
 """Documents of a collection that are looked at first. A collection in one language needs no more."""
 MIN_LANGUAGE_SHARE = 0.01
-"""Minimum share of the documents that a language has in a collection; rarer ones are mistakes of the detector."""
+"""Minimum share of a collection's documents for a language to count; rarer ones are mistakes of the detector."""
 
 
 def detect_languages(texts: Mapping[str, str]) -> dict[str, str]:

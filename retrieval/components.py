@@ -78,7 +78,7 @@ class Component:
         raise NotImplementedError
 
     def verify(self, index: StoredIndex) -> Iterator[str]:  # noqa: ARG002
-        """Yield what is wrong with the component beyond its files' checksums."""
+        """Yield the faults of the component that its files' checksums do not show."""
         return iter(())
 
 

@@ -66,7 +66,8 @@ def card_prompts(model: str) -> tuple[str, str]:
     """Return the prefixes of a query and of a passage from a model's card; empty for models we do not know.
 
     Args:
-        model: a hub name, or a folder of that name; a snapshot in the hub's cache is recognized by its repository.
+        model: a hub name, or a folder with such a name; a snapshot in the hub's cache is recognized by its
+        repository.
     """
     parts = Path(model).parts
     names = [part.rpartition("--")[2] for part in parts if part.startswith("models--")] or list(parts[-1:])
@@ -83,7 +84,7 @@ _MADE_FOR = {"minilm": frozenset({"en"}), "splade:splade-tiny": frozenset({"en"}
 
 
 def languages_of(spec: str) -> frozenset[str] | None:
-    """Return the codes of the languages that a model was made for; None if they are not known, or many."""
+    """Return the codes of the languages that a model was made for; None if they are unknown or too many."""
     return _MADE_FOR.get(spec)
 
 

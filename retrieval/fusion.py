@@ -1,6 +1,6 @@
 """Fuses several ranked lists into one, by z-scores.
 
-A list holds the best rows of one ranker, with the ranker's scores. A row's z-score is the distance of its score from
+A list contains the best rows of one ranker, with the ranker's scores. A row's z-score is the distance of its score from
 the list's mean, in standard deviations.
 """
 
@@ -101,7 +101,7 @@ class Fused:
     lists: tuple[RankedList, ...]
 
     def provenance(self) -> list[dict[str, Found]]:
-        """Return for each row, in order, its rank and score in every list that holds it."""
+        """Return, for each row in order, its rank and score in every list that contains it."""
         found: dict[int, dict[str, Found]] = {row: {} for row in self.rows.rows.tolist()}
         for ranked in self.lists:
             top = ranked.rows
@@ -137,8 +137,8 @@ def fuse(lists: Sequence[RankedList], k: int) -> Fused:
 def _z_scores(scores: NDArray[np.float64], positions: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """Return the z-scores of `count` rows in one list, which has the rows at `positions`.
 
-    A list with a single hit, or with several equal ones, has no deviation. The rows that it lacks count as 0 there, or
-    the only passage that contains a word would gain nothing from it.
+    A list with a single hit, or with several equal ones, has no deviation. Rows that are not in the list count as 0.
+    Otherwise the only passage that contains a word would gain nothing from it.
     """
     equal = scores.max() == scores.min() and len(scores) < count
     all_scores = np.full(count, 0.0 if equal else scores.min())

@@ -101,7 +101,7 @@ class Index(SearchableIndex):
 
     @classmethod
     def join(cls, indexes: Sequence[Index]) -> Index:
-        """Return open indexes as one that searches them together; an index that occurs twice is searched once."""
+        """Return an index that searches all of the given ones together; an index that occurs twice is searched once."""
         parts = list({part.manifest.name: part for index in indexes for part in index.parts}.values())
         if not parts:
             raise RequestError("no index is given; name one, or several")
@@ -137,7 +137,7 @@ class Index(SearchableIndex):
     def part(self, name: str) -> StoredIndex | None:
         """Return the stored index of a passage or citation by its field `index`; None if it is not searched here.
 
-        The field is empty where one index is searched alone.
+        The field is empty if only one index is searched.
         """
         if self._only is not None and not name:
             return self._only

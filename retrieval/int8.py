@@ -68,13 +68,13 @@ def find_ranges(config: BertConfig, weights: Weights) -> Ranges:
 
 
 def _watched_ranges(config: BertConfig, weights: Weights, texts: Sequence[str]) -> Ranges:
-    """Return the lowest and highest value of each channel that the texts have in the inputs of linear layers."""
+    """Return the lowest and highest value of each channel in the inputs of linear layers, over the texts."""
     graph, names = build_watching_graph(config, weights)
     compiled = openvino().Core().compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     request, tokenizer = compiled.create_infer_request(), read_tokenizer(config)
     ranges: Ranges = {}
     for encoding in tokenizer.encode_batch(list(texts)):
-        # Alone and without padding, which would have ranges of its own.
+        # Texts are run alone, because padding would have different ranges.
         ids = np.asarray(encoding.ids, dtype=np.int64)[None]
         positions = config.first_position + np.arange(ids.shape[1])[None]
         results = [np.array(values) for values in request.infer([ids, positions, np.ones_like(ids)]).values()]
@@ -92,6 +92,6 @@ def _sample_texts() -> tuple[list[str], list[str]]:
     texts = [path.read_text(encoding="utf-8") for path in sorted(documents.rglob("*.md"))]
     pieces = [text[start : start + TEXT_LENGTH] for text in texts for start in range(0, len(text), TEXT_LENGTH)]
     ranged, checked = pieces[::2][:CALIBRATION_TEXTS], pieces[1::2][:CHECKED_TEXTS]
-    # Beginnings as long as questions; and texts of one word or none, whose vectors are the most unusual.
+    # Beginnings as long as questions, and texts with one word or no word, whose vectors are the most unusual.
     short = [[text[: 10 + 7 * number % 80] for number, text in enumerate(texts)] for texts in (ranged, checked)]
     return [*ranged, *short[0], "", "a", "What?"], [*checked, *short[1], "tea", " "]

@@ -1,12 +1,12 @@
 """Joins the passages and scores of several indexes that are searched together, as if they were one.
 
 Rows are numbered consecutively: those of the second index follow those of the first. Retrievers therefore work on
-several indexes unchanged. Their lists hold rows of all indexes and are fused once, so the scores of one list must be
+several indexes unchanged. Each list contains rows of all indexes and is fused once, so the scores in a list must be
 comparable:
 
 - Vectors and SPLADE terms: the same models made all indexes, so cosines and products are comparable.
 - BM25 and late interaction: each index stores its own term scores, which are weighted by the idf over all indexes. Only
-  the mean length of passages stays that of each index.
+  the mean passage length is not shared: each index uses its own.
 
 Two indexes may contain documents with the same id. Here `Passage.id` and `Passage.document` begin with `INDEX:`.
 """
@@ -35,7 +35,7 @@ from turnmark.retrieval.vectors import TokenIndex, TokenVectors
 
 
 def first_rows(counts: Iterable[int]) -> list[int]:
-    """Return the first row of each index for their numbers of rows, and last the number of all rows."""
+    """Return the first row of each index, given their numbers of rows, followed by the total number of rows."""
     return list(accumulate(counts, initial=0))
 
 
@@ -82,7 +82,8 @@ def _made_with(manifest: Manifest) -> str:
 
 
 def _weighting(manifest: Manifest) -> str:
-    """Return the settings on which the scores of terms depend. Languages may differ: each has terms of its own."""
+    """Return the settings on which the scores of terms depend. Languages may differ, because each language has its own
+    terms."""
     return f"k1={manifest.bm25.k1}, b={manifest.bm25.b}"
 
 

@@ -98,7 +98,7 @@ class RetrieverKind:
 
 
 def built_in_kind(spec: Spec) -> RetrieverKind | None:
-    """Return the kind of a spec; None if it is a third party's, whose code is not imported, or unknown."""
+    """Return the kind of a spec; None if it is unknown, or a third party's, whose code is not imported."""
     entry = RETRIEVERS.entries().get(spec.name)
     if entry is None or not entry.target.startswith(_HERE):
         return None

@@ -188,7 +188,7 @@ def load_model(kind: ModelKind, model: str, owner: str, half: bool | None = None
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
         owner: the component that needs the model, for messages ("reranker 'cross:…'").
-        half: load in bf16; None: where that is faster.
+        half: load in bf16; None: only where that is faster.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -248,7 +248,7 @@ def local_folder(model: str) -> Path | None:
 
 
 def weights_digest(model: str) -> str:
-    """Return a digest of a local model's weights; empty for a hub name, of which only the name is known."""
+    """Return a digest of a local model's weights; empty for a hub name, whose weights are not at hand."""
     folder = Path(model)
     paths = sorted(folder.rglob("*.safetensors")) if folder.is_dir() else []
     return hashlib.sha256("".join(map(file_sha256, paths)).encode()).hexdigest() if paths else ""

@@ -141,14 +141,14 @@ class _Compiled:
         """Return the output of the last layer, of shape (rows, tokens, dimension)."""
         request = self._requests.get()
         try:
-            # A copy: the request's own memory is another batch's as soon as it is given back.
+            # Copied, because another batch uses the request's memory as soon as the request is released.
             return np.array(request.infer(list(inputs), share_inputs=True, share_outputs=True)[0])
         finally:
             self._requests.put(request)
 
 
 Laid = tuple[list[NDArray[np.int64]], list[tuple[int, slice]]]
-"""The inputs of a graph, arrays of one shape; and each text's row and tokens."""
+"""The inputs of a graph (arrays of one shape), and the row and tokens of each text."""
 
 
 def in_rows(ids: Sequence[TokenIds], config: BertConfig) -> Laid:
@@ -187,7 +187,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         longest = lengths[(batch or [position])[0]]
         full = (len(batch) + 1) * _rounded_up(longest) > BATCH_TOKENS
-        # Among a few texts, padding a short one costs more than another batch, and another core may take that.
+        # With only a few texts, padding a short one costs more than a separate batch, which another core may process.
         if batch and (full or lengths[position] < longest * LIKE - STEP):
             yield batch
             batch = []

@@ -59,7 +59,7 @@ class KnownFiles(Record):
 
     Attributes:
         generation: the generation. If it is not the current one, the list is out of date.
-        made_by: a fingerprint of what made passages from the files. If it differs, all files are read again.
+        made_by: a fingerprint of the code that made passages from the files. If it differs, all files are read again.
     """
 
     generation: int

@@ -50,7 +50,7 @@ def reordered(first: NDArray[np.float64], scores: NDArray[np.float64], weight: f
     Args:
         first: the first scores, best first.
         scores: the reranker's scores of the first len(scores) hits.
-        weight: weight of the reranker's z-scores, where the first ones have 1.
+        weight: weight of the reranker's z-scores; the first scores have weight 1.
     """
     if not len(scores):
         return RankedRows(np.arange(len(first)), first)

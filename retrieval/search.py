@@ -1,9 +1,9 @@
 """Retrievers over an index: fused rankings of the message and its variants, and the default retriever.
 
-The default retriever searches with one vector per turn. It is a weighted sum of the vectors of the message alone, the
-message read in the context of the last answer (`turnmark.retrieval.views`), its rewrites and the earlier answers. BM25
-ranks by the message and its rewrites, and the lists are fused by z-scores. The few weights are the same for every turn
-and were chosen on two domains together (docs/measured.md).
+The default retriever searches with one vector per turn. It is a weighted sum of these vectors: the message alone, the
+message read in the context of the last answer (`turnmark.retrieval.views`), its rewrites, and the earlier answers. BM25
+ranks by the message and its rewrites, and the lists are fused by z-scores. The weights are the same for every turn.
+They were chosen on two domains together (docs/measured.md).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class DocumentEntry(Record):
 
 
 class StoredText(NamedTuple):
-    """What a scan needs of a passage."""
+    """The fields of a passage that a scan needs."""
 
     id: str
     document: str
@@ -98,11 +98,11 @@ class Passages(ABC):
 
     @abstractmethod
     def titles(self) -> list[str]:
-        """Return the titles of the documents, those with most passages first."""
+        """Return the titles of the documents, starting with those that have the most passages."""
 
     @abstractmethod
     def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
-        """Yield the passages that match every glob of `where`, in row order: only what a scan needs of them."""
+        """Yield the passages that match every glob of `where`, in row order, with only the fields that a scan needs."""
 
     @abstractmethod
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
@@ -333,12 +333,12 @@ class PassageStore(Passages):
 
 
 def _listed(values: Sequence[Any]) -> str:
-    """Encode values for `_LISTED`, which takes any number of them; SQLite limits the number of parameters."""
+    """Encode any number of values for `_LISTED`; SQLite limits the number of parameters."""
     return json.dumps(list(values))
 
 
 def _glob(pattern: str) -> str:
-    """Return a pattern in which only `*` and `?` are special; to SQLite `[` is, too."""
+    """Return a pattern in which only `*` and `?` are special, although SQLite also treats `[` as special."""
     return pattern.replace("[", "[[]")
 
 

@@ -36,7 +36,8 @@ from turnmark.retrieval.vectors import FlatVectors, TokenIndex, TokenVectors
 from turnmark.retrieval.views import Views
 
 MAX_TITLED_DOCUMENTS = 600
-"""Maximum number of documents of which titles are returned: a prompt has room for only a tenth of more."""
+"""Maximum number of documents whose titles are returned; a prompt would have room for less
+than a tenth of a larger collection."""
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ T = TypeVar("T")
 class SearchableIndex(ABC):
     """A finished index that retrievers search by row.
 
-    `StoredIndex` is the index in one folder. `turnmark.retrieval.index.Index` is made of one or several of these.
+    `StoredIndex` is the index in one folder. `turnmark.retrieval.index.Index` consists of one or more of these.
 
     Attributes:
         manifest: describes the index; for several, what they have in common.
@@ -98,7 +99,7 @@ class SearchableIndex(ABC):
     def vectors_of(
         self, row_lists: Sequence[NDArray[np.int64]]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Yield for each list the rows whose vectors are stored, and these vectors."""
+        """Yield, for each list, the rows that have stored vectors, and these vectors."""
 
     def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None:
         """Return for each row whether it matches every glob of a filter; None for an empty filter."""
@@ -190,7 +191,7 @@ class StoredIndex(SearchableIndex):
             return opener(path)
         except TurnmarkError:
             raise
-        except Exception as error:  # for damaged files each library raises its own errors
+        except Exception as error:  # each library raises its own errors for damaged files
             raise TurnmarkError(
                 f"index {self.manifest.name!r} is damaged: {name}: {error}; build it again: "
                 f"{rebuild_command(self.manifest)}"
@@ -308,7 +309,7 @@ class StoredIndex(SearchableIndex):
             yield np.array(known, dtype=np.int64), vectors.reshape(len(known), self.embedder.dimension)
 
     def source_file(self, path: str) -> Path | None:
-        """Return the file of the source at a passage's `path`; None if it is not there, or lies outside the source."""
+        """Return the file of the source at a passage's `path`; None if it does not exist or is outside the source."""
         source = Path(self.manifest.source)
         folder = source.parent if source.is_file() else source
         file = (folder / path).resolve()
@@ -357,7 +358,7 @@ def open_index(name: str) -> StoredIndex:
 
 
 def split_names(names: str) -> list[str]:
-    """Return the names in a text that separates them by commas, without repeats; a text without a name as it is."""
+    """Return the distinct names in a comma-separated text; a text without a name is returned unchanged."""
     return list(dict.fromkeys(filter(None, map(str.strip, names.split(","))))) or [names]
 
 

@@ -59,7 +59,7 @@ class Hit(Record):
 
 
 class Retriever(ABC):
-    """A search over passages: the base class of every retriever, also of your own.
+    """A search over passages: the base class of every retriever, including your own.
 
     A subclass sets `name` and defines `search`. The other methods are optional, and the defaults mean that the
     retriever does not know.
@@ -100,7 +100,7 @@ class Retriever(ABC):
 
 
 def check_retriever(value: object, source: str) -> Retriever:
-    """Return an object of somebody else's code as a retriever.
+    """Return an object from third-party code as a retriever.
 
     Args:
         source: where the object comes from, for the message.

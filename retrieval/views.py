@@ -27,7 +27,7 @@ MAX_READ_TOKENS = 80
 MAX_MESSAGE_TOKENS = 24
 """Maximum tokens of a message that is read in context; a longer one is clear by itself. With limits of 12, 16, 20, 24
 and 32 and without a limit, nDCG@5 on the MTRAG pools is .390, .392, .393, .395, .395 and .395. Without a limit, the
-longest messages took the longest."""
+longest messages were the slowest."""
 CACHED_MESSAGES = 1024
 """Capacity of the cache of messages, and of that of answers. A message of 20 tokens takes 30 KiB."""
 _PROBES = ("How long does a new passport take, and what does it cost?", "bread without yeast")

@@ -164,7 +164,7 @@ class FolderWatch:
         if name.startswith("."):
             return name == ".gitignore"
         is_read = path.suffix.lower() in readers() or bool(self._manifest.include)
-        return is_read or not path.is_file()  # anything else may be a folder, or a deleted file
+        return is_read or not path.is_file()  # any other path may be a folder or a deleted file
 
     def _build(self, first: bool) -> None:
         try:

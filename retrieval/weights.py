@@ -1,7 +1,7 @@
 """Measures the rankers of an index on the index itself, and derives their weights in a fusion.
 
 A ranker that cannot read the documents must not outvote one that can: an English embedder finds 13% of Chinese
-passages, where BM25 finds 90%. So a sample of passages loses one sentence each, and every ranker searches for the
+passages, and BM25 finds 90%. So a sample of passages loses one sentence each, and every ranker searches for the
 passage with that sentence as the query. All other passages compete with it. The mean reciprocal rank (MRR) of a ranker,
 divided by that of BM25, sets the share of its usual weight that it gets (docs/measured.md has the figures).
 """

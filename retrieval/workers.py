@@ -36,7 +36,7 @@ CLIENT_PORT = 10001
 WORKER_CORES = 4
 """Cores of a worker without a GPU; all cores of its node if there are fewer."""
 FORWARDED_VARIABLES = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
-"""Environment variables that are set for workers. API keys are not among them: each node has its own."""
+"""Environment variables that are set for workers. API keys are not included: each node has its own."""
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
 _SHARED_MEMORY_BYTES = 256 << 20
 
@@ -166,7 +166,7 @@ class Workers(Generic[R]):
     Args:
         engine: the value of `--engine`.
         opened_by: called on each worker with `arguments`. It is sent by name and must be a function of a module.
-        mark: the fingerprint that every worker must have; None: that of the first worker.
+        mark: the fingerprint that every worker must have; None: the one of the first worker.
         at_once: number of tasks that a worker runs at the same time, each in a thread.
     """
 

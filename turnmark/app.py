@@ -97,7 +97,7 @@ def _run() -> int:
         raise
     except SystemExit as exiting:
         if exiting.code == 130:
-            return _say(["interrupted; what was finished is kept"], 130)
+            return _say(["interrupted; finished work is kept"], 130)
         if isinstance(exiting.code, str):
             return _say([exiting.code], 1)
         return exiting.code or 0

@@ -164,7 +164,7 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
         "openai": os.environ.get("OPENAI_BASE_URL", "").strip() or OFFICIAL_URL,
         "ollama": "http://localhost:11434/v1",
     }
-    urls: dict[str, tuple[str, str]] = {}  # address -> what uses it, and the variable with its key
+    urls: dict[str, tuple[str, str]] = {}  # address -> its users, and the variable that contains its key
     for source, text in specs.items():
         try:
             spec = parse_spec(text)
@@ -200,7 +200,7 @@ def _check_server(url: str, user: str, key_env: str) -> Finding:
         with httpx.stream("GET", url, timeout=SERVER_TIMEOUT_SECONDS, follow_redirects=False, headers=headers) as reply:
             status = reply.status_code
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        detail = f"{address} does not answer within {SERVER_TIMEOUT_SECONDS:g} s ({type(error).__name__})"
+        detail = f"{address} did not answer within {SERVER_TIMEOUT_SECONDS:g} s ({type(error).__name__})"
         return Finding("endpoints", user, "broken", detail, "start the server, or correct the address")
     if status in (401, 403) and key_env:
         return Finding(

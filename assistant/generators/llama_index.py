@@ -138,7 +138,7 @@ class LlamaIndexGenerator(GeneratorBase):
         finally:
             abandoned.set()
         if response is None:
-            raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))
+            raise GeneratorError("bad_reply", f"{self.name} returned an empty stream", Usage(calls=1))
         return response, reason
 
     def _failure(self, error: Exception) -> GeneratorError:

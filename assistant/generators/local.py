@@ -107,7 +107,7 @@ class LocalGenerator(ConfiguredGenerator):
         chat = [{"role": message.role, "content": valid_text(message.content)} for message in messages]
         prompt, most = self._model.prompt(chat), self.context_tokens
         if len(prompt) >= most:
-            message = f"a prompt of {len(prompt)} tokens does not fit; the context of {self.name} is {most}"
+            message = f"a prompt of {len(prompt)} tokens does not fit into the context of {self.name} ({most} tokens)"
             raise GeneratorError("bad_request", message)
         return prompt
 
@@ -153,7 +153,7 @@ def open_local(spec: Spec) -> LocalGenerator:
     options = errors.collect(check_options, spec, _OPTIONS, "generator")
     model_context = errors.collect(_context_length, path) if path is not None else None
     errors.raise_all()
-    assert path is not None, "what is None was a mistake"
+    assert path is not None, "a None marks a mistake that was reported"
     settings = CallSettings(**{"deadline": LOCAL_DEADLINE_SECONDS, "size": "small", **(options or {})})
     context = min(filter(None, (settings.context, model_context)), default=CONTEXT_TOKENS)
     return LocalGenerator(str(spec), model_at(path), context, settings)

@@ -107,7 +107,7 @@ class LocalModel:
         """Generate a reply. The caller holds `slot`.
 
         Args:
-            limit: the most tokens of the reply.
+            limit: maximum tokens of the reply.
             schema: JSON schema that the reply keeps to; `UnsupportedGrammar` if that cannot be.
             check: called before every step; whatever it raises ends the generation and travels on.
             on_tokens: gets all tokens so far after every step that wrote one.

@@ -114,7 +114,7 @@ def read_script(path: Path) -> list[ScriptLine]:
                 key = ".".join(map(str, problem["loc"]))
                 problems.append(f"replay script {path}:{number}: {key + ': ' if key else ''}{problem['msg']}")
     if not lines and not problems:
-        problems.append(f'replay script {path}: is empty; write a JSON object with "text" a line')
+        problems.append(f'replay script {path}: is empty; write one JSON object with "text" per line')
     if problems:
         raise RequestError(problems)
     return lines
@@ -136,13 +136,14 @@ REFERENCE = "reference"
 
 
 class ReferenceGenerator:
-    """A stand-in for the reference answers, which `turnmark eval` takes from the data (`evaluation.runs.execution`)."""
+    """A placeholder for the reference answers, which `turnmark eval` reads from the data
+    (`evaluation.runs.execution`)."""
 
     name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS
 
     def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
         """Raise `GeneratorError` always."""
-        raise GeneratorError("bad_request", f"the generator {REFERENCE!r} answers tasks of `turnmark eval` alone")
+        raise GeneratorError("bad_request", f"the generator {REFERENCE!r} answers only tasks of `turnmark eval`")
 
 
 def open_reference(spec: Spec) -> ReferenceGenerator:

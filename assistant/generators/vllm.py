@@ -70,14 +70,14 @@ def open_vllm(spec: Spec) -> Generator:
         read_endpoint, spec, preset_url="http://127.0.0.1/v1", key_env="VLLM_API_KEY", extra_options=extra
     )
     if spec.argument.startswith("-"):
-        errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
+        errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name that does not begin with '-'")
     words: list[str] = []
     try:
         words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or "vllm serve")
     except ValueError as error:
         errors.add(f"{COMMAND_ENV}: {error}")
     errors.raise_all()
-    assert endpoint is not None, "what is None was a mistake"
+    assert endpoint is not None, "a None marks a mistake that was reported"
     engine = [part for name, flag in ENGINE.items() if name in endpoint.more for part in (flag, endpoint.more[name])]
     return VllmGenerator(endpoint, (*words, endpoint.model, *engine), endpoint.more.get("start", START_SECONDS))
 

@@ -105,7 +105,9 @@ class ServedIndexes:
         joined = join_passages(passages)
         sections = _section_starts(passages)
         section, start, end = "", arguments.start, joined.end
-        wanted = arguments.section.removeprefix(f"{joined.title} › ")  # an answer names a section with the title
+        wanted = arguments.section.removeprefix(
+            f"{joined.title} › "
+        )  # answers put the document title before the section
         if wanted.strip():
             section = _find_section(sections, wanted, arguments.document)
             start, end = _section_span(sections, section, joined.end)

@@ -31,8 +31,8 @@ _CHUNK_BYTES = 1 << 16
 class StandardStreams:
     """Standard input and output, reserved for the protocol within this context.
 
-    Anything else that is printed, by a library or a child process, goes to standard error; anything else that reads
-    finds no input. A signal ends the input. Since a thread that waits for a line cannot be interrupted, one thread
+    Other output, from a library or a child process, goes to standard error, and other readers of standard input find it
+    empty. A signal ends the input. Since a thread that waits for a line cannot be interrupted, one thread
     copies standard input to a socket, and the signal closes that socket.
     """
 

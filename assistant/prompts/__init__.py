@@ -45,7 +45,7 @@ class Prompt:
     Attributes:
         sections: role and template of each message.
         sha256: hash of the file's text, including comments, for manifests.
-        own: whether it is a file of the user.
+        own: whether the file is the user's.
     """
 
     name: str
@@ -202,7 +202,7 @@ class PromptFolder:
         if unknown:
             problems.append(f"unknown placeholders: {', '.join(unknown)}")
         if available - {TAG_PLACEHOLDER} and not prompt.placeholders - {TAG_PLACEHOLDER}:
-            problems.append("it uses no placeholder, so it would show nothing of what it is about")
+            problems.append("it uses no placeholder, so it would show none of the material")
         if problems:
             raise RequestError(f"prompt {file}: {'; '.join(problems)}; available: {', '.join(sorted(available))}")
         return prompt
@@ -251,7 +251,7 @@ def _engine() -> Environment:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class TextOnly(ImmutableSandboxedEnvironment):
-        """A sandbox for prompt files from elsewhere, which must not run code.
+        """A sandbox for prompt files from other people, which must not run code.
 
         Multiplication and powers are forbidden: 9**9**9 in a template would be computed when it is compiled.
         """

@@ -86,7 +86,7 @@ class TerminalChat:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is news about the documents that was not shown yet."""
+        """Whether there is news about the documents that has not been shown yet."""
         return not self._news.empty()
 
     def show_news(self) -> None:

@@ -102,7 +102,7 @@ class Guard:
     """ASGI middleware that refuses unauthorized requests, and adds security headers to every response.
 
     A page on the internet can make its domain resolve to this machine (DNS rebinding). Its requests then have that
-    domain in the Host header, so a server without a token answers only to its own names.
+    domain in the Host header, so a server without a token accepts only its own host names.
 
     Args:
         host: host that the server listens at.

@@ -34,7 +34,7 @@ _SERVER_STOPPED = Refusal(
 class Turns:
     """Runs turns of an assistant in threads, at most `at_once` concurrently; further turns wait.
 
-    A turn has no deadline of its own. Its calls of models and stores have theirs, and only these know whether more
+    A turn as a whole has no deadline. Its calls of models and stores have theirs, and only these know whether more
     output is still coming.
     """
 

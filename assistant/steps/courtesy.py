@@ -11,7 +11,7 @@ from turnmark.assistant.types import Checks, Draft, Judgment, SubQuestion
 from turnmark.corpora.text import ends_with_question_mark, words
 
 MAX_COURTESY_WORDS = 16
-"""Maximum words of a courtesy; a longer message says something else, too."""
+"""Maximum words of a courtesy; a longer message contains something else, too."""
 
 _GOOD = (
     r"(?:great|cool|nice|perfect|good|fine|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super"

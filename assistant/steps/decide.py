@@ -174,7 +174,7 @@ def wordings_of(part: Part, likely: tuple[str, ...] = ()) -> list[str]:
 def narrower_query(part: Part) -> str:
     """Return a query of a part's content words, those that its evidence lacks first; "" if it lacks none or all.
 
-    If the evidence lacks all of them, the documents are about something else, and a second search would not help.
+    If none of them is in the evidence, the documents are about something else, and a second search would not help.
     """
     terms = content_words(part.question)
     texts = [hit.passage.indexed_text for hit in part.hits]

@@ -94,7 +94,7 @@ class TextLine:
 
     @property
     def can_answer(self) -> bool:
-        """Whether the line can answer a question. Headings, captions and heads of tables only name what can."""
+        """Whether the line can answer a question. Headings, captions and table heads only name lines that can."""
         return self.kind not in ("heading", "head", "caption")
 
     def in_context(self, title: str) -> str:

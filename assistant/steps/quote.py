@@ -368,7 +368,7 @@ def format_span(span: QuotedSpan, number: int) -> str:
     mark = f"\n[{number}]" if span.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, span.lines[0].section))))
     body = _EMPTY_QUOTES.sub("", escape_marks(printable(text))).strip("\n").rstrip() + mark
-    return f"{escape_marks(heading)}  \n{body}" if heading else body  # two spaces make a line break in Markdown
+    return f"{escape_marks(heading)}  \n{body}" if heading else body  # two trailing spaces: a Markdown line break
 
 
 OMITTED_ROWS = "| … |"
@@ -465,7 +465,7 @@ def quote_parts(turn: Turn) -> Draft | None:
     new_by_part = []  # the spans that each part adds
     count = 2 if len(turn.parts) <= MAX_PARTS_WITH_TWO_SPANS else 1
     words = SPAN_WORDS if len(turn.parts) == 1 else PART_SPAN_WORDS
-    # A small model reads the quotations: for it they stay short.
+    # A small model reads the quotations, so they stay short.
     forward_first = turn.understanding.wants_procedure and len(turn.parts) == 1 and turn.generator is None
     if forward_first:
         words = PROCEDURE_SPAN_WORDS
@@ -499,5 +499,5 @@ def _spans_for_part(
 
 
 def refuse(turn: Turn) -> Draft:
-    """Return the refusal for a message of which no part can be answered."""
+    """Return the refusal for a message that has no answerable part."""
     return Draft(text=in_language(UNKNOWN_TEXT, turn.language), answers=("",) * len(turn.parts))

@@ -1,6 +1,6 @@
 """The answer step with a language model: one call answers all parts from the sections that were found.
 
-What the model writes is the answer: nothing is added to it or replaced.
+The answer is exactly what the model writes: nothing is added or replaced.
 """
 
 from __future__ import annotations

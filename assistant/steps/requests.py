@@ -157,7 +157,7 @@ def _english_requests(text: str) -> tuple[EditRequest, ...]:
     for joint in _JOINTS.finditer(text):
         first, second = _request_in(text[: joint.start()]), _request_in(text[joint.end() :])
         if first and second:
-            # A list is made of what is left.
+            # What is left becomes a list.
             return (second, first) if first.kind == "list" else (first, second)
     return ()
 

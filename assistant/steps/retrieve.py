@@ -113,7 +113,8 @@ class SearchAndRead(SearchOnce):
 
 
 def _use_given_evidence(turn: Turn, evidence: Sequence[Hit]) -> None:
-    """Assign the given evidence to each part, in its order. Of several parts, each gets its own similarities."""
+    """Assign the given evidence to each part, in its order. If there are several parts, each gets its own
+    similarities."""
     for part in turn.parts:
         part.hits = list(evidence)
         if len(turn.parts) > 1 and turn.embed is not None:
@@ -354,7 +355,8 @@ def _token_cost(passage: Passage) -> int:
 
 
 def _repeats(passage: Passage, other: Passage) -> bool:
-    """Return whether a passage is a part of another one in the same document, or nearly a copy of one elsewhere."""
+    """Return whether a passage is a part of another one in the same document, or a near-copy of one in another
+    document."""
     if passage.document == other.document:
         return other.start <= passage.start and passage.end <= other.end
     pairs = _word_pairs(passage.text)
@@ -363,12 +365,14 @@ def _repeats(passage: Passage, other: Passage) -> bool:
 
 @lru_cache(maxsize=512)
 def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
-    """Return the pairs of adjacent words: a long text may have all words of a short one and say something else."""
+    """Return the pairs of adjacent words. Single words are not enough: a long text may have all words of a short one
+    but say something else."""
     return frozenset(pairwise(("", *words(text))))
 
 
 def _positions_by_distance(start: int, count: int) -> Iterator[int]:
-    """Yield the other positions of a list by their distance from `start`; of two, the later one comes first."""
+    """Yield the other positions of a list by their distance from `start`; of two equally distant ones, the later comes
+    first."""
     for distance in range(1, count):
         if start + distance < count:
             yield start + distance

@@ -181,7 +181,7 @@ def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
 def answers_in(history: Sequence[Message]) -> list[int]:
     """Return the positions of the answers in a conversation.
 
-    Replies to courtesies, and those that say why an answer was left as it is, do not count.
+    Replies to courtesies, and replies that explain why an answer was left unchanged, do not count.
     """
 
     def replies_to_courtesy(position: int) -> bool:
@@ -204,7 +204,7 @@ class Lookup(NamedTuple):
 
     Attributes:
         why: what it is for, in the trace.
-        most: how many of its hits a model reads.
+        most: maximum number of its hits that a model reads.
     """
 
     query: Query
@@ -230,7 +230,9 @@ def _hits_to_read(turn: Turn, question_at: int | None, previous: str) -> list[Hi
     earlier_lookups: list[Lookup] = []
     for position in reversed(earlier_answers[-MAX_EARLIER_ANSWERS:]):
         for lookup in _lookups_of_answer(turn.history[position].content, MAX_SEARCHES_PER_EARLIER):
-            earlier_lookups.append(Lookup(lookup.query, "what an earlier answer rests on", PASSAGES_PER_EARLIER_SEARCH))
+            earlier_lookups.append(
+                Lookup(lookup.query, "the sources of an earlier answer", PASSAGES_PER_EARLIER_SEARCH)
+            )
     groups = [
         _lookups_of_answer(previous),
         _lookups_of_instruction(turn),
@@ -256,7 +258,7 @@ def _lookups_of_answer(answer: str, most: int = MAX_SEARCHES) -> list[Lookup]:
     count = min(len(texts), most)
     bounds = [len(texts) * number // count for number in range(count + 1)]
     pieces = [" ".join(texts[start:end]) for start, end in pairwise(bounds)]
-    return [Lookup(Query(text=piece), "what the answer rests on", PASSAGES_PER_SEARCH) for piece in pieces]
+    return [Lookup(Query(text=piece), "the sources of the answer", PASSAGES_PER_SEARCH) for piece in pieces]
 
 
 def _lookups_of_question(turn: Turn, question_at: int | None) -> list[Lookup]:

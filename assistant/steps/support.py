@@ -381,7 +381,7 @@ class Sources:
     Args:
         texts: the passages, titles included; the first is `[1]`.
         question: the question: an answer may repeat its numbers and names, even if no passage has them. None: the check
-            by words ignores names; the embedded judge was measured so.
+            by words ignores names, which is how the embedded judge was measured.
     """
 
     texts: Sequence[str]

@@ -2,8 +2,8 @@
 
 A message depends on earlier messages if it cannot be understood without them. It is then rewritten with the topic, the
 terms of the last question, followed by those that were carried over to that question. A message depends on them if its
-words refer back, or if the search finds clearly more with the topic than without. So a new topic takes over as soon as
-its passages are found. This is a minimal historical query expansion (HQE, TREC CAsT). The raw message is always
+words refer back, or if the search finds clearly more with the topic than without. A new topic therefore takes over as
+soon as its passages are found. This is a minimal historical query expansion (HQE, TREC CAsT). The raw message is always
 searched, too, so a wrong guess may add passages but never lose those that the message finds.
 """
 

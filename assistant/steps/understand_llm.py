@@ -50,7 +50,7 @@ MINIMAL_QUERY, MINIMAL_QUERY_SECONDS = "minimal", 20.0
 
 
 def has_drifted(reworded: str, message: str) -> bool:
-    """Return whether a rewrite is so much longer than the message that it says something else."""
+    """Return whether a rewrite is so much longer than the message that its meaning must have changed."""
     return len(words(reworded)) > MAX_REWRITE_FACTOR * len(words(message)) + REWRITE_ALLOWANCE_WORDS
 
 

@@ -113,7 +113,7 @@ def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, emb
     if len(questions) == 1:
         return [SubQuestion(text=questions[0], answered=bool(claims) or not is_refusal(text))]
     lines = [claim.text for claim in claims]
-    # An answer says so if it does not know a part.
+    # An answer that cannot answer a part says so.
     complete = not any(is_refusal(piece.text) for piece in spaced_sentences(text))
     parts: list[SubQuestion] = []
     for question, positions in zip(questions, match_sentences(questions, lines, embed), strict=True):

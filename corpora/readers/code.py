@@ -222,7 +222,7 @@ def _matched_definitions(lines: Sequence[str], suffix: str) -> list[Definition]:
 
 
 def _has_body(lines: Sequence[str], number: int) -> bool:
-    """Return whether a brace opens before a semicolon in the C code from a line on."""
+    """Return whether, in the C code that begins at a line, a brace opens before the first semicolon."""
     for line in lines[number : number + 8]:
         for sign in line:
             if sign in "{;":

@@ -152,7 +152,7 @@ def _select_file(base: Path, place: _Place, globs: Globs, report: ReadingReport)
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(base):
             if is_wanted or target.is_dir():
-                message = "a link that leads out of the source; replace it by a copy to have it read"
+                message = "a link that leads out of the source; to read the file, replace the link with a copy"
                 yield Problem(file=printable_path(relative), what=message)
             return
         if is_wanted and not target.exists():

@@ -284,7 +284,7 @@ class _TableCell:
 
 @dataclass
 class _OpenTable:
-    """An open table: its cells as they are written, before spans are resolved."""
+    """An open table, with its cells as written, before spans are resolved."""
 
     rows: list[list[_TableCell]] = field(default_factory=list)
     captions: list[str] = field(default_factory=list)

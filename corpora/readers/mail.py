@@ -63,7 +63,7 @@ def read_mbox(path: Path, relative: str, progress: ProgressCallback) -> Iterator
             yield Problem(file=key, what=str(error))
         except RecursionError:
             yield Problem(file=key, what="nested too deeply")
-        except Exception as error:  # the parser may raise anything for a broken header
+        except Exception as error:  # the parser may raise any exception for a broken header
             yield Problem(file=key, what=f"a broken message ({type(error).__name__}: {error})")
     if not number:
         raise Unreadable("not a mailbox: no message begins with a 'From ' line")
@@ -165,7 +165,7 @@ def _join_parts(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
 def _header(message: EmailMessage, name: str) -> str:
     try:
         value = str(message.get(name) or "")
-    except Exception:  # the parser may raise anything for a broken header
+    except Exception:  # the parser may raise any exception for a broken header
         return ""
     return " ".join(clean_text(value).split())
 
@@ -253,7 +253,7 @@ def _without_quoted(text: str) -> tuple[str, str]:
 def _is_attached(part: EmailMessage) -> bool:
     try:
         return part.is_attachment()
-    except Exception:  # the parser may raise anything for a broken header
+    except Exception:  # the parser may raise any exception for a broken header
         return False
 
 

@@ -297,7 +297,7 @@ def _wait(process: subprocess.Popen[bytes], progress: ProgressCallback) -> int:
 
 
 def _limit_cpu_time() -> None:
-    """Limit the CPU time in pandoc's process, even if this process no longer waits for it."""
+    """Limit the CPU time of pandoc's process, so that it ends even if this process no longer waits for it."""
     import resource
 
     seconds = int(MAX_SECONDS) + 10

@@ -30,7 +30,7 @@ class ReadingReport:
     unread: Counter[str] = field(default_factory=Counter)
 
     def count_unread(self, relative: str) -> None:
-        """Count a file whose type is not read."""
+        """Count a file of an unsupported type."""
         suffix = PurePosixPath(relative).suffix.lower()
         if suffix not in _UNCOUNTED_SUFFIXES:
             self.unread[printable_path(suffix)] += 1

@@ -22,7 +22,7 @@ from turnmark.evaluation.tasks.notes import problem_notes
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]
 REFERENCE = "reference"
-"""Name of the system whose answers are the references, with which reference-based metrics compare."""
+"""Name of the system whose answers are the references of reference-based metrics."""
 
 
 class Estimate(Record):

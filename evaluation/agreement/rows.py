@@ -297,7 +297,7 @@ def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
             f"RUN {str(run.path)!r}: the file rates none of its answers ({tasks} shared tasks); a rating belongs to "
             "an answer, so name a run of the rated answers (turnmark score)"
         )
-    # Two systems sometimes give the same answer, so the system with the most matches is that of the run.
+    # Two systems sometimes give the same answer, so the run belongs to the system with the most matches.
     system = max(matches, key=lambda match: len(matches[match]))
     matched = matches[system]
     existing = {metric for answer, _ in matched for metric in answer.scores}

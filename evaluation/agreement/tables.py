@@ -19,7 +19,7 @@ _SHORT_NAMES = {
 _FIRST_METRICS = ("rl_f", "rb_llm", "rb_agg")
 _METRICS_WIDTH = 56
 """Maximum width of the columns of metrics, in characters, next to a name and a count on a terminal of 80."""
-_LABELS = "accuracy, kappa (Cohen's) and the means of TPR and FPR are over all labels; the lines below are of one label"
+_LABELS = "accuracy, Cohen's kappa and the means of TPR and FPR are over all labels; each line below is for one label"
 
 
 @cache

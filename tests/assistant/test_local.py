@@ -84,7 +84,7 @@ def test_second_question_over_the_same_text_uses_the_cached_prefix(reader: Local
 def test_refuses_a_prompt_longer_than_the_context(reader_path: Path):
     generator = open_generator(f"local:{reader_path}?context=256")
     assert generator.context_tokens == 256
-    with pytest.raises(GeneratorError, match=r"the context of .* is 256"):
+    with pytest.raises(GeneratorError, match=r"the context of .* \(256 tokens\)"):
         generator.complete(asking("word " * 300))
 
 

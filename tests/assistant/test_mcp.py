@@ -334,7 +334,7 @@ def test_signal_ends_a_waiting_server(plain_home, number, code):
     assert process.wait(timeout=PATIENCE) == code
     out, errors = process.communicate()
     assert out == ""
-    assert errors.splitlines()[1:] == (["turnmark: interrupted; what was finished is kept"] if code else [])
+    assert errors.splitlines()[1:] == (["turnmark: interrupted; finished work is kept"] if code else [])
 
 
 # --- over HTTP -------------------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def test_revision_of_two_answers_sees_both_and_their_sources(kitchen):
     assert "kettle.md" in sections
     assert "toaster.md" in sections
     assert {search.why for search in reply.trace.searches} == {
-        "what the answer rests on", "what an earlier answer rests on", "the question of the answer",
+        "the sources of the answer", "the sources of an earlier answer", "the question of the answer",
     }  # fmt: skip
     assert not any("welcome" in search.query for search in reply.trace.searches)
     assert {citation.document for citation in reply.citations} >= {"kettle.md", "toaster.md"}
@@ -214,7 +214,7 @@ def test_searches_for_the_whole_of_a_long_answer(kitchen):
     filler = " ".join(f"This is sentence number {n}." for n in range(40))
     talk = conversation("Tell me all.", f"The kettle is red. {filler} The toaster was made by Ada Berg.")
     reply = with_model(kitchen, REVISION, AS_TOLD).reply(talk, "in simpler words")
-    queries = [search.query for search in reply.trace.searches if search.why == "what the answer rests on"]
+    queries = [search.query for search in reply.trace.searches if search.why == "the sources of the answer"]
     assert len(queries) == 8
     assert "The kettle is red." in queries[0]
     assert "The toaster was made by Ada Berg." in queries[-1]

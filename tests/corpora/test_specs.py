@@ -31,7 +31,7 @@ def test_keeps_option_values_exactly():
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("Upper", "lower case"), ("a?b", "is not an option"), ("a?b=1&b=2", "'b=2' gives an option twice"),
+    [("Upper", "lower case"), ("a?b", "is not an option"), ("a?b=1&b=2", "'b=2' sets an option twice"),
      ("a?=1", "is not an option"), ("a@file:///x", "must start with http")],
 )  # fmt: skip
 def test_refuses_invalid_specs(text, message):

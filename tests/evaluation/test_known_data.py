@@ -39,7 +39,7 @@ def test_available_domain_is_recognized_by_its_content():
     """Any 208 queries are not the published ones."""
     labels = {f"q{number}": {"p": 1} for number in range(208)}
     assert doubts_of_queries("mtrag", {"clapnq": labels}) == {
-        "clapnq": "clapnq has as many queries as published, but different ones"
+        "clapnq": "clapnq has the published number of queries, but different ones"
     }
 
 
@@ -72,7 +72,7 @@ def test_the_published_domains_are_known(real_data, tmp_path):
     path.chmod(0o600)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     changed = doubts_of_tasks("mtrag", mtrag.load_tasks(tmp_path / "mt-rag-benchmark", "mtrag").data.values())
-    assert changed["clapnq"] == "clapnq has as many tasks as published, but different ones"
+    assert changed["clapnq"] == "clapnq has the published number of tasks, but different ones"
 
 
 def test_run_reports_doubts_for_every_row(benchmark_root, turnmark, tmp_path):

@@ -301,6 +301,6 @@ def test_live_turn_after_a_failed_one_fails_and_is_retried(benchmark_root, searc
 
 def test_live_contradicts_another_setting(turnmark):
     said = turnmark.refused("eval", "mtrag", "--live", "--setting", "reference", "--query", "last-turn")
-    assert "--live is a setting of its own, and --setting reference is given" in said
+    assert "--live is a separate setting and cannot be combined with --setting reference" in said
     assert "leave --query, --queries, --passages and --protocol out" in said
     assert "--live: kiwi does not use it" in turnmark.refused("eval", "kiwi", "--live")

@@ -164,12 +164,14 @@ def test_equal_question_counts_do_not_make_compound_qa_comparable():
 
 def test_unknown_data_is_not_comparable():
     """Of a domain the rows over it, alone or with others; of all data together the rows over all of them."""
-    rows = find_rows(ran(doubts={"clapnq": "clapnq has as many queries as published, but different ones"}))
+    rows = find_rows(ran(doubts={"clapnq": "clapnq has the published number of queries, but different ones"}))
     doubted = {row.domains for row in rows if "data" in row.differs}
     assert doubted == {row.domains for row in rows if "clapnq" in row.domains}
     assert ("fiqa",) not in doubted
     (row,) = named(rows, "Table 4", domains=("clapnq",))
-    assert row.why == "data: not known to be the paper's: clapnq has as many queries as published, but different ones"
+    assert (
+        row.why == "data: not known to be the paper's: clapnq has the published number of queries, but different ones"
+    )
     rows = find_rows(ran(doubts={"": "841 tasks here, published 842"}))
     assert {len(row.domains) for row in rows if "data" in row.differs} == {4}
     assert [row.comparable for row in named(rows, "Table 4", domains=("clapnq",))] == [True]

@@ -38,7 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 
 
 class FlagMark(Enum):
-    """What a command line and the configuration files must know of a field, next to its `typer.Option`."""
+    """The properties of a field that the command line and the configuration files need besides its `typer.Option`."""
 
     REPEATABLE = "The flag may be given several times. The validator of the field receives a list."
     REQUIRED = "The flag must be given. Without it, its default stands in, so that everything else is checked."
@@ -87,7 +87,7 @@ class Flag:
 
     @property
     def spelling(self) -> str:
-        """The flag as it is typed; of an argument its placeholder."""
+        """The flag as typed, or the placeholder of an argument."""
         if isinstance(self.info, ArgumentInfo):
             return self.info.metavar or self.name.upper()
         # Typer's first positional argument is called `default`, although in an annotation it is a flag.
@@ -226,8 +226,8 @@ def _set_required(parameters: Iterable[Any], required: bool) -> Iterator[None]:
 
 
 class RequestCommand(TyperCommand):
-    """A command made by `command_from`. Its help shows what is required, and the request reports what is missing:
-    typer would stop at the first mistake.
+    """A command made by `command_from`. The help shows what is required, and the request reports what is missing,
+    because typer would stop at the first mistake.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -57,12 +57,12 @@ def parse_spec(text: str) -> Spec:
     redacted = _CREDENTIALS.sub("***", text)
     for piece in filter(None, query.split("&")):
         key, equals, value = piece.partition("=")
-        # If the text holds a password, each piece may be a part of it.
+        # If the text contains a password, each piece may be a part of it.
         described = repr(piece) if redacted == text else "a part after '?'"
         if not key or not equals:
             raise RequestError(f"spec {redacted!r}: {described} is not an option; write option=value, joined by '&'")
         if unquote(key) in options:
-            raise RequestError(f"spec {redacted!r}: {described} gives an option twice")
+            raise RequestError(f"spec {redacted!r}: {described} sets an option twice")
         options[unquote(key)] = unquote(value)
     served = re.match(r"^([a-z][a-z0-9-]*)\+(https?)://(.+)$", head)
     if served:

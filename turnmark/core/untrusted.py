@@ -98,7 +98,7 @@ def _printable_words(text: str) -> str:
 # --- secrets ---------------------------------------------------------------------------------------------------------
 
 MIN_SECRET_LENGTH = 6
-"""Minimum length of a secret in the environment that is replaced: shorter ones are too common as words."""
+"""Minimum length of an environment secret that is replaced; shorter values are too common as words."""
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 _SECRET_LOOK = re.compile(
     r"\b(?:sk|pk|ghp|hf|xox[a-z])[-_][\w-]{8,}|(?i:\b(?:bearer|basic|apikey)\s+)\S+|(?<=://)[^/@\s]+(?=@)"
@@ -146,7 +146,7 @@ _LATEX = {
 def escape_marks(text: str) -> str:
     """Write a `[2]` in a passage's text as `(2)`, so that nobody takes it for a citation of the reply.
 
-    Code stays as it is, since it is meant to be copied.
+    Code is not changed, since it is meant to be copied.
     """
     pieces = CODE_SPAN.split(text)  # text and code in turn
     for position in range(0, len(pieces), 2):

@@ -184,7 +184,7 @@ def read_metadata(path: Path) -> OfficeMetadata:
                         title if is_meaningful_title(title) else "", date_part(next(filter(None, dates), ""))
                     )
     except (Unreadable, zipfile.BadZipFile, OSError):
-        pass  # a file without metadata is still read
+        pass  # a file without metadata is read anyway
     return OfficeMetadata()
 
 

@@ -23,7 +23,7 @@ def with_all_words(path: Path, made: Path) -> bool:
     """Write a copy of a Word file that pandoc reads completely.
 
     Returns:
-        False if pandoc reads the file itself completely; then no copy is written.
+        False if pandoc reads the original completely, so that no copy was written.
     """
     with zipfile.ZipFile(path) as packed:
         changed: dict[str, bytes] = {}

@@ -1,6 +1,6 @@
 """Functions of pdfium that use addresses as numbers, which are hashable and faster than pypdfium2's objects.
 
-A number stands for an object of pdfium only while its page is open. 0 and None mean that there is no object.
+A handle (a number) is valid only while its page is open. 0 and None mean that there is no object.
 """
 
 from __future__ import annotations

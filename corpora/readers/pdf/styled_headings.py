@@ -181,5 +181,5 @@ def _stands_alone(lines: Sequence[PdfLine], whole: str, above: LineOrTable | Non
         return True
     distance = last.base - below.base
     if abs(distance) < 1 or below.x0 > first.x0 + first.size:
-        return False  # they are a term whose definition is indented below it
+        return False  # the lines are a term whose definition is indented below it
     return distance < _MAX_SPACE_BELOW * first.size

@@ -1,4 +1,4 @@
-"""Compound-QA: what the package declares of it."""
+"""Declaration of the benchmark Compound-QA."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Nothing is searched: the contexts come with the data. The settings are
   that context as evidence, and a closed-book question by a prompt of ours. (The paper's prompt, Table 21, lets the
   model consult the context; ours asks for an answer that rests on it.) Without a model, the turn chooses sentences of
   the context for each part and joins them in the order asked; closed-book questions get "I don't know".
-- `vanilla`, `cot`, `few-shot`: a model is asked once, by the paper's modes (Tables 21, 22).
+- `vanilla`, `cot`, `few-shot`: one call of a model, in the paper's modes (Tables 21, 22).
 - `dialogue`: the sub-questions are asked one per turn (section 5, Figure 3).
 - `positions`: each Factual-Statement question of three parts is asked in four orders (Tables 3, 20).
 
@@ -155,7 +155,7 @@ class CompoundQA(Task):
             "type": (task.type,),
             "context": ("closed-book" if task.context is None else "with",),
         }
-        if self._several:  # the cells of Table 2, which are those of the types if there is one capability
+        if self._several:  # the cells of Table 2; with a single capability, they are the cells of the types
             labels["capability+type"] = (f"{task.capability}, {task.type}",)
         return Item(
             task.id,

@@ -1,7 +1,7 @@
 """Ways to ask a model a compound question: the paper's modes (Tables 21, 22), a dialogue, and four question orders.
 
-The prompts ask for what the paper's prompts ask for, in our own words. Each call has the paper's temperature and token
-limit unless the generator's spec sets its own. A reply that reaches the limit is kept as it is.
+The prompts make the same requests as the paper's prompts, in our own words. Each call has the paper's temperature and
+token limit unless the generator's spec sets its own. A reply that reaches the limit is kept unchanged.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
     text = without_thinking(reply.text).strip()
     if not text:
         if reply.finish_reason == "content_filter":
-            reason = f"{reply.model} said nothing: the endpoint's content filter stopped it"
+            reason = f"{reply.model} returned no text: the endpoint's content filter stopped it"
             raise GeneratorError("refused", reason, reply.usage)
         return ModeReply("", reply.usage, f"{EMPTY_REPLY} ({reply.finish_reason})")
     note_of_reason = {

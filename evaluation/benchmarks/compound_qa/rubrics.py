@@ -59,7 +59,7 @@ CRITERIA = (
 PER_QUESTION = f"{SUB_WIN_RATE}[per question]"
 """Mean over questions of the mean over their sub-questions; `sub_win_rate` pools all sub-questions, as in the paper."""
 EMPTY_LOSES = "the reply is empty, which loses in both orders"
-NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
+NO_REFERENCES = "there are no answers to its sub-questions to compare with: name a run that has them with --references"
 
 
 def compound_rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:

@@ -38,14 +38,14 @@ REASONING = "Reasoning"
 class WritingRules(Record):
     """The rules and examples in the prompt for questions of a type."""
 
-    rules: str = Field(description="what the compound question does (Tables 6 to 11)")
+    rules: str = Field(description="the function of the compound question (Tables 6 to 11)")
     examples: tuple[str, ...] = Field(description="ours")
 
 
 class TypeRules(WritingRules):
     """The rules in the prompts that write and judge questions of a type, and the keywords of the type."""
 
-    keywords: tuple[tuple[str, ...], ...] = Field(description="a question has a word of each list (C.1)")
+    keywords: tuple[tuple[str, ...], ...] = Field(description="a question contains a word from each list (C.1)")
     criteria: tuple[str, ...] = Field(description="what must hold (Tables 12 to 16)")
     reasoning: WritingRules | None = Field(default=None, description="for the capability Reasoning (Table 11)")
 

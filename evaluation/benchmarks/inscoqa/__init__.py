@@ -1,4 +1,4 @@
-"""InsCoQA: what the package declares of it."""
+"""Declaration of the benchmark InsCoQA."""
 
 from __future__ import annotations
 

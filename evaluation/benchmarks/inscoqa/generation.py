@@ -57,11 +57,12 @@ POOL = "pool"
 
 @dataclass(frozen=True)
 class InstructionalCase(Case):
-    """A reply whose steps, and those of the reference, are in `more`; the judge of appendix E sees no documents."""
+    """A reply with its steps and the reference's steps in `more`; the judge of appendix E sees no documents."""
 
     passages_judged: ClassVar[bool] = False
     format_ok: bool | None = None
-    """Whether the reply has the form of appendix D; None: that form was not asked for, or the raw reply is lost."""
+    """Whether the reply has the form of appendix D; None: that form was not requested, or the raw reply was not
+    kept."""
 
 
 @metric(by="appendix D's form, read strictly", without="no reply was asked for in the two parts of appendix D")
@@ -93,7 +94,7 @@ def pool(tasks: Iterable[InscoqaTask | Problem]) -> Iterator[Passage]:
 def write_pool(tasks: Iterable[InscoqaTask | Problem], path: Path) -> int:
     """Write `pool` as a BEIR corpus (`_id`, `title`, `text`). The file is replaced atomically.
 
-    The title is the document's title with the headings above the passage. Only this file holds the passage ids.
+    The title is the document's title with the headings above the passage. Only this file contains the passage ids.
 
     Returns:
         Number of passages written.
@@ -115,7 +116,8 @@ class InsCoQA(Task):
     The bootstrap resamples source documents: samples belong to one cluster if the smallest content hash among their
     documents is the same. Samples with the same documents always share a cluster, whatever the order and ids; samples
     with some documents in common share one the more probably, the more they have in common. The id of the first
-    document would not do: where the data number the documents of each sample from 1, all samples would be one cluster.
+    document would not work: some data number the documents of each sample from 1, which would put all samples into one
+    cluster.
     """
 
     settings = SETTINGS
@@ -126,7 +128,7 @@ class InsCoQA(Task):
     split: Split
 
     def open(self) -> None:
-        """See `Task.open`. In `rag`, write the pool to the cache unless it is there already."""
+        """See `Task.open`. In `rag`, write the pool to the cache unless the cache already contains it."""
         errors, request = ErrorCollector(), self.request
         self.metrics: Sequence[Metric[Any]] = (
             *REFERENCE_METRICS,
@@ -141,7 +143,7 @@ class InsCoQA(Task):
         if asks and not request.asks_model:
             errors.add(NEEDS_MODEL)
         if asks and request.assistant.steps:
-            errors.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
+            errors.add("--step is for the steps of the turn, and --setting prompt runs none; give only one of them")
         self.inputs = errors.collect(hash_prompts, (PROMPT,) if asks else (), request.assistant.prompts) or {}
         source = errors.collect(inscoqa.locate, request.data)
         errors.raise_all()

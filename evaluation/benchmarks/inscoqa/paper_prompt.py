@@ -156,8 +156,8 @@ def _read_list(text: str) -> tuple[str, ...]:
 def _end_of_list(lines: Sequence[str], matches: Sequence[re.Match[str] | None], heads: Sequence[re.Match[str]]) -> int:
     """Return the index of the line after the last step.
 
-    Items and indented lines belong to the list. So do paragraphs below its last step: at most as many as below another
-    step, or one if steps are headings. Later paragraphs are not steps.
+    Items and indented lines belong to the list. Paragraphs below its last step belong to it, too: at most as many as
+    below another step, or one if steps are headings. Later paragraphs are not steps.
     """
     inside = [
         bool(item) or (line[:1].isspace() and not line.isspace()) for line, item in zip(lines, matches, strict=True)

@@ -96,7 +96,7 @@ class InsevalReply(BaseModel):
         if not 0 <= self.completion <= 100:
             raise ValueError(f"completion: a percentage from 0 to 100 was expected, not {self.completion:g}")
         if 0 < self.completion <= 1:
-            # No procedure has a step that is 1% of it: the judge wrote a fraction, and 1 may mean 100%.
+            # No step is as little as 1% of a procedure, so the judge wrote a fraction, and 1 may mean 100%.
             raise ValueError(
                 f"completion: a percentage from 0 to 100 was expected, not the fraction {self.completion:g}"
             )
@@ -104,7 +104,7 @@ class InsevalReply(BaseModel):
 
 
 class CoveredStep(BaseModel):
-    """The number of a reference step, and that of a step of the reply that agrees with it."""
+    """The number of a reference step, and the number of the reply's step that agrees with it."""
 
     step: int
     by: int

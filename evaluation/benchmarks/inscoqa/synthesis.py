@@ -219,7 +219,7 @@ class Instructions:
         about["answer"] = answer
         steps = self._steps(question, turns, answer, attempt)
         self._check_leaks(steps, answer, history, question)
-        # All documents, not only those that the answer rests on: to find the right ones is part of the task.
+        # All documents, not only the sources of the answer: finding the right ones is part of the task.
         return {
             "id": f"synth-{attempt.seed.id}-{number}",
             "domain": query.domain if query.domain in DOMAINS else "Others",
@@ -263,13 +263,13 @@ class Instructions:
         for name, reason in _CRITERIA.items():
             check(getattr(reply, name), "suitability", reason, raw)
         steps = [step.strip() for step in reply.procedure]
-        check(MIN_STEPS <= len(steps) <= MAX_STEPS, "procedure", "too few steps or too many", raw)
+        check(MIN_STEPS <= len(steps) <= MAX_STEPS, "procedure", "too few or too many steps", raw)
         check(all(words(step) for step in steps), "procedure", "an empty step", raw)
         check(not any(_BROKEN_STEP.search(step) for step in steps), "procedure", "a step is numbered or a list", raw)
         vectors = attempt.tools.embed(steps)
         cosines = vectors @ vectors.T
         has_duplicates = any((cosines[number, :number] >= DUPLICATE_STEP_COSINE).any() for number in range(len(steps)))
-        check(not has_duplicates, "procedure", "a step says what another says", raw)
+        check(not has_duplicates, "procedure", "a step repeats another one", raw)
         return steps
 
     def _check_leaks(self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str) -> None:

@@ -1,4 +1,4 @@
-"""KIWI: what the package declares of it."""
+"""Declaration of the benchmark KIWI."""
 
 from __future__ import annotations
 

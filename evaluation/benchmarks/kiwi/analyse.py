@@ -2,9 +2,9 @@
 
 It gives Tables 2, 3, 4 and 6 and the retrieval analysis of section 4.3. A model (few-shot prompts) or rules label each
 turn with the type of its instruction, the error of the revision, and whether the retrieved passages were enough. Where
-the data have human labels, the report gives the agreement with them. The paper's authors labeled some turns by hand
-and the rest by GPT-4; retrieval they judged only by hand. The rules for retrieval check whether the passages hold the
-sentences that a user inserted, so they say nothing about turns without an edit. All other figures come from the data.
+the data have human labels, the report gives the agreement with them. The paper's authors labeled some turns by hand and
+the rest with GPT-4. They judged retrieval only by hand. The rules for retrieval check whether the passages contain the
+sentences that a user inserted, so they cannot judge turns without an edit. All other figures come from the data.
 
 Table 6 counts the words of the texts as written: the paper does not mention that marks were removed. The table covers
 815 turns. The paper says that it leaves out turns rated neutral or bad "with an edited answer". Of 1,260 turns, 760
@@ -59,15 +59,15 @@ Error = Literal["Unrequested change", "Ignored", "Constraint failure", "Poor int
 Retrieved = Literal["all", "some", "none"]
 PROMPTS = ("kiwi-instruction", "kiwi-error", "kiwi-retrieved")
 COVERED_SHARE = 0.6
-"""The passages cover a sentence if they hold at least this share of its content words."""
+"""The passages cover a sentence if they contain at least this share of its content words."""
 
 
 class TurnLabels(Record):
     """The labels of a turn; as JSON, the prediction of a sample."""
 
     instruction: InstructionType
-    error: Error | None = Field(default=None, description="None: rated good, or there is no comment to go by")
-    retrieved: Retrieved | None = Field(default=None, description="None: nothing was to be retrieved, or nobody knows")
+    error: Error | None = Field(default=None, description="None: rated good, or without a comment")
+    retrieved: Retrieved | None = Field(default=None, description="None: nothing had to be retrieved, or it is unknown")
 
 
 class InstructionReply(BaseModel):
@@ -127,7 +127,7 @@ def labels_by_rules(turn: KiwiTurn) -> TurnLabels:
 
 
 def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
-    """Return whether an instruction seeks information: as its user ticked it, or else by its fine type."""
+    """Return whether an instruction seeks information, as its user ticked it or, without a tick, by its fine type."""
     if turn.coarse:
         return turn.coarse == "information-seeking"
     return labels.instruction in INFORMATION_TYPES
@@ -135,7 +135,7 @@ def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
 
 # --- by rules --------------------------------------------------------------------------------------------------------
 
-# The first pattern that matches decides. "Unrequested change" comes first because it is the commonest kind (Table 4),
+# The first pattern that matches decides. "Unrequested change" comes first because it is the most common kind (Table 4),
 # and "Ignored" last because most comments say "did not".
 _WORDS: Mapping[Error, str] = {
     "Unrequested change": r"""unasked|unrequested|unprompted|unnecessar(?:y|ily)|nobody asked
@@ -166,7 +166,8 @@ _COMMENTS: Mapping[Error, re.Pattern[str]] = {
 
 
 def error_by_rules(turn: KiwiTurn) -> Error:
-    """Return the error of a revision that is not good: by words of the comment, or else by comparing the texts."""
+    """Return the error of a revision that is not good, by words in the comment or, without any, by comparing the
+    texts."""
     for kind, pattern in _COMMENTS.items():
         if turn.comment and pattern.search(turn.comment):
             return kind
@@ -228,7 +229,7 @@ def edited(analysed: Analysed) -> float:
     return float(analysed.turn.edit is not None)
 
 
-@metric(by="as the users ticked it", without="the data do not say what the user ticked")
+@metric(by="as the users ticked it", without="the data does not record what the user ticked")
 def information_seeking(analysed: Analysed) -> float | None:
     """Measure whether the instruction seeks information, where the data record it."""
     return None if analysed.turn.coarse is None else float(seeks_information(analysed.turn, analysed.labels))
@@ -311,7 +312,7 @@ class KiwiAnalyse(KiwiTask):
         Metric(names=_metric_names("error", ERROR_TYPES), by=LABELLED, measure=_errors,
                without="the turn was rated good, or there is nothing to go by"),
         Metric(names=_metric_names("retrieved", get_args(Retrieved)), by=LABELLED, measure=_retrieved,
-               without="rated good, nothing was to be retrieved, or what was needed is not known"),
+               without="rated good, nothing had to be retrieved, or it is unknown what was needed"),
         Metric(names=("instruction_accuracy", "type_accuracy", "error_accuracy"), by="against the labels of the data",
                measure=_agreement, without="the data have no such label"),
     )  # fmt: skip

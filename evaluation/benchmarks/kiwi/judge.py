@@ -58,8 +58,8 @@ MAX_EXAMPLES = 10
 def split(sessions: Sequence[Session], seed: int) -> dict[str, SplitPart]:
     """Split the turns at random; return turn id -> part.
 
-    Test and validation get 186/1260 of the turns each, at least one; the rest is for training. The paper does not name
-    its random seed, so its exact split cannot be reproduced.
+    Test and validation each get 186/1260 of the turns, but at least one; the rest is for training. The paper does not
+    name its random seed, so its exact split cannot be reproduced.
 
     Raises:
         RequestError: there are fewer than three turns.
@@ -153,7 +153,7 @@ def _metric(mark: str, instrument: str) -> Metric[JudgedTurn]:
     shown: MetricStyles = DEFAULT_STYLE
     if not mark:
         shown = {"accuracy": MetricStyle(headline=150), "f1": MetricStyle(headline=160)}
-    without = "the turn counts in none of its two sums: what was predicted, what is good"
+    without = "the turn counts in neither of the two sums (predicted good, rated good)"
     return Metric(names=names, by=instrument, measure=_measured, without=without, shown=shown)
 
 

@@ -109,12 +109,12 @@ class Kiwi(KiwiTask):
         if self.paper and not (request.asks_model or request.scoring):
             errors.add(NEEDS_MODEL)
         if self.paper and request.assistant.steps:
-            errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+            errors.add("--step is for the steps of the turn, and --protocol paper runs none; give only one of them")
         errors.raise_all()
         notes: list[str] = []
         if self.chain:
             stripped = "" if self.paper else ", its marks stripped"
-            notes.append(f"each turn starts from our own revision before it{stripped}")
+            notes.append(f"each turn starts from our own previous revision{stripped}")
             if not request.asks_model:
                 notes.append("rules write no first answer: sessions begin with the recorded one")
             self.specs = {"chain": "our own answers"}
@@ -230,7 +230,7 @@ class Kiwi(KiwiTask):
         return self._shown(first_reply.text), first_reply.usage
 
     def _shown(self, answer: str) -> str:
-        """Return our own answer as the next turn sees it.
+        """Return our own answer in the form that the next turn sees.
 
         The paper's models saw citation marks. Our turn does not, since it adds new ones.
         """

@@ -6,8 +6,8 @@ tasks the judge is not the instrument but the system under test.
 The rules give the type of an instruction, the sentences in which two answers differ, and those errors of the paper's
 Table 4 that leave traces: an ignored instruction (nothing changed), figures that had to be kept and are missing, and
 unrequested changes. On the 23 turns of the demo split, which we wrote ourselves, they agree with the rating in 20,
-where always saying good agrees in 15; further rules (length, words verbatim, topics still there, layout) changed
-nothing there and were dropped. The rules cannot see whether an addition is wrong, vague or badly integrated.
+where always saying good agrees in 15; further rules (length, words verbatim, kept topics, layout) changed nothing and
+were dropped. The rules cannot see whether an addition is wrong, vague or badly integrated.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _squeeze(instruction: str) -> str:
 
 
 def _request(instruction: str) -> str:
-    """Return an instruction without its clauses on what to leave alone."""
+    """Return an instruction without the clauses that say what to leave unchanged."""
     text = _squeeze(instruction)
     return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", _LEAVE_ALONE.sub("", text)).strip()
 
@@ -278,7 +278,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> RevisionRead
     kind, request = classify(instruction), _request(instruction)
     changes = operations(before, after)
     if not changes and kind != "other":
-        return RevisionReading("bad", "nothing was done of what was asked", "Ignored")
+        return RevisionReading("bad", "nothing that was asked for was done", "Ignored")
     reasons: list[str] = []
     missing_figures = missing_numbers(before, [after]) if _KEEPS_FIGURES.search(instruction) else set()
     if missing_figures:

@@ -146,7 +146,8 @@ def is_good(rating: RevisionRating) -> bool:
 
 
 def accepted_answer(turn: KiwiTurn) -> str | None:
-    """Return the answer that the user accepted: as edited or, if rated good, as it came; None if there is none."""
+    """Return the answer that the user accepted: the edited one or, if rated good, the revision itself; None if there is
+    none."""
     if turn.edit:
         return turn.edit
     return turn.answer if is_good(turn.rating) else None

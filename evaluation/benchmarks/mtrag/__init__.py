@@ -1,4 +1,4 @@
-"""MTRAG, MTRAG-UN and MTRAG-S: what the package declares of them."""
+"""Declarations of the benchmarks MTRAG, MTRAG-UN and MTRAG-S."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OPTIONS = f"{_HERE}.options:MtragOptions"
 
 
 def _panel(first: str) -> JudgePreset:
-    """Return the panel of the paper. MTRAG appendix F.1 names four models for rb_llm, of which the median counts, and
-    F.3 the first of them for the IDK verdict; MTRAG-UN replaces the first. The model names are those of OpenAI and
+    """Return the panel of the paper. MTRAG appendix F.1 takes the median of four models for rb_llm, and F.3 uses the
+    first of them for the IDK verdict; MTRAG-UN replaces the first. The model names are those of OpenAI and
     Hugging Face. The paper's section 8 tried and dropped `rl_mtb` and `rl_r`.
     """
     return JudgePreset(

@@ -185,7 +185,7 @@ def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
         if path is not None:
             corpora[domain] = path
     if errors.problems:
-        errors.add("or leave domains without passages out: --domains names the ones to use")
+        errors.add("or leave out domains without passages: name the ones to use with --domains")
     errors.raise_all()
     return corpora
 
@@ -227,7 +227,7 @@ def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
 def _known_data() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, str | int]]]]:
     """Return benchmark -> `tasks` or `queries` -> domain -> their number `n`, and `sha256` (`known.json`).
 
-    Made from the official files, of which two domains were at hand.
+    Made from the official files of the two domains that were available.
     """
     known: dict[str, dict[str, dict[str, dict[str, str | int]]]] = json.loads(
         Path(__file__).with_name("known.json").read_text(encoding="utf-8")
@@ -287,7 +287,7 @@ def doubts_of_queries(benchmark: str, qrels: Mapping[str, Mapping[str, Mapping[s
 
 def _other(domain: str, what: str, here: int, published: object) -> str:
     if here == published:
-        return f"{domain} has as many {what} as published, but different ones"
+        return f"{domain} has the published number of {what}, but different ones"
     return f"{domain} has {here} {what}, published {published}"
 
 
@@ -403,7 +403,7 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, retrieval: bool = False) -
         raise RequestError(f"--query: unknown mode {mode!r}; expected one of: {modes}")
     if mode == MINIMAL_QUERY and not retrieval:
         raise RequestError(
-            f"--query {mode}: it is only for --task retrieval; in other tasks, the --generator rewrites by itself"
+            f"--query {mode} is only for --task retrieval; in other tasks, the --generator rewrites without it"
         )
     if benchmark != "mtrag" and mode in ("rewrite", "questions"):
         raise RequestError(

@@ -150,7 +150,7 @@ class Mtrag(Task):
         if options.passages and (options.query or options.queries):
             errors.add("--passages answers from a recorded retrieval, so --query and --queries have no use with it")
         if options.query and options.queries:
-            errors.add("--query and --queries name two sources of queries; give one of them")
+            errors.add("--query and --queries name two sources of queries; give only one")
 
     def _open_passages(
         self,
@@ -229,7 +229,7 @@ class Mtrag(Task):
         if not self.request.asks_model:
             errors.add(NEEDS_MODEL)
         if self.request.assistant.steps:
-            errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+            errors.add("--step is for the steps of the turn, and --protocol paper runs none; give only one of them")
         return errors.collect(hash_prompts, (self.prompt,), self.request.assistant.prompts) or {}
 
     def _takes(self, task: mtrag.MtragTask) -> bool:
@@ -255,7 +255,7 @@ class Mtrag(Task):
             if self._live:
                 item = replace(item, after=previous_of.get(task.conversation))
                 previous_of[task.conversation] = task.id
-            # In the setting `reference+rag` all tasks have few references.
+            # In the setting `reference+rag` every task has only a few references.
             few_references = len(task.contexts) <= MAX_TOPPED_UP_REFERENCES and self.setting != "reference+rag"
             if self._benchmark == "mtrag" and few_references and item.headline:
                 item = replace(item, labels={**item.labels, **FEW_REFERENCES})
@@ -273,7 +273,8 @@ class Mtrag(Task):
             return request
         if request.setting not in (None, "rag", LIVE):
             errors.add(
-                f"--live is a setting of its own, and --setting {request.setting} is given; leave one of them out"
+                f"--live is a separate setting and cannot be combined with --setting {request.setting}; "
+                "leave one of them out"
             )
         return request.model_copy(update={"setting": LIVE})
 
@@ -309,7 +310,8 @@ class Mtrag(Task):
         try:
             hits, query = passages.hits(turn, retriever, generator)
         except NoQuery as error:
-            # Passages from another query would make these tasks, mostly unanswerable ones, differ from the others.
+            # Passages from another query would make these tasks, most of which are unanswerable, differ from the
+            # others.
             return missing(item, str(error))
         if self._prompted and generator is not None:
             sample = self._prompt(item, hits, generator)

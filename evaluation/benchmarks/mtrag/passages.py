@@ -44,7 +44,7 @@ class Shown:
 
     Attributes:
         texts: domain -> the passages of its corpus by id.
-        queries: the queries to search for; None: the assistant's turn makes its own.
+        queries: the queries to search for; None: the assistant's turn makes its own queries.
         recorded: task id -> recorded passages, which replace the search; None: search.
         complete: whether the recorded lists already include the references, so that `reference+rag` adds none.
         retrievers: domain -> retriever of its corpus.
@@ -93,7 +93,7 @@ class Shown:
 
     def trusted(self, generator: Generator | None) -> bool:
         """Return whether a turn answers from the passages even if they are not similar to the question."""
-        # Without vectors, a model decides by itself whether recorded passages answer the question.
+        # Without vectors, the model alone decides whether recorded passages answer the question.
         model_decides = self.recorded is not None and generator is not None and self.embed is None
         return self.setting == "reference" or model_decides
 
@@ -115,8 +115,8 @@ class Shown:
         """Return the texts of the passages that the system was given.
 
         They come from its file, the task's references or the corpus; in `reference`, a sample without passages has the
-        references. None if one text is unknown, because a metric over a part of the passages would be wrong, or if
-        another system's file names no passages, because the system may have seen some all the same. A count over
+        references. None if a text is unknown, because a metric over a part of the passages would be wrong. None, too,
+        if another system's file names no passages, because the system may still have seen some. A count over
         documents that the answer does not cite is left out.
         """
         if not sample.contexts:
@@ -298,7 +298,7 @@ def note_unrecorded(
 ) -> list[str]:
     """Return notes on tasks without a recorded list and on recorded passages without a text.
 
-    Lists of which none is for a task of the data are an error.
+    It is an error if no list is for a task of the data.
 
     Args:
         hiding: whether relevant passages are hidden, so that all passages of a list may be needed.

@@ -141,7 +141,7 @@ class Retrieval(Task):
         errors, request = ErrorCollector(), self.request
         name = cast(mtrag.Benchmark, request.benchmark)
         if self.options.query and self.options.queries:
-            errors.add("--query and --queries name two sources of queries; give one of them")
+            errors.add("--query and --queries name two sources of queries; give only one")
         known_mode = errors.collect(check_mode, self.options.query, name, True) if self.options.query else "assistant"
         if self.options.query == MINIMAL_QUERY and not request.asks_model:
             errors.add(f"--query {MINIMAL_QUERY} asks a language model; name it with --generator, see `turnmark list`")
@@ -189,7 +189,7 @@ class Retrieval(Task):
                 self.prompts = {name: self.prompts[name] for name in REWRITE_PROMPTS}
 
     def _load(self, name: mtrag.Benchmark, errors: ErrorCollector) -> bench.MtragData | None:
-        """Load the data; of all domains if `--domains` is wrong, so that the rest of the request can be checked."""
+        """Load the data. If `--domains` is wrong, load all domains, so that the rest of the request can be checked."""
         source = errors.collect(mtrag.locate, self.request.data)
         known = errors.collect(bench.labeled_domains, name, source) if source else None
         if source is None or known is None:

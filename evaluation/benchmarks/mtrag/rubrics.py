@@ -1,7 +1,7 @@
 """Rubrics of MTRAG, MTRAG-UN and MTRAG-S: MTRAG section 6.3 and appendix F, and MTRAG-UN's clarification.
 
-Scales, labels, criteria and material are the papers'. The prompts are in our own words, so the metrics are different
-instruments from the published ones.
+Scales, labels, criteria and material come from the papers. The prompts are in our own words, so the metrics are
+different instruments from the published ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ IMPLIED_QUESTIONS = 3
 class ClaimsReply(BaseModel):
     """The reply that the prompt `claims` asks for."""
 
-    # One more than the limit, so that a list that is too long can be told from a complete one.
+    # One more than the limit, to distinguish a list that is too long from a complete one.
     claims: Annotated[list[str], at_most(MAX_CLAIMS + 1)]
 
 

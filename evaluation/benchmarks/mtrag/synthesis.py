@@ -62,7 +62,8 @@ SUPPORT_CANDIDATES = 10
 MAX_PER_DOCUMENT, MAX_SEEDS = 20, 20_000
 """Maximum number of conversations per document, and approximate maximum number of seeds."""
 ANSWER_TEMPERATURES = (None, 0.7)
-"""Temperatures of the tries to answer a message (None: the generator's own) before another message is tried."""
+"""Temperatures of the successive tries to answer a message (None: the generator's own); after the last one, another
+message is tried."""
 _DOCUMENT_MENTION = re.compile(
     r"\b(?:the|this|these|that|those|provided|given|above) "
     r"(?:passages?|documents?|texts?|excerpts?|articles?|contexts?)\b"
@@ -160,7 +161,7 @@ class Questions(Conversations):
         self.tokens = (2_100, 130)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """Each seed is a passage; they take one of each document in turn."""
+        """Each seed is a passage, taken from each document in turn."""
         document_of = {passage.id: passage.document for passage in source.passages()}
         rank_in_document: Counter[str] = Counter()
         ranked: list[tuple[int, str]] = []
@@ -215,7 +216,8 @@ class _SynthesizedConversation:
         self._used: set[str] = set()
 
     def _unused(self) -> list[Passage]:
-        """Choose a passage of the document or the last search that was not used yet; else any of the document."""
+        """Choose an unused passage of the document or the last search or, if there is none, any passage of the
+        document."""
         unused = [passage for passage in (*self._document, *self._passages) if passage.id not in self._used]
         passage = self._attempt.random.choice(unused or self._document)
         self._used.add(passage.id)

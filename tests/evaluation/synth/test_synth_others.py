@@ -63,7 +63,7 @@ FAULTS = [
     (changed("inscoqa-answer", documents=[1]), "answer", "rests on fewer than 2"),
     (changed("inscoqa-answer", documents=[1, 99]), "answer", "names a document not shown"),
     (changed("inscoqa-procedure", objective=False), "suitability", "the answer holds opinions"),
-    (changed("inscoqa-procedure", procedure=["Only one."]), "procedure", "too few steps or too many"),
+    (changed("inscoqa-procedure", procedure=["Only one."]), "procedure", "too few or too many steps"),
     (
         changed("inscoqa-procedure", procedure=["1. Mix it.", "2. Bake it."]),
         "procedure",
@@ -72,7 +72,7 @@ FAULTS = [
     (
         changed("inscoqa-procedure", procedure=["Mix the dough.", "Mix the dough."]),
         "procedure",
-        "a step says what another says",
+        "a step repeats another one",
     ),
     (
         changed("inscoqa-procedure", procedure=["A quiet room.", "Quiet room."]),
