@@ -24,7 +24,7 @@ RECORDS = {
     "### `judgements.jsonl`": ("turnmark.evaluation.calls.judgments:StoredJudgment",),
     "## An index": ("turnmark.retrieval.manifest:Manifest",),
     "## A synthesis": ("turnmark.evaluation.synth.folder:SynthItem", "turnmark.evaluation.synth.folder:Reject"),
-    "## What else is in `$TURNMARK_HOME`": (
+    "## Other files in `$TURNMARK_HOME`": (
         "turnmark.corpora.fetching:FetchManifest", "turnmark.corpora.fetching:FetchedFile",
     ),
     "## What `ask --json` prints": ("turnmark.assistant.types:Citation",),
