@@ -1,4 +1,4 @@
-"""Names of judges' models: when two specs name the same model, and which dated snapshot answered for it."""
+"""Names of judges' models: decides whether two specs name the same model, and which dated snapshot answered for it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _IDK = {0.0: "no", 0.5: "partial", 1.0: "yes"}
 PREFERENCE = "preference"
-"""Name of the property that people rate, and of the metric of a judge: the answer is better 1, equal .5, worse 0."""
+"""Name of the property that people rate, and of a judge's metric: 1 if the answer is better, .5 if equal, 0 if
+worse."""
 _BETTER = {1.0: "A > B", 0.5: "A = B", 0.0: "B > A"}
 
 

@@ -92,7 +92,7 @@ class Ledger:
 
     @property
     def guessed(self) -> bool:
-        """Whether there is an estimate of one sample's usage."""
+        """Whether the usage of one sample has been estimated."""
         return _tokens(self._guess) > 0
 
     def expect(self, usage: Usage) -> None:
@@ -112,15 +112,16 @@ class Ledger:
 
     @property
     def total(self) -> Usage:
-        """Usage of this call and the earlier ones."""
+        """Usage of this call and of earlier calls."""
         return self._before + self.now
 
     def affords(self, running: int) -> bool:
         """Return whether the budget allows one more sample besides `running` others.
 
-        If no other is running, the sample is assumed to cost the mean of the samples so far, or the estimate if there
-        is none. If others are running, it is assumed to cost the higher of the two, times a safety factor that falls as
-        samples end: the first samples to end are the short ones, and a wrong estimate multiplies over all that run.
+        If no other sample is running, the new one is assumed to cost the mean of the samples so far, or the estimate if
+        none has ended. If others are running, it is assumed to cost the higher of the two, times a safety factor that
+        falls as samples end. The factor is needed because the first samples to end are the short ones, and a wrong
+        estimate affects every running sample.
         """
         if self._budget is None:
             return True
@@ -228,7 +229,7 @@ PLACEHOLDER_FIELDS: Mapping[str, Any] = {
 }
 """Field of a judge's reply -> placeholder value in an estimate."""
 MAX_ESTIMATED_ITEMS = 2000
-"""Maximum items whose prompts are rendered; of more items, every n-th one is."""
+"""Maximum number of items whose prompts are rendered; if there are more, every n-th one is rendered."""
 
 
 class CountingModel(GeneratorBase):
@@ -299,7 +300,7 @@ def estimate_items(
     Args:
         total: number of items, times repeats.
         usage: function from an item to its usage, by a `CountingModel`.
-        most: maximum items to look at; of more items, every n-th one is, and the sum is scaled.
+        most: maximum number of items to examine; if there are more, every n-th one is examined and the sum is scaled.
     """
     step = max(1, -(-total // most))
     sum_of_sampled: dict[str, Usage] = {}

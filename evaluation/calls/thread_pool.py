@@ -2,7 +2,7 @@
 
 Worker threads run the jobs; the caller's thread starts them and takes their results. A job that exceeds its patience is
 abandoned with its worker, a daemon thread whose later result is dropped. Another worker replaces it, so that a hanging
-job does not hold up the others.
+job does not delay the others.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Scheduler(Generic[J, R]):
         """Run all jobs.
 
         Args:
-            jobs: the jobs; None means that there is no job now, and the iterator is asked again when a running job has
+            jobs: the jobs; None means that there is no job yet; the iterator is asked again when a running job has
                 ended.
         """
         try:
@@ -145,7 +145,7 @@ class Scheduler(Generic[J, R]):
                 self._wait()
                 self._fill(jobs)
         except KeyboardInterrupt:
-            while not self._ended.empty():  # take the results that have just come
+            while not self._ended.empty():  # take the results that have just arrived
                 self._end(*self._ended.get())
             raise
         finally:

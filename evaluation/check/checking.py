@@ -1,6 +1,6 @@
 """Run a check: write the questions, let the assistant answer them, and report the result.
 
-`turnmark.evaluation.synth` writes the questions. A run of MTRAG's tasks answers and judges them, over the index itself.
+`turnmark.evaluation.synth` writes the questions. A run of MTRAG's tasks over the index answers and judges them.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
     request, index = checked.request, checked.index
     left_out = draw_sentences(index, request.n, request.seed)
     if not left_out:
-        raise RequestError(f"index {request.index!r}: no passage has a sentence that could be left out of it")
+        raise RequestError(f"index {request.index!r}: no passage has a sentence that can be removed for the test")
     folder = checked.out / SENTENCES
     sentence_of_passage = {left.passage.id: left.sentence for left in left_out}
     texts = {left.passage.id: left.text for left in left_out}

@@ -6,7 +6,7 @@
     OUT/answers-HASH/        a run over the questions, one for each configuration of the assistant
     OUT/retrieval-HASH/      a run over the sentences, one for each retriever
 
-A second configuration of the assistant gets a run of its own over the same questions.
+Another configuration of the assistant gets a separate run over the same questions.
 """
 
 from __future__ import annotations

@@ -387,7 +387,7 @@ class Figures:
         return [total / weight if weight else None for total, weight in zip(sums, weights, strict=True)]
 
     def _subtract(self, paired: _Paired, chosen: Bools, run: int) -> Difference | None:
-        """Return a run minus the first run; None if one of them has no figure over the chosen samples."""
+        """Return a run minus the first run; None if one of the runs has no figure over the chosen samples."""
         from turnmark.evaluation.scores.stats import difference_figure
 
         counted = chosen & paired.counts

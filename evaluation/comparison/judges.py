@@ -32,7 +32,7 @@ class JudgePair(Record):
 
     metric: str
     judges: tuple[str, str]
-    systems: int = Field(description="systems of which both judges judged replies")
+    systems: int = Field(description="systems whose replies both judges judged")
     rank_systems: float | None = Field(
         description="Spearman over the systems' means of the replies that both judged; None: no variation"
     )
@@ -59,7 +59,7 @@ def compare_judges(runs: Sequence[ComparedRun], ids: Collection[str]) -> tuple[J
 
 def _read_verdicts(run: ComparedRun) -> Iterator[tuple[object, ...]]:
     """Yield metric, judge, system, id, repeat and value of each verdict of a run."""
-    # Runs with the same replies are one system, whichever judges they have.
+    # Runs with the same replies are one system, even if their judges differ.
     replies = sorted(
         sample.model_dump_json(include={"id", "repeat", "status", "prediction", "procedure"})
         for sample in samples(run.path)

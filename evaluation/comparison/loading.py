@@ -35,7 +35,7 @@ class ComparedRun:
             number of lines that are `scored`, `counted` (scored or not applicable) and `failed`.
         by: metric -> instruments that measured it, sorted.
         domains: task id -> domain, in the order of the predictions.
-        skipped: task ids of which no repeat was tried.
+        skipped: ids of tasks that were never tried.
         facts: task id -> facts; None if the run has no readable file of facts.
     """
 

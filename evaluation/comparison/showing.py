@@ -142,7 +142,7 @@ def _shorten(text: str) -> str:
 
 
 def _with_figures(comparison: RunComparison) -> list[str]:
-    """Return the metrics of which some run has a figure."""
+    """Return the metrics that have a figure in at least one run."""
     return [name for name, metric in comparison.metrics.items() if any(mean is not None for mean in metric.means)]
 
 
@@ -180,7 +180,7 @@ def _differences(comparison: RunComparison, index: int) -> Table:
 
 
 def _mark(shown: MetricStyle, change: Change, p: float | None) -> Mark | None:
-    """Return the dot of a difference, full if its p is below .05; None for a metric that is no fraction."""
+    """Return the dot of a difference, full if its p is below .05; None for a metric that is not a fraction."""
     if not shown.fraction:
         return None
     kind: MarkKind = "unsure"
@@ -208,7 +208,7 @@ def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> 
             cells = tables.with_counts(figures, _counts(metrics, names), apart)
             rows.append(ReportRow((value, *cells), "below", mark))
     legend = ("Differences of means. Their p-values, in --json, are not corrected for their number.",) if rows else ()
-    title = f"{side.letter} - {first.letter}, by what is asked"
+    title = f"{side.letter} - {first.letter}, by kind of question"
     return Table(title, tuple(columns), tuple(rows), legend, groups="dimension")
 
 

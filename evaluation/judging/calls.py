@@ -58,7 +58,7 @@ class JudgeCalls:
     """Calls of the judges of one run, and the file of their judgments.
 
     Args:
-        rubrics: the rubrics to grade by; those that no judge grades are left out.
+        rubrics: the rubrics to grade by; rubrics that no judge grades are left out.
         tested: specs of the generators that wrote the samples, as far as known.
         concurrency: calls at once; 1 if a judge is a script of replies (`replay:`).
         prompts: folder with the user's own prompts.
@@ -124,7 +124,7 @@ class JudgeCalls:
         return self._judgments.get(key)
 
     def silent(self) -> frozenset[str]:
-        """Return the rubrics that failed and did not score any reply whose label they could be conditioned on."""
+        """Return the rubrics that failed, and scored no reply with a label that they could be conditioned on."""
         return frozenset(name for name, cases in self._asked.items() if self._gave_nothing(cases))
 
     def _gave_nothing(self, cases: Iterable[tuple[str, ...]]) -> bool:
@@ -152,10 +152,10 @@ class JudgeCalls:
         return [f"judging {self._ledger.exhausted()}; {n} judgments were not requested; a larger budget allows them"]
 
     def ask(self, run: RunFolder, benchmark: Task, progress: Progress) -> None:
-        """Ask the judges for missing and failed judgments; write each to the file as it comes.
+        """Ask the judges for missing and failed judgments; write each to the file as it arrives.
 
         Raises:
-            OSError: a judgment could not be written; the ones before it are on file.
+            OSError: a judgment could not be written; the earlier ones are on file.
         """
         began = time.perf_counter()
         self._file = open_judgments(run.path / JUDGMENTS_FILE)

@@ -4,7 +4,7 @@
 Each of the last three is a weighted sum of a few features of a reply (words and meaning shared with passages, question
 and reference). The weights are fitted to human ratings of two models' answers. The metrics share names with published
 ones and are not the same; docs/measured.md reports how well they agree with people. English only. Texts are embedded
-sentence by sentence, each text on its own, so that no value depends on what else is judged.
+sentence by sentence, each text separately, so that no value depends on the other judged texts.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ def _unsupported(case: Case, _: SentenceVectors) -> float:
 
 
 def _meant(case: Case, embedded: SentenceVectors) -> float:
-    """Return the mean over the reply's sentences of the best cosine with a passage sentence, weighted by words."""
+    """Find the best cosine of each sentence of the reply with a passage sentence; return their mean, weighted by
+    words."""
     parts = parts_of(case.answer)
     return _weighted(parts, embedded.nearest(parts, case.passages or ()))
 

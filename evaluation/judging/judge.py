@@ -50,7 +50,7 @@ class Judge:
         return metric in self.metrics
 
     def for_try(self, times: int) -> Generator:
-        """Return the generator after `times` failed tries, each of which has its own cache entry."""
+        """Return the generator to use after `times` failed tries; each try has its own cache entry."""
         from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 
         if not isinstance(self.generator, CachedGenerator):
@@ -108,7 +108,7 @@ def _open(text: str, specs: Sequence[str]) -> list[Judge]:
         presets = judge_presets()
         if metrics is None and spec.argument in presets:
             preset = presets[spec.argument]
-            # A panel of one is the judge that is named, so naming it again is a mistake.
+            # A panel of one judge is the named judge itself, so naming it again is a mistake.
             named = specs if preset.others else ()
             return [judge for judge in _panel(spec, preset) if judge.name not in named]
         listed = ", ".join(f"{PANEL}:{name}[@URL]" for name in presets)
@@ -160,7 +160,7 @@ def panel_notes(specs: Iterable[str]) -> list[str]:
 
 
 def _split_metrics(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
-    """Split a spec into the spec without the option `metrics`, and the names of these metrics (None: no option)."""
+    """Remove the option `metrics` from a spec; return the spec and the names of these metrics (None: no option)."""
     if METRICS not in spec.options:
         return spec, None
     names = [name.strip() for name in spec.options[METRICS].split(",")]

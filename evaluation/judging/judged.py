@@ -93,7 +93,7 @@ class Judging(JudgeCalls):
         return self.silent()
 
     def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
-        """Return further scores of a benchmark that grades replies to underspecified tasks by whether they ask back."""
+        """Return further scores of a benchmark that grades whether replies to underspecified tasks ask back."""
         verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
         return with_underspecified(scores, answerability, verdict, self._silent) if verdict else []
 
@@ -188,7 +188,8 @@ class Judging(JudgeCalls):
         }
 
     def answered(self) -> dict[str, tuple[str, ...]]:
-        """Return judge whose model is an alias -> the dated snapshots that answered, as the endpoint names them."""
+        """Return, for each judge whose model is an alias, the dated snapshots that answered, as the endpoint names
+        them."""
         snapshots_of: dict[str, tuple[str, ...]] = {}
         for name, models in self._models.items():
             snapshots = tuple(sorted(model for model in models if is_snapshot(model, name)))
@@ -213,7 +214,7 @@ class Judging(JudgeCalls):
         return [f"the judge {name} is the model under test: it grades its own answers" for name in tested]
 
     def notes(self) -> list[str]:
-        """Return notes for the summary: the judges, their agreement, and what failed or is missing."""
+        """Return notes for the summary: the judges, their agreement, and the failed or missing judgments."""
         if not self.judges:
             return ["the judges grade none of the metrics of this task"]
         judges = ", ".join(with_snapshots(judge.name, self.answered()) for judge in self.judges)
@@ -327,7 +328,7 @@ def _reasons(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> 
 
 
 def _brief(text: str, limit: int) -> str:
-    """Return a text on one line; if too long, only its end, because judges write their verdict last."""
+    """Return a text on one line. If it is too long, return only its end, because judges write their verdict last."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"… {line[-limit:]}"
 

@@ -111,7 +111,7 @@ def judge_prompt(
 
 
 def checked(schema: type[T], most: int, check: Callable[[T], str | None]) -> type[T]:
-    """Add a check to a schema for one case; a reply that fails it is asked for once more.
+    """Add a check to a schema for one case; a reply that fails the check is requested once more.
 
     Args:
         most: maximum items in the schema's lists.
@@ -175,7 +175,8 @@ def tenth(_: str, number: float | None) -> float:
 
 
 def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
-    """`Rubric.without` of a rubric that needs passages or a reference; it never applies to underspecified tasks."""
+    """The function `Rubric.without` for a rubric that needs passages or a reference. It never applies to underspecified
+    tasks."""
 
     def without(case: Case) -> str | None:
         if case.answerability == UNDERSPECIFIED:

@@ -7,7 +7,7 @@ last candidate must be one of the offered labels or on the scale. The parser doe
 and an earlier verdict never replaces an invalid last one: otherwise it would misread a judge that quotes the reply, or
 that considers one label before it gives another.
 
-A reply without a valid verdict is asked for once more. InsCoQA (appendix E) asks for ratings as lines such as `Total
+A reply without a valid verdict is requested once more. InsCoQA (appendix E) asks for ratings as lines such as `Total
 rating: 8`: the last number after each name counts, and all of them must be there and on their scales.
 """
 
@@ -30,7 +30,7 @@ from turnmark.evaluation.prompts import JUDGES
 class Labels(Record):
     """The labels that a judge chooses from; letter case does not matter."""
 
-    name: str = Field(default="Verdict", description="what the line of the verdict is called")
+    name: str = Field(default="Verdict", description="name of the line that contains the verdict")
     offered: tuple[str, ...] = Field(min_length=2)
 
     blank: ClassVar[str] = "LABEL"
@@ -175,9 +175,9 @@ def ask_verdict(
 ) -> tuple[Verdict | Failure, Usage]:
     """Ask for a verdict; return it, or a failure with the judge's last text, and the usage.
 
-    A reply cut by its token limit is asked for once more with twice the limit; if it is cut again, it has failed. A
-    reply stopped by a content filter has failed. A reply that is empty or ends in no valid verdict is asked for once
-    more, and the judge is told what is wrong.
+    A reply cut by its token limit is requested once more with twice the limit; if it is cut again, it has failed. A
+    reply stopped by a content filter has failed. A reply that is empty or does not end in a valid verdict is requested
+    once more, and the judge is told what is wrong.
     """
 
     def read(text: str) -> Verdict | str:
@@ -200,7 +200,7 @@ def ask_ratings(
 ) -> tuple[R | Failure, Usage]:
     """Ask for ratings in plain text; return them, or a failure with the judge's last text, and the usage.
 
-    A reply without one of the ratings, or with one off its scale, is asked for once more.
+    A reply that lacks a rating, or has one off its scale, is requested once more.
 
     Args:
         names: name of a rating in the text -> field of `reply`, which also has a field `reason`.

@@ -29,7 +29,7 @@ IDK, IDK_SUFFIX, ACCURACY = "idk", ".idk", "answerability_accuracy"
 ASKS_BACK, UNDERSPECIFIED_SUFFIX = "clarification", f"{IDK_SUFFIX}_underspecified"
 """The metric whose verdict decides underspecified tasks, and the suffix of scores that include these tasks."""
 VERDICTS = (IDK, f"{IDK}[embedded]")
-"""Metrics whose verdict others are conditioned on. Scores conditioned on the second one end in `[embedded]` too."""
+"""Metrics whose verdict conditions other metrics. Scores conditioned on the second one also end in `[embedded]`."""
 
 
 def mark_of(verdict: str) -> str:
@@ -61,8 +61,8 @@ def conditioned(
     """Condition a score on the verdict, under the metric's name with `.idk` or `.idk[embedded]`.
 
     The conditioned score fails if the verdict or the metric failed. If label and verdict alone decide the value, the
-    metric may be not applicable (no claims, no passages), unless its judge gave no value in the whole run: then the
-    mean would be a figure of the verdict under the metric's name.
+    metric may be not applicable (no claims, no passages), unless its judge gave no value in the whole run. In that
+    case, the mean would measure only the verdict, under the metric's name.
 
     Args:
         idk: `yes`, `partial` or `no`; None: there is no verdict.

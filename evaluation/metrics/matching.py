@@ -8,8 +8,8 @@ pots" answers both parts.
 The three values were chosen on 120 questions of Compound-QA (Understanding) whose reference has as many blocks as the
 question has parts. On 107 others the full reference covers .92 of the parts, the reference of another question .00; a
 part whose block is cut out still counts as covered in .36, because its neighbors share its topic. Terse answers
-("In 1879.") are missed: 15 references of the demo cover .70. A `MIN_FIT` of .4 recovers little of that (.77) and
-admits other questions' answers (.04).
+("In 1879.") are missed: 15 references of the demo cover .70. A `MIN_FIT` of .4 recovers little of that (.77) and admits
+answers to other questions (.04).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
 MIN_STEP_LIKENESS = 0.35
 """Minimum likeness of two steps that match; chosen on one half of tests/evaluation/data/inscoqa_steps.json. From .18 to
 .38 it agrees about as well with the matching by hand, but below .35 a procedure for a different task still covers
-many steps. docs/measured.md has both halves' figures."""
+many steps. The figures of both halves are in docs/measured.md."""
 
 
 def shared_words(first: str, second: str) -> float:
@@ -83,7 +83,8 @@ def shared_words(first: str, second: str) -> float:
 
 
 def step_likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -> Any:
-    """Return the likeness of each two steps, 0..1, float64 (expected, steps): the mean of cosine and `shared_words`.
+    """Return the likeness of each pair of steps, 0..1, float64 (expected, steps): the mean of cosine and
+    `shared_words`.
 
     Args:
         cosines: of their embeddings, (expected, steps); a negative one counts as 0.
@@ -96,7 +97,8 @@ def step_likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -
 
 
 def match_steps(similarity: Any, threshold: float = MIN_STEP_LIKENESS) -> dict[int, int]:
-    """Match steps one to one: the most pairs with a likeness of at least `threshold`, then the highest sum.
+    """Match steps one to one. Maximize the number of pairs with a likeness of at least `threshold`, then the sum of
+    likenesses.
 
     Args:
         similarity: likeness of each step of the reference with each of the procedure, 0..1, (expected, steps).

@@ -1,11 +1,10 @@
 """Measure the overlap of an answer with its reference, its passages and its conversation, without a judge.
 
-All metrics treat empty texts alike. Without a token in the reference or in the passages, the metric is None, a score
-that is not applicable. Otherwise an answer without a token scores 0, because the system failed; rouge-score and
+All metrics treat empty texts alike. If the reference or the passages contain no token, the metric is None, a score that
+is not applicable. Otherwise an answer without a token scores 0, because the system failed; rouge-score and
 instruct-qa do the same. No value is ever NaN.
 
-Answers are taken as they come: the caller strips citation marks (`turnmark.corpora.text.strip_citations`) before
-scoring.
+Answers are scored as passed in: the caller strips citation marks (`turnmark.corpora.text.strip_citations`) first.
 
 Revisions are measured in words (KIWI, table 6, appendix A.3, for one turn). The paper names the columns (`# words` of
 source and target, `Len ratio`, `Edit distance`, `Edit ratio`) without definitions. Its rows allow only one reading: for
@@ -48,7 +47,8 @@ def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> float | 
 
 
 def _rouge_tokens(text: str) -> list[bytes]:
-    # As rouge-score: lower case, then [a-z0-9]+. Bytes, since a regex would take most of the metric's time.
+    # As rouge-score: lower case, then [a-z0-9]+. Uses bytes, because a regular expression would take most of the
+    # metric's time.
     return text.lower().encode("ascii", "replace").translate(_OTHERS_TO_SPACE).split()
 
 
@@ -58,7 +58,7 @@ def rouge_l_word(answer: str, reference: str) -> float | None:
     None if the reference has no such token (rouge-score says 0). Symmetric if both texts have one.
 
     Source: google rouge-score's rougeL F1, which is the `RougeL` of MTRAG (section 6.3.1) and "word-level ROUGE-L" of
-    InsCoQA (section 5.2). A text in another script has no tokens here: see `rouge_l_unicode`.
+    InsCoQA (section 5.2). A text in another script has no such tokens: see `rouge_l_unicode`.
     """
     return lcs_f(_rouge_tokens(answer), _rouge_tokens(reference))
 
@@ -118,7 +118,7 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
     so the answer may use a word as often as all passages together do. instruct-qa, the reference implementation, does
     the same. A passage given twice counts twice.
 
-    None if no passage has a token, with and without history, so that both variants are over the same samples.
+    None if no passage has a token. This holds with and without history, so that both variants cover the same samples.
 
     Source: Adlakha et al. 2024 ("K-Precision"); MTRAG section 6.3.1 uses its form over BERT vectors. `[+history]` is
     ours: words repeated from the conversation do not count against an answer. It is not instruct-qa's K-Precision++,

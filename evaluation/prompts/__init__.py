@@ -27,7 +27,7 @@ CASE = frozenset(("question", "history", "conversation", "answer", "reference", 
 
 
 class PromptFacts(Record):
-    """What a benchmark's folder states of its prompts, in `prompts/facts.json`."""
+    """The facts about a benchmark's prompts, from `prompts/facts.json` in its folder."""
 
     sources: str = Field(description="where the papers' versions are printed")
     about_one_reply: tuple[str, ...] = Field(default=(), description="prompts with the placeholders of `CASE`")
@@ -38,7 +38,7 @@ class PromptFacts(Record):
 
 @cache
 def prompt_facts() -> PromptFacts:
-    """Return what all benchmarks state of their prompts."""
+    """Return the facts about the prompts of all benchmarks."""
     stated = [
         PromptFacts.model_validate_json(path.read_text(encoding="utf-8"))
         for path in benchmark_files("prompts/facts.json")

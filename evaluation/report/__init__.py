@@ -1,1 +1,1 @@
-"""What people see of a run."""
+"""Reports: the views of a run for people."""

@@ -177,7 +177,7 @@ MAX_SAMPLES = 1_000
 STATUS_NUMBERS = {"done": 0, "failed": 1, "skipped": 2}
 
 # Character limits for each kind of text, from generous to tight; the first level that fits is used. Answers and
-# references shrink most slowly, since a sample is read for them.
+# references shrink most slowly, since people open a sample to read them.
 _LEVELS: tuple[Mapping[TextKind, int], ...] = tuple(
     {
         "answer": max(160, round(MAX_TEXT_CHARACTERS * 0.957**step)),
@@ -192,7 +192,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 class _Texts:
-    """The texts of a page, each stored once. A text of several kinds gets the most generous limit among them."""
+    """The texts of a page, each stored once. A text of several kinds gets the highest limit among them."""
 
     def __init__(self) -> None:
         self._indices: dict[tuple[str, int], int] = {}

@@ -72,7 +72,7 @@ class _Line:
 
 
 _Compared = Sequence[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]]
-"""Each run with its published rows by their key."""
+"""Each run with its published rows, by key."""
 
 
 def paper_tables(runs: Runs) -> tuple[Table, ...]:
@@ -109,7 +109,8 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
     if not any(line.system.ours for line in lines):
         return None
     filled = [index for index in range(len(columns)) if any(line.figures[index] for line in lines)]
-    # If all figures of a row are over the same samples, their count is at the row's end; else beneath the figures.
+    # If all figures of a row are over the same samples, their count is at the end of the row; otherwise it is beneath
+    # each figure.
     count_at_end = any(len(_counts(line)) == 1 for line in lines)
     heads = tuple(_heads(table, [columns[index] for index in filled], count_at_end))
     rows: list[ReportRow] = []
@@ -137,7 +138,7 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
 
 
 def _lines(table: PaperTable, columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> list[_Line]:
-    """Return every row of the table with a figure in it, in the paper's order."""
+    """Return every row of the table that has a figure, in the paper's order."""
     compared: list[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]] = []
     for _, summary in runs:
         published = () if summary.data.demo else summary.published
@@ -266,7 +267,7 @@ def _figure(system: _System, cell: Slot, domains: set[str]) -> _Figure | None:
 
 
 def _measured(summary: Summary, cell: Slot) -> tuple[str, MetricSummary] | None:
-    """Return name and summary of the first metric of a cell, in the cell's variant, of which a run has a mean."""
+    """Return name and summary of the first metric of a cell, in the cell's variant, that has a mean in a run."""
     variant = cell.variant
     if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
         return None
@@ -352,7 +353,7 @@ def _differs(
 ) -> dict[int, tuple[str, ...]]:
     """Return column index -> aspects in which its published figure differs from those of the runs.
 
-    Only the cells in which a run has a figure count or, without such a cell, all of them.
+    Only cells in which a run has a figure count. If there is no such cell, all of them count.
     """
     every: dict[int, dict[str, None]] = {}
     shared: dict[int, dict[str, None]] = {}
@@ -406,7 +407,7 @@ def _heads(table: PaperTable, columns: Sequence[Slot], count_at_end: bool) -> It
 
 
 def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Line | None) -> Iterator[str]:
-    """Yield the name of the system and the label of the row; the first of them is blank if it repeats."""
+    """Yield the name of the system and the label of the row. A name that repeats is left blank."""
     name = table.published if line.system.facts and table.published else line.system.name
     mark = NOT_COMPARABLE_MARK if line.dimmed else ""
     if not table.heads[1]:
@@ -424,7 +425,7 @@ def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Lin
 
 
 def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
-    """Yield the figures of a row; one that is not comparable is marked, unless the row is."""
+    """Yield the figures of a row. A figure that is not comparable is marked, unless the whole row is marked."""
     for index in filled:
         figure = line.figures[index]
         mark = NOT_COMPARABLE_MARK if line.differs.get(index) and not line.dimmed else ""

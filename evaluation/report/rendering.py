@@ -152,7 +152,7 @@ def _columns_by_heading(table: Table) -> Iterator[list[int]]:
 
 
 def _figure_width(table: Table, index: int) -> int:
-    """Return the width of a column of figures, none of which is cut."""
+    """Return the width of a column that fits all of its figures."""
     head_lines = _head(table.columns[index], None).plain.split("\n")
     cells = [one_line(row.cells[index]) for row in table.rows if row.kind != "group"]
     return max(map(cell_len, [*head_lines, *cells]))
@@ -262,7 +262,8 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _line(text: object) -> str:
-    """Escape a value for the beginning of a line: like `escape_cell`, and it begins neither a list nor a rule."""
+    """Escape a value for the beginning of a line: like `escape_cell`, and so that it begins neither a list nor a
+    rule."""
     return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_cell(text)))
 
 

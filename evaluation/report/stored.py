@@ -53,13 +53,15 @@ def read_run(path: Path) -> Stored:
     """
     run_label = f"RUN {str(path)!r}"
     if not path.is_dir():
-        raise RequestError(f"{run_label} is {'a file' if path.exists() else 'not there'}; name the folder of a run")
+        raise RequestError(
+            f"{run_label} {'is a file' if path.exists() else 'does not exist'}; name the folder of a run"
+        )
     try:
         content = json.loads((path / "summary.json").read_bytes())
     except FileNotFoundError:
         if (path / "manifest.json").is_file():
             raise RequestError(f"{run_label} has not ended (no summary.json); the same command continues it") from None
-        raise RequestError(f"{run_label} is no run: it has no summary.json") from None
+        raise RequestError(f"{run_label} is not a run: it has no summary.json") from None
     except (OSError, ValueError, RecursionError) as error:
         raise RequestError(f"{run_label}: summary.json is not JSON ({error}); score or evaluate again") from error
     if isinstance(content, dict) and content and all(isinstance(entry, dict) for entry in content.values()):

@@ -80,7 +80,7 @@ class Table:
     folded: bool = field(default=False, kw_only=True)
     """True: a page shows the table only on a reader's click."""
     groups: str = field(default="", kw_only=True)
-    """What the rows of kind `group` name, such as `dimension`."""
+    """The kind of name in the rows of kind `group`, such as `dimension`."""
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------

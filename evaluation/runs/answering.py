@@ -84,7 +84,7 @@ class Limits:
 
 @dataclass
 class RunOutcome:
-    """The number of samples of this call by outcome.
+    """The number of samples of this call, by outcome.
 
     Attributes:
         stopped: why not all samples were tried; empty: all were.
@@ -114,7 +114,7 @@ class _Engine:
         self._answer, self._generator, self._store = answer, generator, store
         self._limits, self._ledger, self._progress = limits, ledger, progress
         self._started: dict[SampleKey, tuple[float, Bounded | None]] = {}
-        self._hopeless = 0  # hopeless failures in a row, not counting samples that asked no model
+        self._hopeless = 0  # consecutive failures that cannot be repaired, not counting samples that asked no model
         # A sample's deadline runs while it waits for other calls, so no more samples run than the model serves at once.
         most = traits_of(generator).at_once if generator else None
         self.scheduler: Scheduler[SampleJob, Sample] = Scheduler(
@@ -174,7 +174,8 @@ class _Engine:
             self._stop(f"stopped after {self.outcome.failed} failures, more than --max-failures {limit}")
 
     def _write(self, job: SampleJob, sample: Sample) -> Sample:
-        """Append a sample, with the usage of all its attempts and the time of the last one; return what was written."""
+        """Append a sample with the usage of all its attempts and the time of the last one, and return the written
+        sample."""
         began, bounded = self._started.pop(job.key)
         earlier = self._store.samples.get(job.key)
         usage = dict(sample.usage)

@@ -56,7 +56,7 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
             notes.append(outcome.stopped)
         if finished and plan.answers is None:
             verb = "queries were searched" if plan.task.retrieves else "samples were answered"
-            notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; the seconds are those of this call")
+            notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; the seconds are for this call only")
         notes += plan.task.finish(folder)
         # Scoring ranked lists is too fast for a progress bar.
         shown = nullcontext(NoProgress()) if plan.task.retrieves else shown_progress()
@@ -94,7 +94,7 @@ def _take_over(plan: Plan, folder: RunFolder) -> Task:
             if plan.task.retrieves:
                 folder.append(Sample(id=item.id, status="done", domain=item.domain))
             else:
-                folder.append(missing(item, "the predictions have no answer to it", repeat))
+                folder.append(missing(item, "the predictions do not contain an answer to it", repeat))
     return benchmark
 
 

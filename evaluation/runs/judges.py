@@ -141,9 +141,9 @@ def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
 # --- the estimate ----------------------------------------------------------------------------------------------------
 
 MAX_ESTIMATED_CASES = 200
-"""Maximum items whose prompts are rendered for an estimate; of more items, every n-th one is."""
-_ANSWER = "A sentence of an answer as long as most of them are. " * 8
-_STEPS = ({"step": "A step of a procedure as long as most of them are.", "citations": []},) * 6
+"""Maximum number of items whose prompts are rendered for an estimate; if there are more, every n-th one is rendered."""
+_ANSWER = "A sentence of typical length for an answer. " * 8
+_STEPS = ({"step": "A step of typical length for a procedure.", "citations": []},) * 6
 _PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
 
 

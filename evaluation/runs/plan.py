@@ -145,7 +145,7 @@ class Plan:
             return ()
         return (
             "the estimate is for samples that are answered at once; one that searches further with tools "
-            f"(retrieve=agent) makes up to {MAX_ROUNDS} more calls, each with all that came before, and reads up to "
+            f"(retrieve=agent) makes up to {MAX_ROUNDS} more calls, each with all earlier messages, and reads up to "
             f"{RESULTS_FACTOR * config.tokens:,} tokens of results",
         )
 
@@ -241,7 +241,7 @@ def _ids_to_answer(
 ) -> list[str]:
     """Return the ids that a request selects from the data. Data without items is a mistake."""
     if not domain_of_id:
-        first = f"; the first mistake in it: {problems[0]}" if problems else ""
+        first = f"; its first mistake: {problems[0]}" if problems else ""
         errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
     if task.retrieves:  # the task selected its queries when it was opened
         return list(domain_of_id)

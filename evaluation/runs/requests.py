@@ -41,7 +41,7 @@ def declared_options() -> dict[str, type[TaskOptions]]:
 
 
 def _own_options(benchmark: str | None) -> list[type[TaskOptions]]:
-    """Return the options of a benchmark. In a benchmark of another package, each task has its own."""
+    """Return the options of a benchmark. In a benchmark of another package, each task has its own options."""
     if benchmark is None:
         return []
     declared = declared_options()
@@ -55,8 +55,8 @@ def _own_options(benchmark: str | None) -> list[type[TaskOptions]]:
 
 @lru_cache(maxsize=16)
 def request_type(benchmark: str | None = None) -> type[EvalRequest]:
-    """Return the request with the options of every benchmark. Help shows those of one benchmark and hides the others,
-    which are accepted so that a message can say where they belong.
+    """Return the request with the options of every benchmark. The help shows the options of one benchmark and hides the
+    others. The others are accepted so that a message can say where they belong.
     """
     own = _own_options(benchmark)
     fields: dict[str, Any] = {}
@@ -142,7 +142,8 @@ def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors:
 
 
 def _keep_own_options(request: EvalRequest, task: type[Task] | None, errors: ErrorCollector) -> EvalRequest:
-    """Keep the options that the task declares. Each other one that is given is an error that says where it belongs."""
+    """Keep the options that the task declares. Any other option that is given is an error, which says where the option
+    belongs."""
     options_type = task.options_type if task is not None else TaskOptions
     known = benchmarks().keys() | {"all"}
     if task is not None or request.benchmark in known:

@@ -116,7 +116,7 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
         try:
             plans[name] = plan_run(request.model_copy(update=changed))
         except RequestError as error:
-            # A problem of a further run does not stop the runs of the main benchmarks.
+            # A problem in an additional run does not stop the runs of the main benchmarks.
             if name != benchmark or not benchmarks()[benchmark].main:
                 plans[name] = str(error)
                 continue
@@ -213,7 +213,7 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
     assert content is not None, "errors.raise_all() raised otherwise"
     names = _folder_names(content)
     if not names:
-        raise RequestError(f"--predictions {str(path)!r}: no system in it has a readable answer")
+        raise RequestError(f"--predictions {str(path)!r}: no system in the file has a readable answer")
     folder = request.out or Path("runs") / f"{request.benchmark}-{file_sha256(path)[:12]}"
     plans: dict[str, Plan | str] = {}
     for model, name in names.items():

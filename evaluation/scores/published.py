@@ -283,11 +283,11 @@ def _search(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
         amounts = ", ".join(f"{domain} {ran.passages.get(domain, 'in part')}" for domain in short)
         yield "documents", f"documents: published over the full corpora, here {amounts}"
     elif silent:
-        yield "documents", "documents: published over the full corpora, the run file does not say what was searched"
+        yield "documents", "documents: published over the full corpora, and the run file does not say what was searched"
     elif fact.domains and not shared:
         yield "documents", "documents: others were searched here"
     if ran.query is None:
-        yield "query", f"query: published with {fact.query}, the run file does not say what was searched for"
+        yield "query", f"query: published with {fact.query}, and the run file does not say what was searched for"
     elif ran.query != fact.query:
         yield "query", f"query: published with {fact.query}, here {ran.query}"
 

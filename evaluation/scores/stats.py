@@ -1,7 +1,7 @@
 """Compute figures, intervals and tests over clusters (conversations), since turns of one conversation are dependent.
 
 Intervals are a seeded cluster bootstrap: all clusters are drawn with replacement, `RESAMPLES` times; a figure is
-computed over each draw, and the 2.5th and 97.5th percentile are its interval. A draw is a row of counts, how often
+computed over each draw, and the 2.5th and 97.5th percentile are its interval. A draw is a row that counts how often
 each cluster was drawn, so a resampled mean is the product of that row with the clusters' sums. Rows are drawn in
 blocks, which all figures with the same number of clusters share, so that memory does not grow with resamples times
 clusters.
@@ -117,7 +117,7 @@ def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: 
     """Return Spearman's correlation of a metric with human scores; None if one of the two does not vary.
 
     Args:
-        balanced: weight each row, after ranking, with 1 / frequency of its human score (rounded up) in each draw. Of
+        balanced: weight each row, after ranking, with 1 / frequency of its human score (rounded up) in each draw. Among
             the computations that we tried, this one reproduces MTRAG's figure 4.
     """
     import numpy as np
@@ -232,7 +232,7 @@ def table_figure(tables: Floats, read: Callable[[Floats], Floats]) -> ClusterFig
 
 
 def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats], Floats]:
-    """Split the draws of a function into blocks, whose memory is bounded if each draw takes `size` numbers."""
+    """Split the draws of a function into blocks of bounded memory, given that each draw takes `size` numbers."""
 
     def over_all(draws: Floats) -> Floats:
         import numpy as np
@@ -246,7 +246,7 @@ def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats],
 def intervals(
     figures: Sequence[ClusterFigure], seed: int, resamples: int = RESAMPLES
 ) -> list[tuple[float, float] | None]:
-    """Return the 95% percentile interval of each figure, `(low, high)`, finite; None for a single cluster.
+    """Return the finite 95% percentile interval `(low, high)` of each figure; None for a single cluster.
 
     The same seed gives the same interval, independent of the other figures.
     """

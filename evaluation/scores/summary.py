@@ -281,6 +281,6 @@ def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> Cl
 
 
 def _spread(repeats: Sequence[float | None]) -> float | None:
-    """Return the standard deviation (n - 1) of the repeats with a figure; None for fewer than two."""
+    """Return the standard deviation (n - 1) of the repeats with a figure; None if there are fewer than two."""
     values = [value for value in repeats if value is not None]
     return statistics.stdev(values) if len(values) > 1 else None

@@ -70,8 +70,8 @@ class Journal(Generic[K, R]):
         path: the file, which need not exist.
         kind: class of the records.
         key: function from a record to its key.
-        is_final: function that tells whether a record is final. Another record of the same key may follow one that is
-            not final. None: all records are final.
+        is_final: function that tells whether a record is final. A record that is not final may be followed by another
+            one with the same key. None: all records are final.
         unreadable: the text in `problems` for a line that is not a record.
 
     Attributes:

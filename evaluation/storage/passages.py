@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 
 def span_of(name: str) -> Span | None:
-    """Return the span that a passage's id names; None: the id has another form."""
+    """Return the span that a passage's id names; None: the id has a different form."""
     match = _SPAN.fullmatch(name)
     return Span(match["document"], int(match["start"]), int(match["end"])) if match else None
 

@@ -7,9 +7,10 @@ The official form of answers is that of MTRAG's generation tasks and of SemEval-
      "predictions": [{"text": "…"}]}
 
 Source: https://github.com/IBM/mt-rag-benchmark, scripts/evaluation (the format checker and its readme). If a line has
-several predictions, the first counts, as in the official scripts. Our form is a line of `predictions.jsonl`, of which
-`id` and `prediction` are enough. The folder of a run stands for the file in it. In a run's file, the last line of a
-sample counts and an incomplete last line is ignored, because the run may be going on; in other files both are mistakes.
+several predictions, the first counts, as in the official scripts. Our form is a line of `predictions.jsonl`; `id` and
+`prediction` are enough. Naming the folder of a run means the file in it. In a run's file, the last line of a
+sample counts and an incomplete last line is ignored, because the run may be in progress; in other files both are
+mistakes.
 
 Ranked lists are TREC runs (lines `query Q0 document rank score tag`), official tasks (as above, without predictions;
 the form of submissions to task A), or samples of a run. TREC runs are read and written as trec_eval does: sorted by
@@ -80,7 +81,7 @@ def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf
     Args:
         paths: files or folders of runs; a system may have one for each domain.
         benchmark: the benchmark's name, for messages.
-        domain_of: see `DomainOf`; None: the benchmark's answers do not come in the official form.
+        domain_of: see `DomainOf`; None: the benchmark has no official form of answers.
 
     Raises:
         RequestError: all mistakes.
@@ -308,7 +309,7 @@ def _add_row(lists: dict[str, dict[str, float]], line: str) -> None:
 def read_lists(path: Path, name: str) -> RankedLists:
     """Read the lists of official tasks or of a run's samples, in the file's order, with texts if the file has them.
 
-    Of a run, only finished samples of the first repeat count. An incomplete last line is ignored.
+    In a run, only finished samples of the first repeat count. An incomplete last line is ignored.
 
     Args:
         name: the file's name in messages.
@@ -357,7 +358,7 @@ def _add_list(lists: RankedLists, row: dict[str, Any]) -> None:
 def _check_contexts(row: dict[str, Any]) -> Iterator[str]:
     """Yield mistakes in the contexts of a row that the types do not exclude: blank and repeated ids.
 
-    Reduces the contexts to the fields of a `ContextRef`; if none has a score, they get 1 / rank.
+    Reduces the contexts to the fields of a `ContextRef`. If no context has a score, each gets 1 / rank.
     """
     contexts = row.get("contexts")
     if not isinstance(contexts, list) or not all(isinstance(entry, dict) for entry in contexts):

@@ -200,10 +200,10 @@ class RunFolder(OutputFolder[RunManifest]):
         self.resumed = tuple(self._version_notes(makers))
 
     def reopen(self, pending: int) -> None:
-        """Delete scores, summary and report if more samples are to come.
+        """Delete scores, summary and report if samples are still to be made.
 
         Args:
-            pending: number of samples to come.
+            pending: number of samples still to be made.
         """
         if pending or self.samples.damaged:
             for name in ("summary.json", "scores.jsonl", "report.html"):

@@ -145,7 +145,7 @@ class Attempt:
             judge: ask the judge, if there is one.
 
         Raises:
-            Rejected: no usable reply came.
+            Rejected: there was no usable reply.
             GeneratorError: the call failed for reasons that do not depend on the prompt.
         """
         role, generator = WRITER, self.generator

@@ -5,8 +5,9 @@
     OUT/items.jsonl       one line per item that passed every filter
     OUT/rejects.jsonl     one line per item that did not: the filter, the reason, the model's text
 
-An attempt's own line is written last. When the folder is opened, items and rejects of attempts without such a line are
-dropped: a killed process left them. A complete line that cannot be read stays in its file, and the report mentions it.
+The line of an attempt is written after its items and rejects. When the folder is opened, items and rejects of attempts
+without such a line are dropped, because a killed process left them. A complete line that cannot be read stays in its
+file, and the report mentions it.
 """
 
 from __future__ import annotations
@@ -277,7 +278,7 @@ class SynthFolder(OutputFolder[SynthManifest]):
             if count:
                 numbers = ", ".join(str(problem.line) for problem in journal.problems[:5])
                 lines = "1 line" if count == 1 else f"{count} lines"
-                yield f"{lines} of {name} cannot be read and left out (line {numbers}): correct or delete them"
+                yield f"{lines} of {name} cannot be read and were left out (line {numbers}): correct or delete them"
 
     def stash(self, seed: str, items: Sequence[SynthItem], rejects: Sequence[Reject]) -> None:
         """Keep the results of an attempt until its sample is appended; called in the attempt's thread."""
@@ -331,7 +332,7 @@ class Duplicates:
         self._vectors: list[NDArray[np.float32]] = list(embed(keys)) if embed is not None and keys else []
 
     def twin_of(self, item: SynthItem) -> str | None:
-        """Return the id of the item that this one duplicates; remember the item if there is none, and return None."""
+        """Return the id of the item that this one duplicates. If there is none, remember the item and return None."""
         import numpy as np
 
         if self._embed is None:

@@ -20,7 +20,7 @@ SQUAD = "SQuAD-normalised token multisets"
 WORDS = "words"
 DECISION = "the decision; without one, the IDK detector by rules"
 LEAD_SUFFIX, LEAD_MARGIN_SUFFIX = "[lead]", "[-lead]"
-"""Suffixes of the figures of the lead baseline (the first sentences of the passages, as long as the answer), and of the
+"""Suffixes of the lead baseline (the first sentences of the passages, with the length of the answer) and of the
 answer's advantage over it."""
 
 

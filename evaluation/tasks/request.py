@@ -64,7 +64,7 @@ class TaskOptions(Record):
 class EvalRequest(Request):
     """The options of `turnmark eval BENCHMARK …` and, with `predictions`, of `turnmark score BENCHMARK …`.
 
-    None, or an empty tuple, stands for the default in the help text. `turnmark.evaluation.runs.requests` adds the
+    None, or an empty tuple, means the default in the help text. `turnmark.evaluation.runs.requests` adds the
     options of the benchmarks, and resets options that a task does not use.
     """
 

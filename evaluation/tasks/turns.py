@@ -86,7 +86,7 @@ def _context(name: str, score: float, reply: Reply) -> ContextRef:
 
 
 def _is_hedged(reply: Reply) -> bool:
-    """Return whether evidence was graded and none of it was good enough to be sure."""
+    """Return whether evidence was graded, but none of it was good enough to be sure."""
     judgments = reply.trace.parts or ((reply.trace.judgement,) if reply.trace.judgement else ())
     graded = reply.trace.forms.get("decide") == "extractive" and reply.decision == "partial"
     return graded and not any(judgment.decision == "answer" for judgment in judgments)

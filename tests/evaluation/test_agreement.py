@@ -207,7 +207,7 @@ def test_refuses_a_request_with_nothing_to_compare(tmp_path, turnmark):
     assert "name a file with ratings of people" in message
     (tmp_path / "bad.json").write_text("{")
     message = turnmark.refused("agreement", tmp_path / "nowhere", tmp_path / "bad.json", tmp_path)
-    for words in ("nowhere' is not there", "bad.json' is not JSON", "is no run"):
+    for words in ("nowhere' does not exist", "bad.json' is not JSON", "is not a run"):
         assert words in message
 
 

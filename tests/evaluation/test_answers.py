@@ -52,7 +52,7 @@ def test_official_file_scores_match_hand_computed_values(benchmark_root, tmp_pat
         "c1<::>1": "done", "c1<::>2": "done", "c1<::>3": "failed", "c2<::>1": "failed", "c2<::>2": "done",
     }  # fmt: skip
     assert (rows["c2<::>1"].kind, rows["c2<::>1"].reason) == (
-        "missing", "missing: the predictions have no answer to it",
+        "missing", "missing: the predictions do not contain an answer to it",
     )  # fmt: skip
     assert {sample.domain for sample in rows.values()} == {"clapnq"}
     assert "1 ids of the predictions are not in mtrag reference (clapnq) and are left out" in summary.notes

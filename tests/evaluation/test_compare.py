@@ -198,7 +198,8 @@ def test_refuses_wrong_runs_with_all_reasons(tmp_path, three_runs):
     with pytest.raises(RequestError) as caught:
         compare([first, first, tmp_path / "empty", tmp_path / "nowhere", together, demo, runs])
     problems = "\n".join(caught.value.problems)
-    for words in ("is named twice", "empty' is no run", "nowhere' is not there", "all' contains the runs of `eval all`",
+    for words in ("is named twice", "empty' is not a run", "nowhere' does not exist",
+                  "all' contains the runs of `eval all`",
                   "all/mtrag", "c' has no scores", "b': manifest.json cannot be read"):  # fmt: skip
         assert words in problems, words
     with pytest.raises(RequestError, match="a single run cannot"):
@@ -239,7 +240,7 @@ def test_json_contains_the_comparison_and_files_are_written(three_runs, turnmark
     message = turnmark.refused("compare", *three_runs, tmp_path / "nowhere", "--html", text, "--markdown", text)
     assert text.read_text() == "my own"
     assert "nowhere" in message
-    assert "is no report of this kind" in message
+    assert "is not a report of this kind" in message
 
 
 def test_texts_of_the_data_stay_text(tmp_path, turnmark):
@@ -267,7 +268,7 @@ def test_page_has_every_table_and_both_answers(three_runs):
     titles = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
     assert titles[:5] == [
         "Runs", "B against A", "C against A",
-        "B - A, by what is asked: rouge_l.word", "B - A, by what is asked: token_recall",
+        "B - A, by kind of question: rouge_l.word", "B - A, by kind of question: token_recall",
     ]  # fmt: skip
     first = tree.xpath("//details[@class='change']")[0]
     assert first.xpath("./summary/b/text()") == ["+0.3000 (0.0100 to 0.3100)"]

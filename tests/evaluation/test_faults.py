@@ -202,7 +202,7 @@ def test_dry_run_notes_that_tool_rounds_are_not_estimated(turnmark):
         described = turnmark.json(*command, "--dry-run")
         (note,) = (note for note in described["notes"] if "tools" in note)
         assert note.endswith(
-            "takes up to 8 calls more, each with all that came before, and reads up to 15,000 tokens of results"
+            "makes up to 8 more calls, each with all earlier messages, and reads up to 15,000 tokens of results"
         )
         assert {role: used["calls"] for role, used in described["estimated"].items()} == {"understand": 1, "answer": 1}
         turnmark(*command, "--out", "r")

@@ -192,7 +192,7 @@ def test_reports_all_mistakes_of_a_report_request(turnmark, stored_run, tmp_path
     ran = turnmark("report", *(tmp_path / name for name in names), stored_run, *wrong)
     assert (ran.code, ran.out) == (2, "")
     for pair in (
-        "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
+        "nowhere' does not exist; name the folder of a run", "empty' is not a run: it has no summary.json",
         "begun' has not ended (no summary.json)", "odd': summary.json, field benchmark: ", "field task: Field required",
         "run/summary.json' is a file; name the folder", "predictions.jsonl' already exists and is not a report",
         "note.md' already exists and is not a report", "is a file; name a folder",
