@@ -155,7 +155,7 @@ def test_embeds_in_a_single_thread_and_after_a_fork():
             seen.add(threading.get_ident())
             return np.full((len(texts), 2), len(texts))
 
-    index: Any = SimpleNamespace(manifest=SimpleNamespace(embedder="recording"), embedder=Recording())
+    index: Any = SimpleNamespace(manifest=SimpleNamespace(trusts_cosines=lambda: True), embedder=Recording())
     embed = embed_with(index)
     assert embed is not None
     with ThreadPoolExecutor(4) as threads:

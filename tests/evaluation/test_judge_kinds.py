@@ -67,7 +67,7 @@ def test_reports_every_bertscore_mistake_at_once(turnmark):
         "eval", "mtrag", "--judge", "bertscore:/no/such", "--judge", "bertscore:minilm@http://x.example"
     )
     printed = message
-    assert "--judge bertscore:/no/such: BERTScore: '/no/such' is no folder" in printed
+    assert "--judge bertscore:/no/such: BERTScore: '/no/such' is not a folder" in printed
     assert "write bertscore, bertscore:minilm or bertscore:FOLDER" in printed
     ran = turnmark("eval", "inscoqa", "--judge", "bertscore:minilm")
     assert "--judge bertscore:minilm: inscoqa has no metrics that it measures" in re.sub(r"\s+", " ", ran.err)

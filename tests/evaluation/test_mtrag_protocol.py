@@ -74,7 +74,10 @@ def test_reports_mistakes_of_a_protocol(benchmark_root, turnmark):
     assert "--protocol paper asks a language model by the paper's prompt: add --generator" in message
     assert "--step is for the steps of the turn" in message
     assert turnmark("eval", "mtrag", "--protocol", "mine").code == 2
-    assert "--protocol: inscoqa has no use for it" in turnmark("eval", "inscoqa", "--protocol", "paper").err
+    assert (
+        "--protocol: inscoqa does not use it; it is for mtrag, mtrag-un, mtrag-s, kiwi"
+        in turnmark("eval", "inscoqa", "--protocol", "paper").err
+    )
 
 
 def test_mtrag_un_is_asked_with_its_sentence_on_underspecified_questions(benchmark_root, turnmark):

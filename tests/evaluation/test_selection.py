@@ -12,7 +12,7 @@ IDS = [f"t{number}" for number in range(50)]
 
 
 def request(**fields):
-    return EvalRequest.model_validate({"benchmark": "mtrag", "retriever": "bm25", **fields})
+    return EvalRequest.model_validate({"benchmark": "mtrag", "assistant": {"retriever": "bm25"}, **fields})
 
 
 def of(**fields):

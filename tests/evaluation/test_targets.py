@@ -38,7 +38,7 @@ def test_every_benchmark_is_answered_with_its_targets(turnmark, check_run):
 def test_what_has_no_target_is_refused(turnmark):
     for words, message in (
         (("kiwi", "--task", "analyse", "--generator", "reference"), "no reference answers"),
-        (("mtrag", "--judge", "reference"), "judges nothing"),
+        (("mtrag", "--judge", "reference"), "cannot judge"),
     ):
         assert message in turnmark.refused("eval", *words)
     assert turnmark.json("eval", "inscoqa", "--generator", "reference", "--dry-run")["estimated"] == {}
