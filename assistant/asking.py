@@ -169,7 +169,7 @@ class _Asking(Generic[T]):
 
 
 def runs_on(text: str) -> bool:
-    """Return whether a cut reply would not have ended with more room either. Such a reply repeats its end, or it is
+    """Return whether a cut reply would not have ended even with more room. Such a reply repeats its end, or it is
     inside a JSON string that is longer than any string that is asked for.
     """
     end = text[-REPEATED_END_CHARACTERS:]
@@ -281,7 +281,7 @@ def completed_text(reply: Completion, repeat: Callable[[int], Completion], room:
     text = without_thinking(reply.text).strip()
     if reply.finish_reason == "length":
         without_repeats = before_repeats(text)
-        if without_repeats:  # more room would only be filled with more of the same
+        if without_repeats:  # with more room, the model would only repeat itself further
             return WrittenText(text=without_repeats, usage=usage, note=None, finish_reason="length")
         reply, spent = _repeat_longer(reply, repeat, room)
         usage += spent

@@ -78,7 +78,7 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     elif assistant := errors.collect(Assistant.from_config, config):
         answer = partial(_answer, assistant, earlier)
     errors.raise_all()
-    assert answer is not None, "a part that could not be opened was raised as a mistake"
+    assert answer is not None, "a part that could not be opened has been reported"
     if question not in (None, "-"):
         answer(valid_text(question), request.as_json)
         return
@@ -148,7 +148,7 @@ def read_history(path: Path) -> list[Message]:
                 _add_problems(errors, f"{label}, line {number}", error)
     errors.raise_all()
     if not rows:
-        raise RequestError(f"{label}: holds no message; leave out --history to begin a conversation")
+        raise RequestError(f"{label}: contains no message; leave out --history to begin a conversation")
     if rows[-1].role == "user":
         raise RequestError(
             f"{label}: ends with a message of the user; it must end with the assistant's, as the question follows"
@@ -228,7 +228,7 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
         if request.watch and assistant is not None and assistant.index is not None:
             watches = errors.collect(Watches, assistant.index, news.put)
         errors.raise_all()
-        assert assistant is not None, "a part that could not be opened was raised as a mistake"
+        assert assistant is not None, "a part that could not be opened has been reported"
         if watches is not None:
             stack.enter_context(watches)
         run_chat(assistant, console, session, not request.no_save, grade, news)

@@ -64,12 +64,12 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         ),
         "active": Form(
             f"{_STEPS}.retrieve:SearchTwice",
-            "as once; then a narrower search for a part with thin evidence",
+            "like once; then a narrower search for each part with thin evidence",
             default=("none",),
         ),
         "read": Form(
             f"{_STEPS}.retrieve:SearchAndRead",
-            "as once; then each hit grows to its full section",
+            "like once; then each hit grows to its full section",
             default=("large",),
         ),
         "agent": Form(

@@ -53,7 +53,7 @@ def open_parts(
     index, retriever, generator = given.index, given.retriever, given.generator
     if index is None and config.index:
         index = errors.collect(Index.open, config.index)
-        if index is not None:  # "a, b," is written in more than one way
+        if index is not None:  # the same names can be written in several ways, e.g. "a, b,"
             config = config.model_copy(update={"index": index.name})
     reader: ReaderProfile = reader_of(generator)
     if generator is None:
@@ -68,7 +68,7 @@ def open_parts(
         errors.collect(build_settings, config.retriever)
     tracing = errors.collect(tracing_by_environment) if given.tracing is NOT_TRACED else given.tracing
     errors.raise_all()
-    assert tracing is not None, "an unknown value of the environment variable was raised"
+    assert tracing is not None, "an unknown value of the environment variable has been reported"
     embed = embed_with(index) if index is not None else None
     parts = replace(given, index=index, retriever=retriever, generator=generator, embed=embed, tracing=tracing)
     return config, parts

@@ -2,8 +2,8 @@
 
 All other modules take both from here. The texts are translated by the catalogs in `assistant/locale`, so an answer is
 in the language of the message. A refusal says that the documents do not answer the question: "I don't know", "The
-passages do not mention the price". The detector knows the texts below and their translations by their wording, and the
-wordings of models by rules for English and by the field `refusals` of `phrases.toml` for other languages.
+passages do not mention the price". The detector recognizes the texts below and their translations by their wording, and
+the wordings of models by rules for English and by the field `refusals` of `phrases.toml` for other languages.
 
 It reads a reply in two ways, because replies of our own turn cite their claims and those of other systems do not:
 
@@ -37,7 +37,7 @@ UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
 NOT_FOUND_TEXT = "I found nothing about “{question}”."
 """The sentence for one part of a message, if something was found for other parts."""
 UNSURE_TEXT = "I am not sure this answers it. The nearest I found:"
-"""The line above a quotation that may not answer. It is no refusal, since a quotation follows."""
+"""The line above a quotation that may not answer. It is not a refusal, since a quotation follows."""
 
 HELLO_TEXT = "Hello! Ask me anything about your documents."
 WELCOME_TEXT = "You're welcome. Ask me anything else."

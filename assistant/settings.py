@@ -325,5 +325,6 @@ def parse_budget(text: str) -> Budget:
         if not symbol and unit in _SCALES and round(number * _SCALES[unit]) > 0:
             return Budget(tokens=round(number * _SCALES[unit]))
     raise RequestError(
-        f"--budget {text[:80]!r} is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
+        f"--budget {text[:80]!r} is not a budget above 0; "
+        "write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
     )

@@ -1,7 +1,7 @@
 """Packs a normalization of characters in the form that SentencePiece and `tokenizers` read (`Precompiled`).
 
 The form is a trie of the characters' UTF-8 bytes in a double array (Darts), followed by the replacements. A node's
-children are at its base XOR their byte; the base itself holds the value of a key that ends there.
+children are at its base XOR their byte; the base itself contains the value of a key that ends there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pack_charsmap(characters: Mapping[str, str]) -> str:
 
 
 def _double_array(trie: Mapping[int, Mapping[int, int]], values: Mapping[int, int]) -> list[int]:
-    """Lay out a trie. No two nodes may have the same base: their children would be taken for each other's."""
+    """Lay out a trie. No two nodes may have the same base, because their children would be confused."""
     units: dict[int, int] = {0: 0}
     bases: set[int] = set()
     free = 1

@@ -96,7 +96,7 @@ def _found(root: Path) -> Iterator[DataFile | Problem]:
             kinds = ", ".join(get_args(QuestionType))
             yield Problem(file=label, what=f"the name is not {capability}_<Type>.jsonl with one of the types {kinds}")
         elif first_path := paths_taken.get((capability, kind)):
-            yield Problem(file=label, what=f"left out, because {first_path} holds {capability} {kind} already")
+            yield Problem(file=label, what=f"left out, because {first_path} already contains {capability} {kind}")
         else:
             paths_taken[capability, kind] = label
             files.append(DataFile(capability=capability, type=kind, path=path, shown=label))
@@ -121,7 +121,7 @@ def locate(data: Path | None) -> Source:
         "compound-qa",
         DEMO_ROOT,
         lambda root: bool(files(root)),
-        "holds no data/<Capability>/<Capability>_<Type>.jsonl",
+        "contains no data/<Capability>/<Capability>_<Type>.jsonl",
         f"git clone {REPOSITORY} and point --data at the clone",
     )
 

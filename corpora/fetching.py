@@ -179,7 +179,7 @@ def _fetch(entry: DataSet, folder: Path, revision: str | None, progress: Progres
         commits = [origin.commit for origin in manifest.origins]
         if revision is not None and revision not in commits:
             raise RequestError(
-                f"{entry.name}: {str(folder)!r} holds commit {', '.join(commits)}; to have {revision!r} remove the "
+                f"{entry.name}: {str(folder)!r} contains commit {', '.join(commits)}; to have {revision!r} remove the "
                 "folder first"
             )
         repaired = _receive(folder, manifest, progress, keep_changed=True)
@@ -285,7 +285,7 @@ def _list_files(entry: DataSet, revision: str) -> FetchManifest:
         list_origin = _github if origin.service == "github" else _hub
         commit, origin_files = list_origin(origin, revision)
         if not origin_files:
-            raise TurnmarkError(f"{origin.repository}: holds none of the expected files; its layout has changed")
+            raise TurnmarkError(f"{origin.repository}: contains none of the expected files; its layout has changed")
         commits.append(FetchedFrom(where=f"{origin.service} {origin.repository}", commit=commit))
         files += origin_files
     size = sum(file.size for file in files)

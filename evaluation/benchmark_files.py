@@ -1,4 +1,5 @@
-"""Find the data files of the benchmarks, such as published figures. Nothing else needs to know the folders' names."""
+"""Find the data files of the benchmarks, such as published figures. No other module needs to know the folders'
+names."""
 
 from __future__ import annotations
 

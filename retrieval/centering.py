@@ -89,7 +89,7 @@ class CenteredEmbedder(Embedder):
         try:
             with np.load(path, allow_pickle=False) as stored:
                 return Center(stored["means"], stored["directions"])
-        except (OSError, ValueError, KeyError):  # not there, or damaged: it is measured
+        except (OSError, ValueError, KeyError):  # missing or damaged: measured again
             center = self._measure(json.loads(sentences))
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.stem}.{id(center)}.npz")

@@ -44,7 +44,7 @@ T = TypeVar("T")
 # Tokens of a batch, padding included: of 512 to 4096, this many were the fastest.
 BATCH_TOKENS = 1024
 # Rows are a multiple of so many tokens long, and a text begins in a row at such a multiple. With 16 a vector
-# register holds the same tokens of a text wherever it begins, so that sums come out the same to the bit. With 8 one
+# register contains the same tokens of a text wherever it begins, so that sums are the same to the bit. With 8 one
 # vector in 50 was off by a step of the 8-bit rounding, a cosine of up to .0004.
 STEP = 16
 LIKE = 0.75
@@ -53,7 +53,7 @@ LIKE = 0.75
 PACKED_TOKENS = 256
 # Up to so many tokens all cores work on one batch, a third of a second on two slow cores.
 QUICK_TOKENS = 4096
-# Cores beyond which one batch is not done much sooner.
+# Number of cores beyond which one batch is hardly faster.
 THREADS = 4
 
 

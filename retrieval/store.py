@@ -239,7 +239,7 @@ class PassageStore(Passages):
             last = page[-1][0]
 
     def holds(self, hashes: Sequence[str]) -> set[str]:
-        """Return those content hashes that the store holds."""
+        """Return the content hashes that the store contains."""
         return {row[0] for row in self._where("hash", hashes, '"hash"')}
 
     def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -365,7 +365,7 @@ class Checkpoint:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise TurnmarkError(f"{self._path} is damaged: {error}; delete it, and the build begins anew") from error
+            raise TurnmarkError(f"{self._path} is damaged: {error}; delete it, and the build starts over") from error
 
     def missing(self, store: PassageStore, parts: Sequence[str]) -> Iterator[tuple[str, Passage]]:
         """Yield (content hash, passage) for each distinct content that one of `parts` lacks, in row order."""

@@ -287,7 +287,7 @@ class StoredIndex(SearchableIndex):
         foreign = next((identifier for identifier in ids if identifier not in rows), None)
         if foreign is not None:
             raise TurnmarkError(
-                f"Chroma holds {foreign!r}, which is not a passage of the index {self.manifest.name!r}: they do not "
+                f"Chroma contains {foreign!r}, which is not a passage of the index {self.manifest.name!r}: they do not "
                 f"belong together; build it again: {rebuild_command(self.manifest)}"
             )
         return (

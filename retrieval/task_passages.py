@@ -49,8 +49,8 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     """Return passages as hits, best first; ties keep the order given.
 
     The score is the mean cosine of the texts with a passage's `indexed_text`, from -1 to 1. The texts are wordings of
-    one question (the message and its rewrite). The maximum instead of the mean would let a rewrite that names the topic
-    lift every passage of that topic, and what the message asks about the topic would no longer count. `found` has a
+    one question (the message and its rewrite). The maximum would not work instead of the mean: a rewrite that names the
+    topic would lift every passage of that topic, whatever the message asks about it. `found` has a
     list for each text, with the names that a retriever uses for a message and its variants; `similarity` is therefore
     the best cosine.
 

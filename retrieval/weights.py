@@ -40,7 +40,8 @@ FULL_RATIO = 0.98
 the words of their passage more often than questions do, so BM25 looks better here than it is: over English handbooks
 MiniLM has ratios of .87 to 1.9, and its usual weight is right for all of them."""
 STEEPNESS = 12
-"""Below that ratio the share is the ratio to this power. XQuAD, MiniLM against BM25, with the best share found by
+"""Below that ratio, the share is the ratio raised to this power. XQuAD, MiniLM against BM25, with the best share found
+by
 trying: German and Spanish ratio .91, share .2 to .4; Chinese .43, 0 to .1."""
 
 Ranks = Callable[[Sequence[str], Sequence[str], Sequence[int]], list[int]]
@@ -171,7 +172,7 @@ def _sample(index: StoredIndex) -> list[_ShortenedPassage]:
 
 
 def _pieces(passage: Passage) -> list[str]:
-    """Return the sentences of a passage; of a passage that is a single one, its parts between spaces.
+    """Return the sentences of a passage, or the words of a passage that is a single sentence.
 
     Thai has spaces between clauses and no mark between sentences.
     """

@@ -76,7 +76,7 @@ class EmptyReply(GeneratorError):
 
 
 class SchemaRefused(GeneratorError):
-    """A call to an endpoint that does not support schemas. It may succeed with the schema in the prompt."""
+    """An endpoint does not support schemas. It may succeed with the schema in the prompt."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
@@ -101,7 +101,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class ToolsRefused(GeneratorError):
-    """A call to an endpoint that does not support tools. The same request without them may succeed."""
+    """An endpoint does not support tools. The same request without them may succeed."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
@@ -171,7 +171,7 @@ class ToolReply(Record):
     usage: Usage
     finish_reason: FinishReason = Field(description="`stop` also if the reply ends with tool calls")
     model: str = Field(default="", description="model name as the endpoint reports it")
-    max_tokens: int = Field(default=MAX_TOKENS, description="token limit under which it was asked for")
+    max_tokens: int = Field(default=MAX_TOKENS, description="token limit of the request")
     saved: Usage | None = Field(default=None, description="see `Completion.saved`")
 
     @property

@@ -77,7 +77,7 @@ class ResponseStore:
             self._run(_DELETE_OLDEST)
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file; it is opened again when it is next used."""
         with self._lock:
             if self._db is not None:
                 self._db.close()

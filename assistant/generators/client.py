@@ -67,7 +67,7 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
     import httpx
     import openai
 
-    trust_env = not is_local_url(url)  # no proxy of the environment reaches this machine's loopback
+    trust_env = not is_local_url(url)  # a proxy from the environment cannot reach this machine's loopback
     http = openai.DefaultAsyncHttpx2Client(
         trust_env=trust_env,
         # HTTPX uses certifi's certificate authorities; HTTPX2 uses the system's, which a small container lacks.

@@ -391,7 +391,7 @@ def read_endpoint(
     elif spec.url and "@" in urlsplit(url).netloc:
         errors.add(f"{label}: no user or password in the URL; put the key into {key_env}")
     if not key and (spec.options.get("api_key_env") or url == OFFICIAL_URL):
-        errors.add(f"{label}: the environment variable {key_env} is not set; it holds the key")
+        errors.add(f"{label}: the environment variable {key_env} is not set; it must contain the key")
     errors.raise_all()
     more = {name: options.pop(name) for name in list(options) if name not in SETTINGS}
     unset = {"context": context, "deadline": LOCAL_DEADLINE_SECONDS if is_local_url(url) else DEADLINE_SECONDS}

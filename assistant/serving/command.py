@@ -51,8 +51,8 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     if request.watch and assistant is not None and assistant.index is not None:
         watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(one_line(line), err=True))
     errors.raise_all()
-    assert assistant is not None, "a part that could not be opened was raised as a mistake"
-    assert watching is not None, "a folder that cannot be watched was raised as a mistake"
+    assert assistant is not None, "a part that could not be opened has been reported"
+    assert watching is not None, "a folder that cannot be watched has been reported"
     listening = listen(request.host, request.port)
     url_host = f"[{request.host}]" if ":" in request.host else request.host
     url = f"http://{url_host}:{listening.getsockname()[1]}"

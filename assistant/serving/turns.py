@@ -34,8 +34,8 @@ _SERVER_STOPPED = Refusal(
 class Turns:
     """Runs turns of an assistant in threads, at most `at_once` concurrently; further turns wait.
 
-    A turn as a whole has no deadline. Its calls of models and stores have theirs, and only these know whether more
-    output is still coming.
+    A turn as a whole has no deadline. Its calls of models and stores have deadlines, because only they know whether
+    more output is still coming.
     """
 
     def __init__(self, assistant: Assistant, at_once: int) -> None:

@@ -59,7 +59,7 @@ def answer_with_tools(turn: Turn) -> bool:
     try:
         agent.answer()
     except ToolsRefused as refused:
-        # Later turns cost no request, and are not told again.
+        # Later turns make no request for it and show no further note.
         note = "answered without tools: the endpoint takes none" if refused.usage.calls else None
         turn.use("answer", refused.usage, note)
         return False

@@ -52,7 +52,7 @@ class GradeEvidence:
 
 
 MIN_KNOWN_SHARE = 0.4
-"""Minimum share of a word's terms in one passage of the index, from which on the word is known."""
+"""Minimum share of a word's terms in one passage of the index for the word to count as known."""
 
 
 def _unknown_word(turn: Turn, part: Part) -> str:

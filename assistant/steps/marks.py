@@ -98,7 +98,7 @@ class TextLine:
         return self.kind not in ("heading", "head", "caption")
 
     def in_context(self, title: str) -> str:
-        """Return the text to embed. A row, which is not a sentence, gets the heading above it in front.
+        """Return the text to embed. A row, which is not a sentence, is preceded by the heading above it.
 
         Args:
             title: title of the document.
@@ -186,7 +186,7 @@ def _is_inside(offset: int, spans: list[tuple[int, int]]) -> bool:
 
 
 def _heading_paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
-    """Return pairs of a start in the text and the path of headings above the text from there on."""
+    """Return pairs of an offset in the text and the path of the headings above the text after it."""
     section = without_continued(passage.section)
     above = section.split(" › ") if section else []
     open_headings: list[tuple[int, str]] = []  # level and text

@@ -148,7 +148,7 @@ def _word_shares(part: Part, texts: Sequence[str], headings: Sequence[str]) -> l
     weights: dict[str, float] = {}
     for word in sorted(
         _stems_asked(" ".join(_weighted_wordings(part)), language)
-    ):  # in one order, so that sums are the same in each process
+    ):  # in a fixed order, so that sums are the same in each process
         weight = 1 / (1 + sum(word in bag for bag in bags)) ** 0.5
         if word in carried:
             weight *= CARRIED_WEIGHT

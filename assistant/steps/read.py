@@ -140,7 +140,7 @@ def format_section(number: int, passage: Passage, quote: Callable[[str], str] = 
 def draft_of(text: str) -> Draft:
     """Return a model's answer as a draft whose procedure is its numbered list.
 
-    A step that is a heading includes the paragraphs below it; of the last step as many as the longest other step has.
+    A step that is a heading includes the paragraphs below it; the last step includes as many as the longest other step.
     """
     items = [item for item in list_items(text) if item.number is not None and item.depth == 0]
     paragraphs_below: list[list[str]] = []

@@ -29,7 +29,7 @@ def stems(text: str, language: str = "") -> frozenset[str]:
     """Return the stemmed words of a text without stop words. Cached, since a turn reads a passage many times.
 
     Args:
-        language: the language whose stems are compared; "": that of the text, or English if it does not tell.
+        language: the language whose stems are compared; "": the language of the text, or English if it is undecided.
     """
     return frozenset(open_analyzer(language or language_of(text) or ENGLISH)(text))
 

@@ -429,7 +429,7 @@ def _joined(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterato
 
 
 def _headed(passage: Passage) -> Iterator[tuple[str, str]]:
-    """Yield (heading path, text) for each section in a passage; a passage may hold several short sections."""
+    """Yield (heading path, text) for each section in a passage; a passage may contain several short sections."""
     section = without_continued(passage.section)
     above = section.split(_ARROW)
     heading, lines, code = section, list[str](), False

@@ -157,7 +157,7 @@ def _complete_parts(
 
 
 def likely_languages(history: Sequence[Message], languages: Sequence[str]) -> tuple[str, ...]:
-    """Return the languages that a message may be in if it does not tell: those of the conversation, the last first.
+    """Return the languages that an undecided message may be in: those of the conversation, the most recent first.
 
     Then those of the documents. A conversation in English has no language of the documents before English.
     """

@@ -1,4 +1,4 @@
-"""The verify step: remove marks that point at nothing, and report unsupported sentences, which stay in the answer."""
+"""The verify step: remove marks without a source, and report unsupported sentences, which stay in the answer."""
 
 from __future__ import annotations
 

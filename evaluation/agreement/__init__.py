@@ -1,1 +1,1 @@
-"""`turnmark agreement`: scores against people, people against each other, judges against labels."""
+"""`turnmark agreement`: compares scores with people's ratings, raters with each other, and judges with labels."""

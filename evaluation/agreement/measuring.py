@@ -1,4 +1,4 @@
-"""Measure agreement: means by system, raters among themselves, correlations, verdicts against labels."""
+"""Measure agreement: means by system, agreement between raters, correlations, and verdicts compared with labels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Annotators(Record):
     """Agreement of three raters (MTRAG appendix E)."""
 
     n: int = Field(description="answers with three ratings")
-    fewer: int = Field(description="rated answers with another number of ratings; left out")
+    fewer: int = Field(description="rated answers with a different number of ratings; left out")
     point: float = Field(description="step of the rating scale")
     absolute: float = Field(description="share of answers with three equal ratings")
     two_equal: float = Field(description="share of answers with at least two equal ratings")
@@ -89,7 +89,7 @@ class Agreement(Record):
 
 
 def measure_agreement(paths: Sequence[Path]) -> Agreement:
-    """Measure everything that these files and runs allow.
+    """Compute all measurements that these files and runs allow.
 
     Raises:
         RequestError: they contain nothing to compare.

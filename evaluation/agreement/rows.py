@@ -1,7 +1,7 @@
 """Gather the answers of `agreement`, with ratings of people and scores of another judge or of our runs.
 
-A rating is of an answer, not of a task: a run's scores are added to a rated answer only if the run's answer to the task
-is the same text.
+A rating belongs to an answer, not to a task: a run's scores are added to a rated answer only if the run's answer to the
+task is the same text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The benchmark that `turnmark check` runs over the user's own index: the tasks of MTRAG.
 
-`turnmark check` takes everything from here, so that it does not name the benchmark.
+`turnmark check` uses only this module, so that its own code does not name the benchmark.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Share(Record):
 
 
 def share(count: int, n: int) -> Share:
-    """Return a share with its 95% interval by Wilson's score, which holds for few questions (Wilson 1927)."""
+    """Return a share with its 95% interval by Wilson's score, which is valid for few questions (Wilson 1927)."""
     if not n:
         return Share(count=0, n=0, ci95=None)
     rate = count / n

@@ -156,7 +156,7 @@ def merge_facts(runs: Sequence[ComparedRun], ids: Sequence[str]) -> dict[str, Fa
     """Return the facts of the samples with these ids, each from the first run that has them.
 
     Raises:
-        RequestError: no run has the facts of some sample.
+        RequestError: the facts of a sample are in none of the runs.
     """
     merged: dict[str, Facts] = {}
     for run in reversed(runs):
@@ -262,7 +262,7 @@ def _flatten(run: ComparedRun) -> dict[str, object]:
             fields |= {f"{name}.{key}": inner for key, inner in value.items()}
         else:
             fields[name] = value
-    # The specs and the hashes of the prompts have these.
+    # The specs and the hashes of the prompts contain these.
     for name in ("index", "generator", "retriever", "embedder", "steps", "prompts"):
         fields.pop(f"assistant.{name}", None)
     return fields

@@ -38,7 +38,7 @@ def mark_of(verdict: str) -> str:
 
 
 def accuracy_of(verdict: str) -> str:
-    """Return the metric of how often one of `VERDICTS` agrees with the task's answerability."""
+    """Return the metric that measures how often one of `VERDICTS` agrees with the task's answerability."""
     return ACCURACY + verdict.removeprefix(IDK)
 
 
@@ -169,7 +169,7 @@ def unknown_label(answerability: str | None) -> bool | None:
 
 
 def clarify_label(answerability: str | None) -> bool | None:
-    """Return whether a task calls for a question back: True for UNDERSPECIFIED, False for the others.
+    """Return whether the right reply to a task is to ask back: True for UNDERSPECIFIED, False for the others.
 
     None if the task does not count in `clarify.*`: CONVERSATIONAL, no label.
     """

@@ -203,11 +203,11 @@ def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple
     name, similarity = "rouge_l.word", rouge_l_word(answer, edit)
     if similarity is None:  # a script in which rouge-score finds no tokens
         name, similarity = "rouge_l.word[unicode]", rouge_l_unicode(answer, edit)
-    recall = ("token_recall", token_recall(answer, edit), "words of your version that the answer has")
+    recall = ("token_recall", token_recall(answer, edit), "words of your version that the answer contains")
     if unspaced:
         recall = (
             "token_recall[unicode]",
             token_recall_unicode(answer, edit),
-            "characters of your version that the answer has",
+            "characters of your version that the answer contains",
         )
     return [*rows, (name, similarity, "against your version"), recall]

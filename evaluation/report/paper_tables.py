@@ -1,7 +1,7 @@
 """Read the `paper_tables.json` of each benchmark, which defines the rows and columns of its paper's tables.
 
-A list of rows or columns holds slots, names of `axes`, and products `{"each": …, "under": …}`, in which every slot of
-the first list heads all of the second. The runs extend the axes `domains`, `queries`, `models` and `judges`.
+A list of rows or columns contains slots, names of `axes`, and products `{"each": …, "under": …}`, in which every slot
+of the first list heads all of the second. The runs extend the axes `domains`, `queries`, `models` and `judges`.
 """
 
 from __future__ import annotations

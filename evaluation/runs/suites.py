@@ -1,7 +1,7 @@
 """Several runs in one folder with one summary: `turnmark eval all`, and `score` for an official evaluation file.
 
-`eval all` runs the main benchmarks, or more tasks and settings with `--suite`. An evaluation file holds the answers of
-several systems with human ratings; each system becomes a run, so that any judge can be compared with the ratings.
+`eval all` runs the main benchmarks, or more tasks and settings with `--suite`. An evaluation file contains the answers
+of several systems with human ratings; each system becomes a run, so that any judge can be compared with the ratings.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def allowed_failures(max_failures: str | None, samples: int) -> int | None:
     """Convert `--max-failures` to a number of samples; None: no limit.
 
     Args:
-        samples: number of samples, of which a percentage is taken.
+        samples: number of samples that a percentage refers to.
     """
     if max_failures is None:
         return None

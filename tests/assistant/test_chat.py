@@ -56,7 +56,7 @@ def test_failed_question_is_a_line_and_the_others_are_answered(home, turnmark, t
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ("[]", ["holds no message"]),
+        ("[]", ["contains no message"]),
         ("[" * 100_000, ["recursion limit"]),
         ('[{"role": "user", "content": "a"}, 7]', ["entry 2: Input should be"]),
         ('{"role": "user", "content": " "}\n{"role": "agent", "content": "b"}', ["line 1, content: String"]),

@@ -108,7 +108,7 @@ def test_invalid_budget_error_names_both_forms(text: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_budget(text)
     assert caught.value.problems == (
-        f"--budget {text!r} is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
+        f"--budget {text!r} is not a budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
     )
 
 

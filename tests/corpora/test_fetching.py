@@ -95,7 +95,7 @@ def test_repairs_files_and_keeps_changed_copies(host):
     fetched(host)
     before = len(host.asked())
     assert (fetched(host, COMMIT).repaired, len(host.asked())) == ((), before)
-    with pytest.raises(RequestError, match="holds commit 0123"):
+    with pytest.raises(RequestError, match="contains commit 0123"):
         fetched(host, "v2")
 
 
@@ -233,10 +233,15 @@ def test_patterns_refuse_paths_outside_the_folder(path):
 @pytest.mark.parametrize(
     ("name", "module", "file", "hint"),
     [
-        ("mtrag", mtrag, "mtrag-human/x", "holds no mtrag-human/"),
-        ("kiwi", kiwi, "interaction_data_new.jsonl", r"holds no interaction_data_new\.jsonl .* fangyuan/kiwi"),
-        ("inscoqa", inscoqa, "test.jsonl", r"holds no train\.jsonl, validation\.jsonl or test\.jsonl; no public"),
-        ("compound-qa", compound_qa, "data/Reasoning/Reasoning_Factual_Statement.jsonl", "holds no data/<Capability>"),
+        ("mtrag", mtrag, "mtrag-human/x", "contains no mtrag-human/"),
+        ("kiwi", kiwi, "interaction_data_new.jsonl", r"contains no interaction_data_new\.jsonl .* fangyuan/kiwi"),
+        ("inscoqa", inscoqa, "test.jsonl", r"contains no train\.jsonl, validation\.jsonl or test\.jsonl; no public"),
+        (
+            "compound-qa",
+            compound_qa,
+            "data/Reasoning/Reasoning_Factual_Statement.jsonl",
+            "contains no data/<Capability>",
+        ),
     ],
 )
 def test_loaders_find_fetched_data(tmp_path, monkeypatch, name, module, file, hint):

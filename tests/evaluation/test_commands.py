@@ -72,7 +72,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
     (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [
         "--setting: compound-qa has no setting 'rag'; it has: decompose, vanilla, cot, few-shot, dialogue, positions",
-        "--budget 'much' is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
+        "--budget 'much' is not a budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
         "--passages: compound-qa does not use it; it is for mtrag, mtrag-un, mtrag-s",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
     ]),

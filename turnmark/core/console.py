@@ -65,7 +65,8 @@ class ReaderGone(SystemExit):
 class _Guarded:
     """A standard stream that ends the command when writing fails.
 
-    After a closed pipe the command ends quietly, after a full disk with an error. With `optional`, errors are ignored.
+    If the pipe is closed, the command ends quietly; if the disk is full, it ends with an error. With `optional`, errors
+    are ignored.
     """
 
     def __init__(self, stream: TextIO, optional: bool) -> None:

@@ -198,7 +198,7 @@ def reasons(error: ValidationError, records: Collection[str] = ()) -> dict[str, 
     """Return what is wrong with each field.
 
     Args:
-        records: fields that are records, of which the inner field is named.
+        records: fields that are records; for these, the inner field is named.
     """
     found = {}
     for fault in error.errors(include_url=False):
@@ -292,7 +292,8 @@ def _parameter(flag: Flag) -> Parameter:
 
 
 def split_names(words: Any) -> Any:
-    """Split each word at its commas and return the distinct names; for fields that hold names separated by commas."""
+    """Split each word at its commas and return the distinct names; for fields that contain names separated by
+    commas."""
     if not isinstance(words, list):
         return words
     names = tuple(dict.fromkeys(name.strip() for word in words for name in word.split(",") if name.strip()))

@@ -1,6 +1,6 @@
 """Functions that make untrusted text safe for the place where it is written.
 
-Untrusted is all text from files, people, models, servers and other people's code.
+All text from files, people, models, servers and other people's code is untrusted.
 
 | the text is written                               | use                               |
 |---------------------------------------------------|-----------------------------------|
@@ -144,7 +144,7 @@ _LATEX = {
 
 
 def escape_marks(text: str) -> str:
-    """Write a `[2]` in a passage's text as `(2)`, so that nobody takes it for a citation of the reply.
+    """Write a `[2]` in a passage's text as `(2)`, so that it is not mistaken for a citation in the reply.
 
     Code is not changed, since it is meant to be copied.
     """

@@ -289,7 +289,7 @@ def _problem(reply: ErrorsReply, count: int) -> str | None:
     if unknown:
         return f"there are questions 1 to {count}, and none with the numbers {unknown}"
     if len(set(reply.merged)) == 1:
-        return "of merged answers there are two or more, or none"
+        return "merged answers must be none, or at least two"
     return None
 
 

@@ -65,7 +65,7 @@ class InstructionalCase(Case):
     kept."""
 
 
-@metric(by="appendix D's form, read strictly", without="no reply was asked for in the two parts of appendix D")
+@metric(by="appendix D's form, read strictly", without="no reply in the two parts of appendix D was requested")
 def format_ok(case: InstructionalCase) -> float | None:
     """Measure whether the reply has the form of appendix D."""
     return None if case.format_ok is None else float(case.format_ok)
@@ -115,7 +115,7 @@ class InsCoQA(Task):
 
     The bootstrap resamples source documents: samples belong to one cluster if the smallest content hash among their
     documents is the same. Samples with the same documents always share a cluster, whatever the order and ids; samples
-    with some documents in common share one the more probably, the more they have in common. The id of the first
+    with some documents in common share one with a probability that grows with their number. The id of the first
     document would not work: some data number the documents of each sample from 1, which would put all samples into one
     cluster.
     """
@@ -189,7 +189,8 @@ class InsCoQA(Task):
         )
 
     def doubts(self) -> Mapping[str, str]:
-        """See `Task.doubts`. The data are not public: a split is known by the numbers of Table 1, words left out."""
+        """See `Task.doubts`. The data are not public, so a split is recognized by the numbers of Table 1, without the
+        word counts."""
         rows = [row for row in inscoqa.stream_tasks(self.source.root, self.split) if not isinstance(row, Problem)]
         of_split = [name for name in PRINTED["inscoqa"]["figures"] if name.startswith(f"{self.split}: ")]
         counts = [name for name in of_split if ": words " not in name]

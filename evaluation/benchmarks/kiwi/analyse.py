@@ -310,7 +310,7 @@ class KiwiAnalyse(KiwiTask):
                 *_metric_names("information_seeking", FINE_TYPES)),
                by=LABELLED, measure=_types, without="the turn is of another type"),
         Metric(names=_metric_names("error", ERROR_TYPES), by=LABELLED, measure=_errors,
-               without="the turn was rated good, or there is nothing to go by"),
+               without="the turn was rated good, or nothing shows its error"),
         Metric(names=_metric_names("retrieved", get_args(Retrieved)), by=LABELLED, measure=_retrieved,
                without="rated good, nothing had to be retrieved, or it is unknown what was needed"),
         Metric(names=("instruction_accuracy", "type_accuracy", "error_accuracy"), by="against the labels of the data",

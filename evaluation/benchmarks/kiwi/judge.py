@@ -50,7 +50,7 @@ from turnmark.evaluation.tasks.metric import Metric, Value, metric
 SplitPart = Literal["train", "validation", "test"]
 
 TEST_TURNS, ALL_TURNS = 186, 1260
-"""Number of test turns in the paper, which is also that of validation turns, and of all turns."""
+"""Number of test turns in the paper (the same as of validation turns), and of all turns."""
 MAX_EXAMPLES = 10
 """Number of examples in the paper's few-shot prompt."""
 

@@ -208,7 +208,7 @@ class Kiwi(KiwiTask):
             generator, task.session.question, previous, turn.instruction, best, seeks, self.assistant.config.prompts
         )
         if not turn.coarse:
-            note = "the data do not say whether it seeks information: by rules"
+            note = "the data do not say whether it seeks information; rules decide"
             revision = replace(revision, notes=(*revision.notes, note))
         return revision, best if seeks else []
 

@@ -110,7 +110,7 @@ class KiwiTask(Task):
             if self.options.chain:
                 errors.add(f"--chain is for the task revise; {self.name} looks at recorded answers")
             if self.options.protocol == "paper":
-                reason = f"the prompts of {self.name} are the paper's way to ask already"
+                reason = f"the prompts of {self.name} already follow the paper"
                 errors.add(f"--protocol paper is for the task revise; {reason}")
         source = errors.collect(kiwi.locate, request.data)
         if source is not None:
@@ -125,7 +125,7 @@ class KiwiTask(Task):
         errors.raise_all()
 
     def doubts(self) -> Mapping[str, str]:
-        """See `Task.doubts`. The published file was not at hand: it is known by the numbers of Table 2."""
+        """See `Task.doubts`. The published file was not available, so it is recognized by the numbers of Table 2."""
         sessions = [row for row in kiwi.stream_sessions(self.source.root) if not isinstance(row, Problem)]
         of_turns = [name for name in PRINTED["kiwi"]["figures"] if name.endswith(("sessions", "turns"))]
         differing = unlike_printed("kiwi", kiwi_figures(sessions), of_turns)

@@ -145,7 +145,8 @@ def task_item(task: mtrag.MtragTask, domain: str) -> Item:
 def _standalone(task: mtrag.MtragTask) -> bool | None:
     """Return whether a turn is standalone: by our labels; by the data's label if the conversation has none of ours.
 
-    The data label 7 of the 423 tasks of two domains. Within conversations of ours they would mix two labeling rules.
+    The data label 7 of the 423 tasks of two domains. In conversations that we labeled, they would mix two labeling
+    rules.
     """
     labels = standalone_labels()
     if task.id in labels:

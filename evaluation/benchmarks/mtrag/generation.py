@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
 LIVE = "live"
-"""The setting of `--live`, which no paper has."""
+"""The setting of `--live`, which exists in no paper."""
 SETTINGS = ("reference", *shown.SEARCHING_SETTINGS, LIVE)
 MAX_TOPPED_UP_REFERENCES = 2
 """Maximum number of references of a task in `reference+rag` (section 6.1)."""
@@ -418,7 +418,7 @@ class Mtrag(Task):
         return {"unknown.auroc": (positive, score)}
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
-        """See `Task.target`; with the recorded passages of the setting."""
+        """See `Task.target`. Includes the recorded passages of the setting."""
         fields = super().target(item)
         if fields is None or self.setting == "reference" or self._shown.recorded is None:
             return fields

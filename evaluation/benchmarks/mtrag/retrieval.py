@@ -211,7 +211,7 @@ class Retrieval(Task):
 
     @classmethod
     def fit(cls, request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
-        """See `Task.fit`. Options of a model's calls have a use if the query mode asks a model."""
+        """See `Task.fit`. Options of a model's calls apply if the query mode asks a model."""
         options = cast(RetrievalOptions, request.options)
         by_assistant = options.query in (None, "assistant") and not options.queries and not request.scoring
         asks_model = options.query == MINIMAL_QUERY or (by_assistant and request.asks_model)
@@ -267,7 +267,7 @@ class Retrieval(Task):
             return query
         retriever = self.retrievers[item.domain or ""]
         if self._mode == MINIMAL_QUERY:
-            assert generator is not None, "a mode that asks a model is planned with one"
+            assert generator is not None, "a query mode that asks a model always has a generator"
             return self._search_with_rewrite(item, query, retriever, generator)
         return self._search_by_assistant(item, query, self.assistant.using(retriever, generator))
 
@@ -278,7 +278,7 @@ class Retrieval(Task):
         if findings.fallback in PERMANENT_FAILURES:
             raise GeneratorError("auth", "; ".join(findings.notes), sum(findings.usage.values(), Usage()))
         hits = findings.hits[:LIST_LENGTH]
-        if len(findings.searches) > 1:  # the parts take turns, and their scores do not compare
+        if len(findings.searches) > 1:  # the hits of the parts alternate, and their scores are not comparable
             hits = tuple(hit.model_copy(update={"score": 1 / rank}) for rank, hit in enumerate(hits, 1))
         variants = [text for text in searched_texts(findings.searches) if text != query.text]
         full_query = query.model_copy(update={"variants": tuple(variants)})

@@ -197,7 +197,7 @@ def _context(passage: Passage) -> dict[str, str]:
 
 
 class _SynthesizedConversation:
-    """One conversation in the making, turn by turn.
+    """A conversation that is made turn by turn.
 
     Args:
         document: the passages that it starts at.
