@@ -171,7 +171,7 @@ class Checks(Record):
     procedure_valid: bool | None = Field(
         default=None, description="whether there are at least two steps, all different and cited"
     )
-    repaired: bool = Field(default=False, description="whether marks that pointed at nothing were removed")
+    repaired: bool = Field(default=False, description="whether marks without a source were removed")
 
 
 class Usage(Record):

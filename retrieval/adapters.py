@@ -194,7 +194,7 @@ class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
 def node_of(passage: Passage) -> TextNode:
     """Convert a passage to a LlamaIndex `TextNode`; `passage_of` converts it back.
 
-    The node has the ids of the passage and the document. Its metadata contain `title`, `section`, `file_path`,
+    The node has the ids of the passage and the document. Its metadata contains `title`, `section`, `file_path`,
     `page_label`, `date`, and `table_header` if the passage begins within a table.
     """
     metadata = {"title": passage.title, "file_path": passage.path, "section": passage.section}

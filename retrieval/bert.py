@@ -131,7 +131,7 @@ def read_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
                 stored = raw[start + first : start + end].view(_SAVED_TYPES[entry["dtype"]]).reshape(entry["shape"])
                 weights[name.removeprefix(prefix)] = stored.astype(np.float32, copy=False)
     except (ValueError, KeyError, IndexError, StopIteration) as error:
-        raise NotBert("its model.safetensors is not that of a BERT") from error
+        raise NotBert("its model.safetensors does not contain a BERT") from error
     return weights
 
 

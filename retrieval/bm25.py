@@ -151,7 +151,7 @@ class BM25(TermScores):
         return float(self._scores[self._part(term)].max(initial=0.0))
 
     def score_of(self, query: str, text: str, mean_length: float) -> float:
-        """Return the score that a text outside of the index would have for a query.
+        """Return the score that a text that is not in the index would have for a query.
 
         Args:
             mean_length: mean number of terms of the texts in the index.

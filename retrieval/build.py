@@ -332,7 +332,7 @@ class Build:
 
     def _tell_reading(self, what: str) -> None:
         self.progress.tell(one_line(what))
-        self.progress.advance(0)  # a log gets its line although no document is finished
+        self.progress.advance(0)  # so that a log gets its line before a document is finished
 
     def _manifest(self, store: PassageStore, models: Models, window: Window) -> Manifest:
         return Manifest(
@@ -500,7 +500,8 @@ def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> StoredIndex:
-    """Open the cached index of a benchmark's passage file, named after the hash of its content; build it if missing.
+    """Open the cached index of a benchmark's passage file, named after the hash of its content. Build it if it is
+    missing.
 
     An index with more components than the retriever needs is accepted, too. If several match, the oldest is used, so
     that a resumed run finds the same index again.

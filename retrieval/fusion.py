@@ -72,7 +72,7 @@ def top_k(
     if len(rows) > k:
         if k <= 0:
             return RankedRows.from_pairs(())
-        # All rows that tie with the last one stay in, so that ties are cut by row number.
+        # All rows that tie with the last one are kept, so that ties are cut by row number.
         near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
         rows, values = rows[near], values[near]
     order = np.argsort(-values, kind="stable")[:k]

@@ -73,7 +73,7 @@ def has_gpu() -> bool:
 
 
 def _asks_for(variable: str, value: str) -> bool:
-    """Return whether an environment variable is set to `value`, its one alternative to `auto`."""
+    """Return whether an environment variable is set to `value`, the only alternative to `auto`."""
     setting = os.environ.get(variable) or "auto"
     if setting not in ("auto", value):
         raise RequestError(f"{variable}={setting!r}: {value} or auto was expected")
@@ -102,7 +102,7 @@ def choose() -> Choice:
 
 
 class Backend:
-    """The backend of one embedding model. It is chosen when it is first asked for, and prepared for the first text.
+    """The backend of one embedding model. It is chosen when it is first requested, and prepared for the first text.
 
     Args:
         owner: the embedder, for messages.

@@ -43,15 +43,15 @@ T = TypeVar("T")
 
 # Tokens of a batch, padding included: of 512 to 4096, this many were the fastest.
 BATCH_TOKENS = 1024
-# Rows are a multiple of so many tokens long, and a text begins in a row at such a multiple. With 16 a vector
+# The length of a row, and the place of a text in it, are multiples of this number of tokens. With 16 a vector
 # register contains the same tokens of a text wherever it begins, so that sums are the same to the bit. With 8 one
 # vector in 50 was off by a step of the 8-bit rounding, a cosine of up to .0004.
 STEP = 16
 LIKE = 0.75
-# Up to so many tokens texts become one row: attention grows with the square of its length, but a message, the message
-# in context and its rewrite (86 tokens in the middle) take a quarter less.
+# Texts with at most this many tokens together become one row. Attention grows with the square of its length, but a
+# message, the message in context and its rewrite (86 tokens in the middle) take a quarter less.
 PACKED_TOKENS = 256
-# Up to so many tokens all cores work on one batch, a third of a second on two slow cores.
+# With at most this many tokens, all cores work on one batch, which takes a third of a second on two slow cores.
 QUICK_TOKENS = 4096
 # Number of cores beyond which one batch is hardly faster.
 THREADS = 4

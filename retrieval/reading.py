@@ -148,7 +148,7 @@ class SourceReader:
         self._ahead: list[SourceEntry] = []
 
     def read_ahead(self, documents: int, characters: int) -> list[Document]:
-        """Read the first documents, until there are so many or so much text, and return them.
+        """Read the first documents up to a limit of documents and of text, and return them.
 
         They are kept for `entries`, and cut into passages there.
         """

@@ -47,7 +47,7 @@ from turnmark.retrieval.stored import SearchableIndex, StoredIndex
 from turnmark.retrieval.types import Retriever, check_retriever
 
 SPLADE_WEIGHT = 0.5
-"""Weight of SPLADE's lists in a fusion, where dense lists have 1: the middle of the best values on four data sets."""
+"""Weight of SPLADE's lists in a fusion (dense lists have weight 1): the middle of the best values on four data sets."""
 
 
 # --- the functions that open each kind of retriever (`RetrieverKind.open`) -------------------------------------------

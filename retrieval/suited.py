@@ -1,4 +1,4 @@
-"""Chooses the embedder of an index by the languages of its documents, and says when one does not know them."""
+"""Chooses the embedder of an index by the languages of its documents, and warns if an embedder does not know them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from turnmark.corpora.types import Document
 from turnmark.retrieval.embed import DEFAULT_EMBEDDER, languages_of
 
 MIN_FOREIGN_SHARE = 0.2
-"""Minimum share of passages in languages that an embedder was not made for, with which another one is better."""
+"""Minimum share of passages in languages that an embedder was not made for at which another one is better."""
 AHEAD_DOCUMENTS, AHEAD_CHARACTERS = 50, 300_000
 """How much of a new source is read before its embedder is chosen: passages are as long as the embedder can read."""
 _PASSAGE_CHARACTERS = 1000

@@ -1,6 +1,6 @@
 """Keeps an index up to date with its folder: a changed file is indexed within seconds, while the index is searched.
 
-A build makes a new generation. Whoever has the index open uses the old generation until the new one is complete;
+A build makes a new generation. Processes that have the index open use the old generation until the new one is complete;
 `turnmark.assistant.open.up_to_date` then switches to the new one.
 """
 

@@ -295,7 +295,7 @@ class Workers(Generic[R]):
         return outcome
 
     def _welcome(self) -> None:
-        """Add the workers that have become ready; drop those that Ray does not restart."""
+        """Add the workers that have become ready, and drop those that Ray does not restart."""
         with self._lock, self._reached():
             references = [worker.ready for worker in self._starting]
             ready = self._ray.wait(references, num_returns=len(references), timeout=0)[0] if references else []

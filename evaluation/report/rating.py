@@ -106,7 +106,7 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
         letters = dict(zip(_LETTERS, systems, strict=False))
         systems_of[name] = letters
         task = browsed[systems[0]][name]
-        # An answer to revise is shown with each revision, and not as a turn.
+        # An answer to revise is shown with each revision, not as a turn.
         history = task.history[:-1] if form.revises else task.history
         said = [(utterance.role, texts.add(_full_text(utterance.text))) for utterance in history]
         question = texts.add(_full_text(task.question))
@@ -251,7 +251,7 @@ def is_ratings(path: Path) -> bool:
 
 
 def rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[Rated], list[Problem]]:
-    """Return the answers of a page with all of their ratings, and the lines that are no ratings of the page.
+    """Return the answers of a page with all of their ratings, and the lines that are not ratings of the page.
 
     Raises:
         RequestError: no file has a rating of this page.

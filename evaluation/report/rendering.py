@@ -67,7 +67,7 @@ def draw(table: Table, console: Console) -> None:
     if table.rows:
         pieces = [table]
         if table.tight:
-            # Printed apart, since the table may be narrower than its title.
+            # Printed separately, since the table may be narrower than its title.
             console.print()
             console.print(rich_line(table.title, "bold"))
             pieces = _split(table, console.width)

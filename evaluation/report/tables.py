@@ -293,7 +293,7 @@ def judges(summary: Summary) -> Table:
                 str(panel.failed.get(judge, 0)),
                 str(metric.n if metric else 0),
             )
-            # Rule and agreement of the panel only in its first row.
+            # The rule and the agreement of the panel are shown only in its first row.
             panel_cells = ("", "") if index else (panel.rule, alpha)
             judge_cells = (with_snapshots(judge, panel.answered), shown.text(panel.means.get(judge)))
             rows.append(ReportRow((name, *judge_cells, *counts, *panel_cells)))

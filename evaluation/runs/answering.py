@@ -145,7 +145,7 @@ class _Engine:
     def _take(self, job: SampleJob, result: Sample | BaseException) -> None:
         if isinstance(result, Overdue):
             limit = f"{self._limits.deadline:g} s"
-            result = GeneratorError("timeout", f"no answer within the sample's {limit}; given up")
+            result = GeneratorError("timeout", f"no answer within the sample's {limit}; abandoned")
         sample = failed_sample(job, result) if isinstance(result, BaseException) else result
         sample = self._write(job, sample)
         if sample.status == "failed":

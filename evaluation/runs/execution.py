@@ -1,4 +1,5 @@
-"""Carry out a plan of `turnmark eval` or `score`: answer items, search, or take over answers; then score the run."""
+"""Carry out a plan of `turnmark eval` or `score`: answer items, search, or copy existing answers; then score the
+run."""
 
 from __future__ import annotations
 

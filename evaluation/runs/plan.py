@@ -1,6 +1,6 @@
 """Plans of `turnmark eval` and `turnmark score`: check a request completely before anything is built or written.
 
-`eval` answers items of the data; `score` takes over the answers of another system or an earlier run.
+`eval` answers items of the data; `score` uses the answers of another system or of an earlier run.
 """
 
 from __future__ import annotations

@@ -187,4 +187,4 @@ def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
     check_judges_can_spend(request.budget, request.judge, errors)
     for name in ("prompts", "budget"):
         if name in request.typed and not request.judge:
-            errors.add(f"--{name} is for judges, and none is named; name one with --judge, or leave it out")
+            errors.add(f"--{name} is for judges, but there is no --judge; name one, or leave it out")

@@ -131,7 +131,7 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
 
 
 def _missing_data(name: str, data: Path | None) -> str:
-    """Return why a benchmark has no data; empty: it has."""
+    """Return why a benchmark has no data; empty if it has data."""
     try:
         benchmarks()[name].find_data(data)
     except RequestError as error:

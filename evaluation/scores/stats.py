@@ -132,7 +132,7 @@ def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: 
         if not balanced:
             return rank_correlations(first, second, weights)
         occurrences = weights @ np.eye(len(grades))[grade]
-        shares = 1 / np.maximum(occurrences, 1)[:, grade]  # a score that was not drawn has no weight anyway
+        shares = 1 / np.maximum(occurrences, 1)[:, grade]  # a score that was not drawn has weight 0 in any case
         return rank_correlations(first, second, weights, shares)
 
     over = in_blocks(over_block, len(number))

@@ -2,7 +2,8 @@
 
 A journal keeps only the offset of each record in memory, so it can contain any number of them. The last line of a key
 counts. An incomplete last line, left by a killed process, is cut off when the file is opened; a complete line that is
-not a record is skipped and listed in `problems`. When `append` returns, the operating system has the line.
+not a record is skipped and listed in `problems`. When `append` returns, the line has been passed to the operating
+system.
 """
 
 from __future__ import annotations

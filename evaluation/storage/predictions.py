@@ -205,7 +205,7 @@ def _from_official(row: JsonRow, domain_of: DomainOf, mistakes: list[str]) -> No
     if not texts or not all(isinstance(text, str) for text in texts):
         mistakes.append('predictions: expected a list of {"text": "…"}')
     for name in row.keys() - {"id", "contexts", "input", "Collection"}:
-        del row[name]  # the same name may mean another thing in our form, such as `turn`
+        del row[name]  # the same name may have another meaning in our form, such as `turn`
     row["prediction"] = texts[0] if texts else None
     turns = [turn for turn in _as_list(row.get("input")) if isinstance(turn, dict)]
     row["query"] = turns[-1].get("text") if turns and turns[-1].get("speaker") == "user" else None

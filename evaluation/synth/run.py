@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 ATTEMPT_SECONDS = 600.0
 """Deadline of one attempt with all of its calls."""
 ATTEMPTS_PER_ITEM, SPARE_ATTEMPTS = 5, 5
-"""Maximum number of attempts per requested item, and a constant number more; limits the cost of strict filters."""
+"""Maximum number of attempts per requested item, and a constant number of additional attempts; limits the cost of
+strict filters."""
 STOPPING_REASON = (
     f"every seed was tried, or {ATTEMPTS_PER_ITEM} times the attempts needed if every item passed the filters, and "
     f"{SPARE_ATTEMPTS} more"

@@ -189,7 +189,7 @@ def test_hanging_sample_is_abandoned_and_its_late_result_ignored(tmp_path):
         assert (outcome.done, outcome.failures) == (3, {"timeout": 2})
         free.set()
     row = rows(tmp_path / "r")["hangs 1"]
-    assert row["reason"] == "timeout: no answer within the sample's 1 s; given up"
+    assert row["reason"] == "timeout: no answer within the sample's 1 s; abandoned"
     assert len((tmp_path / "r/predictions.jsonl").read_text().splitlines()) == 5
 
 

@@ -161,7 +161,7 @@ def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollect
 
 
 def _nest(kind: type[Record], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values as fields of the request, with those of its records inside these."""
+    """Return the values as fields of the request, with the fields of its records nested."""
     flags = flags_of(kind)
     nested = {name: value for name, value in values.items() if name not in flags or not flags[name].record}
     for name, flag in flags.items():
@@ -215,7 +215,7 @@ _REQUIRED = "turnmark.required"
 
 @contextmanager
 def _set_required(parameters: Iterable[Any], required: bool) -> Iterator[None]:
-    """Set whether parameters are required, for the time of a block."""
+    """Set whether parameters are required within a block."""
     for parameter in parameters:
         parameter.required = required
     try:
@@ -231,14 +231,14 @@ class RequestCommand(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line without looking for missing parameters."""
+        """Parse the command line without checking for missing parameters."""
         required = [parameter for parameter in self.params if parameter.required]
         with _set_required(required, False):
             ctx.meta[_REQUIRED] = required
             return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, which is asked for while the command line is parsed."""
+        """Write the help, which is requested while the command line is parsed."""
         with _set_required(ctx.meta.get(_REQUIRED, ()), True):
             super().format_help(ctx, formatter)
 

@@ -243,7 +243,7 @@ def quote_lines(text: str) -> str:
 def break_control_marks(text: str) -> str:
     """Break the control marks of chat templates in `text`, with a space after their first character.
 
-    The words stay readable, also for a model that is asked about them. NUL becomes U+FFFD, since some servers ignore
-    the text after it.
+    The words stay readable, including for a model that is asked about them. NUL becomes U+FFFD, since some servers
+    ignore the text after it.
     """
     return _CONTROL.sub(lambda mark: f"{mark.group()} ", text.replace("\0", "\ufffd"))
