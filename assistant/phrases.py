@@ -1,6 +1,6 @@
 """The phrases by which messages in other languages than English are understood, from the table `phrases.toml`.
 
-English has rules of its own in each step. The other languages share one implementation, which reads the same fields for
+English has separate rules in each step. The other languages share one implementation, which reads the same fields for
 each of them.
 """
 

@@ -38,7 +38,7 @@ LANGUAGES: dict[str, Language] = TypeAdapter(dict[str, Language]).validate_json(
     Path(__file__).with_name("languages.json").read_bytes()
 )
 
-# Scripts that are used for one language only. The detector needs no text to learn from there.
+# Scripts that only one language uses. For these, the script alone determines the language.
 _SCRIPTS = (
     ("th", "\u0e00-\u0e7f"),
     ("lo", "\u0e80-\u0eff"),

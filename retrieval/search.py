@@ -173,7 +173,7 @@ COSINE_LIST = "dense"
 """Name of the list with the best cosine of the message or a rewrite."""
 BM25_WEIGHT = 0.3
 ANSWERS_WEIGHT = 0.6
-"""Total weight of the earlier answers. The message, the message in context and its rewrites have 1 each."""
+"""Total weight of the earlier answers. The message, the message in context and its rewrites have weight 1 each."""
 ANSWER_DECAY = 0.35
 """Weight of an answer relative to the answer after it."""
 MAX_ANSWERS = 8

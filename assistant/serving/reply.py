@@ -85,8 +85,8 @@ def _escape(text: str) -> str:
 class ReplyText:
     """The streamed text of one reply.
 
-    Text that was sent cannot be retracted. If checking changed the answer, the checked answer follows under a heading
-    of its own.
+    Text that was sent cannot be retracted. If checking changed the answer, the checked answer follows under a separate
+    heading.
     """
 
     def __init__(self, footnotes: bool) -> None:

@@ -58,7 +58,7 @@ def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
         marks = "".join(f"[{number}]" for number in dict.fromkeys(valid))
         return f"{match['before']}{marks}{match['after']}"
 
-    pieces = CODE_SPAN.split(draft.text)  # text and code in turn
+    pieces = CODE_SPAN.split(draft.text)  # text and code alternate
     for position in range(0, len(pieces), 2):
         pieces[position] = _SPACED_MARK.sub(without_dead_numbers, pieces[position])
     steps: list[ProcedureStep] = []

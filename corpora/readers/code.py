@@ -18,7 +18,7 @@ from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
 
 MAX_LINE_LENGTH = 2_000  # characters; longer lines are generated
-_MIN_LONG_CLASS_LINES = 60  # in a class of this length, each method is a section of its own
+_MIN_LONG_CLASS_LINES = 60  # in a class of this length, each method is a separate section
 
 
 class Definition(NamedTuple):
