@@ -87,7 +87,9 @@ def test_reports_files_that_are_left_out(tmp_path: Path) -> None:
     loaded = compound_qa.load_tasks(tmp_path)
     assert list(loaded.data) == ["Knowledge/Cause-and-Effect/adversarial_qa_1"]
     reasons = {problem.file: problem.what for problem in loaded.problems}
-    assert "holds Knowledge Cause-and-Effect already" in reasons.pop("data/Knowleage/Knowledge_Cause_and_Effect.jsonl")
+    assert "already contains Knowledge Cause-and-Effect" in reasons.pop(
+        "data/Knowleage/Knowledge_Cause_and_Effect.jsonl"
+    )
     assert {Path(name).name for name in reasons} == {
         "Knowledge_Riddles.jsonl",
         "Reasoning_Cause_and_Effect.jsonl",

@@ -33,7 +33,7 @@ def demo_turns():
      "Others", ""),
     ("Leave it exactly as it is.", FOUR, "good", "Others", ""),
     # ignored
-    (OIL, FOUR, "bad", "Ignored", "nothing was done"),
+    (OIL, FOUR, "bad", "Ignored", "nothing that was asked for was done"),
     # what was to be kept is gone
     ("Make it shorter, without losing any figure.", "It burned rape oil. The horn came later.", "neutral",
      "Constraint failure", "figures are gone: 1868"),
