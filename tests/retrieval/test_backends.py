@@ -201,7 +201,7 @@ def test_a_model_that_is_not_quite_a_bert_is_refused(models, tmp_path, change, r
 def test_damaged_weights_are_not_those_of_a_bert(models, tmp_path):
     for content in (b"", b"short", (1 << 40).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"{}"):
         (tmp_path / "model.safetensors").write_bytes(content)
-        with pytest.raises(NotBert, match="not that of a BERT"):
+        with pytest.raises(NotBert, match="does not contain a BERT"):
             read_weights(tmp_path)
 
 
