@@ -197,5 +197,5 @@ def test_reports_what_is_wrong_with_a_run(notes: Path, tmp_path: Path) -> None:
         tm.evaluate("inscoqa", protocol="paper", chain=True, prompts=tmp_path / "nowhere")
     for words in ("--protocol: inscoqa does not use it", "--chain: inscoqa does not use it", "nowhere"):
         assert words in str(wrong.value)
-    with pytest.raises(tm.TurnmarkError, match="not there"):
+    with pytest.raises(tm.TurnmarkError, match="does not exist; name the folder of a run"):
         tm.Run.open(tmp_path / "nowhere")
