@@ -14,7 +14,7 @@ from tests.conftest import DEMO, ROOT
 from turnmark.assistant.config import AssistantConfig
 from turnmark.core.flags import flags_of
 
-COMMANDS = ("ask", "chat", "serve", "mcp", "check")
+COMMANDS = ("ask", "chat", "serve", "mcp", "check", "eval")
 NEW_SETTING = """
 import json, sys
 from typing import Annotated
