@@ -95,7 +95,7 @@ def test_a_budget_in_money_needs_a_price_for_every_judge(benchmark_root, turnmar
 def test_judge_options_without_a_judge_are_refused(benchmark_root, turnmark, tmp_path):
     ran = turnmark(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
     printed = re.sub(r"\s+", " ", ran.err)
-    for piece in ("'much' is no budget", "no such folder", "--prompts is for judges", "--budget is for judges"):
+    for piece in ("'much' is not a budget", "no such folder", "--prompts is for judges", "--budget is for judges"):
         assert piece in printed
     words = ["score", "mtrag", "--task", "retrieval", "--predictions", "x", "--budget", "5", "--prompts", "x"]
     printed = re.sub(r"\s+", " ", turnmark(*words).err)
