@@ -1,8 +1,7 @@
 """Turns a text into index terms: lower-cased and stemmed words without stop words.
 
 Scripts that are written without spaces have no words to look up, so parts of a run of characters are terms there:
-single characters and pairs for Han and kana, pairs for Hangul, three characters for Thai, Lao, Khmer and Burmese. On
-XQuAD these find as much as a dictionary of words or more (docs/measured.md).
+single characters and pairs for Han and kana, pairs for Hangul, three characters for Thai, Lao, Khmer and Burmese.
 """
 
 from __future__ import annotations

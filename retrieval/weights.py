@@ -3,7 +3,7 @@
 A ranker that cannot read the documents must not outvote one that can: an English embedder finds 13% of Chinese
 passages, and BM25 finds 90%. So a sample of passages loses one sentence each, and every ranker searches for the
 passage with that sentence as the query. All other passages compete with it. The mean reciprocal rank (MRR) of a ranker,
-divided by that of BM25, sets the share of its usual weight that it gets (docs/measured.md has the figures).
+divided by that of BM25, sets the share of its usual weight that it gets; `STEEPNESS` has the figures.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ FULL_RATIO = 0.98
 the words of their passage more often than questions do, so BM25 looks better here than it is: over English handbooks
 MiniLM has ratios of .87 to 1.9, and its usual weight is right for all of them."""
 STEEPNESS = 12
-"""Below that ratio, the share is the ratio raised to this power. XQuAD, MiniLM against BM25, with the best share found
-by
-trying: German and Spanish ratio .91, share .2 to .4; Chinese .43, 0 to .1."""
+"""Below that ratio, the share is the ratio raised to this power. XQuAD, MiniLM against BM25, with the best share
+found by trying: German and Spanish ratio .91, share .2 to .4; Chinese .43, 0 to .1."""
 
 Ranks = Callable[[Sequence[str], Sequence[str], Sequence[int]], list[int]]
 """A function from queries, the shortened texts that they look for, and the rows of these passages, to their ranks."""
