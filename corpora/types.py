@@ -47,6 +47,12 @@ class Document(Record):
     pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
     is_passage: bool = Field(default=False, description="True: the document is a single passage (a BEIR row)")
     date: str = Field(default="", description="date of the last change, or else of writing, from the front matter")
+    left_out: dict[str, int] = Field(
+        default={}, description='what the reader left out: reason, a plural such as "hidden slides" -> count'
+    )
+    remarks: tuple[str, ...] = Field(
+        default=(), description="what the owner of the file should know about how it was read, e.g. a guessed encoding"
+    )
 
 
 class Passage(Record):

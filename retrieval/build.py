@@ -11,6 +11,7 @@ import hashlib
 import shutil
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -91,6 +92,8 @@ class BuildReport:
         problems: everything in the source that was skipped, with its place.
         advice: what to do if the embedder does not know the languages of the documents; else empty.
         unread: the number of files of types that are not read, by suffix.
+        left_out: what the readers left out of the files that they read, by reason.
+        remarks: what the owners of files should know about how they were read, e.g. a guessed encoding.
     """
 
     name: str
@@ -106,6 +109,8 @@ class BuildReport:
     problems: list[Problem] = field(default_factory=list)
     advice: str = ""
     unread: dict[str, int] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    remarks: list[Problem] = field(default_factory=list)
 
 
 def build_index(
@@ -301,6 +306,8 @@ class Build:
                 self.report.problems += entry.problems
                 self.report.documents += len(entry.documents)
                 self.report.changed += entry.changed
+                self.report.left_out.update(entry.left_out)
+                self.report.remarks += [Problem(file=entry.path, what=remark) for remark in entry.remarks]
                 entry.passages = []
                 if entry.stamp is not None:
                     stamped.append(entry)
@@ -354,6 +361,7 @@ class Build:
             server=self.settings.server,
             skipped=len(self.report.problems),
             unread=self.report.unread,
+            left_out=dict(self.report.left_out),
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             version=version("turnmark"),
@@ -370,6 +378,7 @@ class Build:
             "exclude",
             "skipped",
             "unread",
+            "left_out",
             "internal",
             "retriever",
             *CALIBRATED,

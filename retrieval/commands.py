@@ -77,7 +77,7 @@ def build(
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Build an index, continue an interrupted build, or bring an index up to date with its source."""
-    from turnmark.corpora.readers.report import describe_unread
+    from turnmark.corpora.readers.report import describe_left_out, describe_unread
     from turnmark.retrieval.build import build_index
 
     _check_build(source, name, retriever, embedder, engine, include or [], exclude or [], watch)
@@ -91,6 +91,10 @@ def build(
         err.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
     if len(report.problems) > MAX_SHOWN_PROBLEMS:
         err.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
+    for remark in report.remarks[:MAX_SHOWN_PROBLEMS]:
+        err.print(Text(one_line(remark), style="yellow"), soft_wrap=True)
+    if left_out := describe_left_out(report.left_out):
+        err.print(Text(one_line(left_out), style="yellow"), soft_wrap=True)
     if unread := describe_unread(report.unread):
         err.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
     if report.advice:
@@ -108,7 +112,8 @@ def _report(report: BuildReport, as_json: bool) -> None:
     """Print the result of a build on standard output."""
     name = report.name
     if as_json:
-        print_json({**vars(report), "problems": [problem.model_dump() for problem in report.problems]})
+        lists = {name: [each.model_dump() for each in getattr(report, name)] for name in ("problems", "remarks")}
+        print_json({**vars(report), **lists})
         return
     counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
     if report.unchanged:

@@ -299,8 +299,8 @@ def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]
 
 FILE = "seal.json"
 _MAY_CHANGE = {
-    "generation", "created", "version", "source", "include", "exclude", "skipped", "unread", "internal", "server",
-    "name", "retriever",
+    "generation", "created", "version", "source", "include", "exclude", "skipped", "unread", "left_out", "internal",
+    "server", "name", "retriever",
 }  # fmt: skip
 """Fields of a manifest that may change within a generation, or that tell the origin of the index."""
 

@@ -66,6 +66,9 @@ class Manifest(Record):
     )
     skipped: int = 0
     unread: dict[str, int] = Field(default={}, description="number of files of types that are not read, by suffix")
+    left_out: dict[str, int] = Field(
+        default={}, description="what the readers left out of the files that they read: reason -> count"
+    )
     internal: bool = Field(default=False, description="whether the index is of a benchmark's corpus, hidden from lists")
     created: str
     version: str

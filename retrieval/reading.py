@@ -10,13 +10,14 @@ import hashlib
 import importlib.metadata
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import write_atomic
@@ -48,10 +49,12 @@ class FileStamp(NamedTuple):
 
 
 class KnownFile(Record):
-    """The stamp of a file when it was read, and the ids of its documents."""
+    """The stamp of a file when it was read, the ids of its documents, and what its reader reported about it."""
 
     stamp: FileStamp
     documents: tuple[str, ...]
+    left_out: dict[str, int] = Field(default={}, description="what the readers left out: reason -> count")
+    remarks: tuple[str, ...] = ()
 
 
 class KnownFiles(Record):
@@ -110,6 +113,8 @@ class SourceEntry:
 
     Attributes:
         path: path of the file, relative to the source; empty for a row.
+        left_out: what the reader left out, by reason (`Document.left_out`).
+        remarks: what the owner of the file should know about how it was read.
         changed: whether the file's passages differ from those in the current generation.
         stamp: stamp of the file; None: the next build reads it again.
         uncut: documents that were read ahead and are not cut into passages yet.
@@ -119,6 +124,8 @@ class SourceEntry:
     documents: list[str] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
     changed: bool = False
     stamp: FileStamp | None = None
     uncut: list[Document] = field(default_factory=list)
@@ -200,7 +207,14 @@ class SourceReader:
             return None
         if not passages:
             return None
-        return SourceEntry(path=file.relative, documents=list(known.documents), passages=passages, stamp=known.stamp)
+        return SourceEntry(
+            path=file.relative,
+            documents=list(known.documents),
+            passages=passages,
+            left_out=Counter(known.left_out),
+            remarks=list(known.remarks),
+            stamp=known.stamp,
+        )
 
     def _read(self, file: SourceFile) -> SourceEntry:
         stamp, began = _stamp(file.path), time.time_ns()
@@ -210,6 +224,8 @@ class SourceReader:
                 entry.problems.append(item)
             else:
                 entry.documents.append(item.id)
+                entry.left_out.update(item.left_out)
+                entry.remarks += item.remarks
                 self._add(entry, item)
         entry.changed = self._differs(entry)
         settled = stamp is not None and began - stamp.mtime_ns > SETTLED_NS
@@ -244,5 +260,10 @@ def known_of(entries: Iterable[SourceEntry], is_whole: Callable[[str], bool]) ->
     files: dict[str, KnownFile] = {}
     for entry in entries:
         if entry.stamp is not None and all(map(is_whole, entry.documents)):
-            files[entry.path] = KnownFile(stamp=entry.stamp, documents=tuple(entry.documents))
+            files[entry.path] = KnownFile(
+                stamp=entry.stamp,
+                documents=tuple(entry.documents),
+                left_out=dict(entry.left_out),
+                remarks=tuple(entry.remarks),
+            )
     return files

@@ -49,6 +49,13 @@ def describe_unread(unread: Mapping[str, int]) -> str:
     return f"{files} not read: {', '.join(counts)}"
 
 
+def describe_left_out(left_out: Mapping[str, int]) -> str:
+    """Return a line such as "left out: running headers 120, hidden slides 2"; empty if nothing was left out."""
+    ordered = sorted(left_out.items(), key=lambda entry: (-entry[1], entry[0]))
+    counts = [f"{reason} {count:,}" for reason, count in ordered if count]
+    return f"left out: {', '.join(counts)}" if counts else ""
+
+
 def printable_path(relative: str) -> str:
     """Return a path that can be printed even if its bytes on disk are not UTF-8."""
     return os.fsencode(relative).decode("utf-8", "backslashreplace")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import zipfile
 from base64 import b64encode
 from email.message import EmailMessage
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.corpora.damaged import damaged, seeds
-from tests.corpora.made import read_all, read_one, refused
+from tests.corpora.made import by_pandoc, read_all, read_one, refused, with_part
 from tests.corpora.reading import ids, jsonl, told, write
 from tests.drills.damaged import survives
 from turnmark.corpora.readers import read_source, registry
@@ -48,6 +50,22 @@ def test_build_reports_unread_types(tmp_path: Path, turnmark: Any) -> None:
     ran = turnmark("index", "build", tmp_path / "notes", "--name", "m", "--retriever", "bm25")
     assert ran.code == 2
     assert "3 files of types that are not read" in ran.err
+
+
+def test_build_reports_what_readers_left_out(tmp_path: Path, turnmark: Any) -> None:
+    (tmp_path / "notes").mkdir()
+    for name in ("a.pptx", "b.pptx"):
+        path = by_pandoc(tmp_path / "notes" / name, "# Gates\n\nOf wood.\n\n# Secret\n\nOf gold.\n")
+        with zipfile.ZipFile(path) as packed:
+            second = packed.read("ppt/slides/slide2.xml")
+        with_part(path, "ppt/slides/slide2.xml", second.replace(b"<p:sld ", b'<p:sld show="0" ', 1))
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    command = ("index", "build", tmp_path / "notes", "--name", "n", "--retriever", "bm25")
+    assert "left out: hidden slides 2" in turnmark(*command).err
+    assert '"left_out": {"hidden slides": 2}' in turnmark("index", "info", "n", "--json").out
+    again = turnmark(*command)  # reads neither file
+    assert "nothing has changed" in again.out
+    assert "left out: hidden slides 2" in again.err
 
 
 def test_third_party_adds_reader_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

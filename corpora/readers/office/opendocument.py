@@ -147,9 +147,9 @@ def read_odp(path: Path, relative: str, _: ProgressCallback) -> Document:
         for style in tree.iter(f"{_STYLE}style")
         if any(each.get(f"{_PRESENTATION}visibility") == "hidden" for each in style)
     }
-    pages = [page for page in tree.iter(f"{_DRAW}page") if page.get(f"{_DRAW}style-name") not in hidden]
-    slides = [_slide(page) for page in pages]
-    return deck(slides, relative, read_metadata(path))
+    pages = list(tree.iter(f"{_DRAW}page"))
+    slides = [_slide(page) for page in pages if page.get(f"{_DRAW}style-name") not in hidden]
+    return deck(slides, relative, read_metadata(path), hidden=len(pages) - len(slides))
 
 
 def _slide(page: Any) -> Slide:

@@ -80,9 +80,13 @@ def _paragraphs(lines: list[SlideLine]) -> list[str]:
     return pieces
 
 
-def deck(slides: list[Slide], relative: str, said: OfficeMetadata) -> Document:
-    """Return the Document of slides. The title is the metadata's if a slide contains it, else the first slide's."""
-    _drop_repeated(slides)
+def deck(slides: list[Slide], relative: str, said: OfficeMetadata, hidden: int) -> Document:
+    """Return the Document of slides. The title is the metadata's if a slide contains it, else the first slide's.
+
+    Args:
+        hidden: the number of hidden slides, which are left out.
+    """
+    repeated = _drop_repeated(slides)
     sections = [slide.markdown(number) for number, slide in enumerate(slides, 1)]
     text = "\n\n".join(filter(None, sections))
     if not any(slide.lines or slide.tables or slide.notes or slide.title for slide in slides):
@@ -94,14 +98,20 @@ def deck(slides: list[Slide], relative: str, said: OfficeMetadata) -> Document:
         if said.title and is_said_in(said.title, text[:3000])
         else first or said.title or title_from_name(relative)
     )
-    return document.model_copy(update={"title": title, "date": said.date})
+    counts = {"hidden slides": hidden, "lines repeated on most slides": repeated}
+    left_out = {reason: count for reason, count in counts.items() if count}
+    return document.model_copy(update={"title": title, "date": said.date, "left_out": left_out})
 
 
-def _drop_repeated(slides: list[Slide]) -> None:
-    """Drop lines that are on most slides, such as a slogan or the name of the company."""
+def _drop_repeated(slides: list[Slide]) -> int:
+    """Drop lines that are on most slides, such as a slogan or the name of the company; return their number."""
     counts = Counter(text for slide in slides for text in {line.text for line in slide.lines})
+    dropped = 0
     for slide in slides:
-        slide.lines = [line for line in slide.lines if counts[line.text] < max(4, len(slides) / 2)]
+        kept = [line for line in slide.lines if counts[line.text] < max(4, len(slides) / 2)]
+        dropped += len(slide.lines) - len(kept)
+        slide.lines = kept
+    return dropped
 
 
 # --- PowerPoint ------------------------------------------------------------------------------------------------------
@@ -112,7 +122,8 @@ def read_pptx(path: Path, relative: str, _: ProgressCallback) -> Document:
     check_packed(path, SLIDES)
     with zipfile.ZipFile(path) as packed:
         slides = [_slide(packed, name) for name in _order(packed)]
-    return deck([slide for slide in slides if slide is not None], relative, read_metadata(path))
+    shown = [slide for slide in slides if slide is not None]
+    return deck(shown, relative, read_metadata(path), hidden=len(slides) - len(shown))
 
 
 def _order(packed: zipfile.ZipFile) -> list[str]:
