@@ -44,7 +44,7 @@ class Collection:
         source: what provides them, and the version that the labels rest on.
         install: what a person does to get them.
         suite: a label file among the project's data; "": `data/NAME.toml` in this folder.
-        group: the same documents under other labels, `data/GROUP/NAME.toml`.
+        group: the labels are `data/GROUP/NAME.toml`.
     """
 
     name: str
@@ -129,14 +129,63 @@ _ALL = (
     ),
 )  # fmt: skip
 COLLECTIONS = {collection.name: collection for collection in _ALL}
-GROUPS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
+_LIBREOFFICE = "4:7.4.7-1+deb12u14"
+_LANGUAGES = (
+    Collection(
+        "calc-de", _debian("libreoffice/help/de/text/scalc/guide"), _HTML,
+        f"Debian package libreoffice-help-de {_LIBREOFFICE}; English twin: calc-en",
+        "apt-get install --no-install-recommends libreoffice-help-de", group="languages",
+    ),
+    Collection(
+        "calc-en", _debian("libreoffice/help/en-US/text/scalc/guide"), _HTML,
+        f"Debian package libreoffice-help-en-us {_LIBREOFFICE}",
+        "apt-get install --no-install-recommends libreoffice-help-en-us", group="languages",
+    ),
+    Collection(
+        "guide-de", _debian("doc/installation-guide-amd64/de"), ("ch*.html", "ap*.html"),
+        "Debian package installation-guide-amd64 20230508+deb12u1; English twin: guide-en",
+        "apt-get install installation-guide-amd64", group="languages",
+    ),
+    Collection(
+        "guide-en", _debian("doc/installation-guide-amd64/en"), ("ch*.html", "ap*.html"),
+        "Debian package installation-guide-amd64 20230508+deb12u1", "apt-get install installation-guide-amd64",
+        group="languages",
+    ),
+    Collection(
+        "faq-fr", _debian("doc/debian/FAQ/fr"), _HTML, "Debian package debian-faq-fr 11.1; English twin: faq-en",
+        "apt-get install debian-faq-fr", exclude=("index.fr.html",), group="languages",
+    ),
+    Collection(
+        "faq-en", _debian("doc/debian/FAQ"), ("*.en.html",), "Debian package debian-faq 11.1",
+        "apt-get install debian-faq", exclude=("index.en.html",), group="languages",
+    ),
+    Collection(
+        "writer-fr", _debian("libreoffice/help/fr/text/swriter/guide"), _HTML,
+        f"Debian package libreoffice-help-fr {_LIBREOFFICE}; English twin: writer-en",
+        "apt-get install --no-install-recommends libreoffice-help-fr", group="languages",
+    ),
+    Collection(
+        "writer-en", _debian("libreoffice/help/en-US/text/swriter/guide"), _HTML,
+        f"Debian package libreoffice-help-en-us {_LIBREOFFICE}",
+        "apt-get install --no-install-recommends libreoffice-help-en-us", group="languages",
+    ),
+)  # fmt: skip
+_OTHER_LABELS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
 """Questions that a single search hardly answers. The author of `asked` had not seen the code."""
 FURTHER = {
     f"{group}-{name}": replace(COLLECTIONS[name], suite="", group=group)
-    for group, names in GROUPS.items()
+    for group, names in _OTHER_LABELS.items()
     for name in names
-}
+} | {collection.name: collection for collection in _LANGUAGES}
 """Collections that run only on request, by name or by group."""
+GROUPS: dict[str, tuple[str, ...]] = {
+    **{group: tuple(f"{group}-{name}" for name in names) for group, names in _OTHER_LABELS.items()},
+    "german": ("calc-de", "guide-de"),
+    "french": ("faq-fr", "writer-fr"),
+    "german-twins": ("calc-en", "guide-en"),
+    "french-twins": ("faq-en", "writer-en"),
+}
+"""Names of several collections. The twins have the same questions, in English over the English edition."""
 
 
 def collections_named(names: Sequence[str]) -> dict[str, Collection]:
@@ -144,7 +193,7 @@ def collections_named(names: Sequence[str]) -> dict[str, Collection]:
     known = COLLECTIONS | FURTHER
     spread: list[str] = []
     for given in names:
-        spread += [f"{given}-{name}" for name in GROUPS[given]] if given in GROUPS else [given]
+        spread += GROUPS.get(given, (given,))
     if unknown := [name for name in spread if name not in known]:
         names_known = ", ".join((*known, *GROUPS))
         raise RequestError([f"unknown collection {name!r}; there are: {names_known}" for name in unknown])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conversations import tables
-from tests.conversations.collections import COLLECTIONS, GROUPS, LABELS, collections_named
+from tests.conversations.collections import COLLECTIONS, FURTHER, LABELS, collections_named
 from tests.conversations.conftest import FERRY
 from tests.conversations.labels import LabelledTurn, read_labels
 from tests.conversations.runner import Corpus, Journal, hold_all
@@ -19,7 +19,10 @@ from turnmark.core.console import NoProgress
 from turnmark.core.errors import RequestError
 
 LABEL_FILES = sorted(LABELS.glob("*.toml"))
+LANGUAGE_COLLECTIONS = [name for name, collection in FURTHER.items() if collection.group == "languages"]
+HALVES = ("tuning", "test")
 MIN_TURNS = 40
+MIN_TURNS_IN_OTHER_LANGUAGES = 12
 
 
 @pytest.mark.parametrize("path", LABEL_FILES, ids=lambda path: path.stem)
@@ -33,7 +36,22 @@ def test_label_file_is_valid_and_large_enough(path: Path) -> None:
     assert [turn.say for turn in turns if not turn.source and turn.kind in ("answer", "compound", "steps")] == []
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("name", LANGUAGE_COLLECTIONS)
+def test_labels_in_other_languages_have_sources_and_two_halves(name: str) -> None:
+    conversations = read_labels(collections_named([name])[name].labels)
+    turns = {half: [turn for each in conversations if each.half == half for turn in each.turn] for half in HALVES}
+    asked = [turn for half in turns.values() for turn in half]
+    assert abs(len(turns["tuning"]) - len(turns["test"])) <= len(asked) / 5
+    assert len(asked) >= MIN_TURNS_IN_OTHER_LANGUAGES
+    assert {"answer", "compound", "steps", "unknown"} <= {turn.kind for turn in asked}
+    assert all(turn.source for turn in asked)
+
+
+def test_every_file_of_labels_in_other_languages_belongs_to_a_collection() -> None:
+    assert {path.stem for path in (LABELS / "languages").glob("*.toml")} == set(LANGUAGE_COLLECTIONS)
+
+
+@pytest.mark.parametrize("group", ["hard", "asked"])
 def test_hard_questions_are_split_in_halves_and_have_sources(group: str) -> None:
     collections = collections_named([group])
     assert list(collections_named([group, "clef"])) == [*collections, "clef"]
