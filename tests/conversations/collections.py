@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -78,6 +79,22 @@ def _debian(path: str) -> Callable[[], Path]:
     return lambda: Path("/usr/share") / path
 
 
+def _gathered(name: str, patterns: tuple[str, ...]) -> Callable[[], Path]:
+    """Return the folder that pages of several packages are copied to, if all of these are installed."""
+
+    def gather() -> Path:
+        share, folder = Path("/usr/share"), work_folder() / "documents" / name
+        found = [sorted(share.glob(pattern)) for pattern in patterns]
+        if all(found):
+            for source in (path for paths in found for path in paths):
+                target = folder / source.relative_to(share)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+        return folder
+
+    return gather
+
+
 def _data(path: str) -> Callable[[], Path]:
     return lambda: data_folder() / path
 
@@ -130,6 +147,11 @@ _ALL = (
 )  # fmt: skip
 COLLECTIONS = {collection.name: collection for collection in _ALL}
 _LIBREOFFICE = "4:7.4.7-1+deb12u14"
+_MIXED = (
+    "gimp/2.0/help/de/gimp-concepts-*.html", "gimp/2.0/help/de/gimp-tool-*.html", "gimp/2.0/help/de/gimp-using-*.html",
+    "doc/maint-guide-zh-cn/html/[!i]*.html", "doc/debian/FAQ/fr/[!i]*.html", "doc/kicad/help/en/introduction.html",
+    "doc/kicad/help/en/getting_started_in_kicad.html", "doc/kicad/help/en/pcb_calculator.html",
+)  # fmt: skip
 _LANGUAGES = (
     Collection(
         "calc-de", _debian("libreoffice/help/de/text/scalc/guide"), _HTML,
@@ -169,6 +191,36 @@ _LANGUAGES = (
         f"Debian package libreoffice-help-en-us {_LIBREOFFICE}",
         "apt-get install --no-install-recommends libreoffice-help-en-us", group="languages",
     ),
+    Collection(
+        "faq-zh", _debian("doc/debian/FAQ/zh-cn"), _HTML,
+        "Debian package debian-faq-zh-cn 11.1", "apt-get install debian-faq-zh-cn",
+        exclude=("index.zh-cn.html",), group="languages",
+    ),
+    Collection(
+        "guide-zh", _debian("doc/installation-guide-amd64/zh_CN"), ("ch*.html", "ap*.html"),
+        "Debian package installation-guide-amd64 20230508+deb12u1", "apt-get install installation-guide-amd64",
+        group="languages",
+    ),
+    Collection(
+        "gimp-ja", _debian("gimp/2.0/help/ja"),
+        tuple(f"gimp-{topic}-*.html" for topic in ("concepts", "image", "imaging", "layer", "tool", "using")),
+        "Debian package gimp-help-ja 2.10.34-2", "apt-get install gimp-help-ja",
+        group="languages",
+    ),
+    Collection(
+        "maint-ja", _debian("doc/maint-guide-ja/html"), _HTML,
+        "Debian package maint-guide-ja 1.2.53", "apt-get install maint-guide-ja",
+        exclude=("index.ja.html",), group="languages",
+    ),
+    Collection(
+        "mixed", _gathered("mixed", _MIXED), ("**/*.html",),
+        "Debian packages gimp-help-de 2.10.34-2, maint-guide-zh-cn 1.2.53, debian-faq-fr 11.1 and "
+        "kicad-doc-en 6.0.11+dfsg-1",
+        "apt-get install gimp-help-de maint-guide-zh-cn debian-faq-fr kicad-doc-en",
+        group="languages",
+    ),
+    replace(COLLECTIONS["clef"], name="cross-de", suite="", group="languages"),
+    replace(COLLECTIONS["uptime"], name="cross-zh", suite="", group="languages"),
 )  # fmt: skip
 _OTHER_LABELS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
 """Questions that a single search hardly answers. The author of `asked` had not seen the code."""
@@ -182,6 +234,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     **{group: tuple(f"{group}-{name}" for name in names) for group, names in _OTHER_LABELS.items()},
     "german": ("calc-de", "guide-de"),
     "french": ("faq-fr", "writer-fr"),
+    "chinese": ("faq-zh", "guide-zh"),
+    "japanese": ("gimp-ja", "maint-ja"),
+    "cross": ("cross-de", "cross-zh"),
     "german-twins": ("calc-en", "guide-en"),
     "french-twins": ("faq-en", "writer-en"),
 }

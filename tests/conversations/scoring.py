@@ -18,6 +18,7 @@ Flag = Literal["refused", "hedged", "asked back", "repeated", "failed"]
 FLAGS: tuple[Flag, ...] = ("refused", "hedged", "asked back", "repeated", "failed")
 
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+\S", re.MULTILINE)
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\s\u3040-\u30ff\u3400-\u9fff]+")
 _MARKUP = re.compile(r"\*+|`+")
 _HEDGE = re.compile(r"^\W*(?:i am|i'm|i’m) not (?:quite |entirely )?(?:sure|certain)\b", re.IGNORECASE | re.MULTILINE)
 
@@ -60,6 +61,11 @@ def plain(text: str) -> str:
     return " ".join(strip_citations(text).split())
 
 
+def word_count(text: str) -> int:
+    """Count words. Chinese and Japanese have no spaces, so each of their characters counts as one."""
+    return len(_WORD.findall(text))
+
+
 def refuses(answer: Answer) -> bool:
     """Return whether at least one sentence of a reply says that the answer is unknown."""
     text = answer.text
@@ -98,7 +104,7 @@ def _mistake(turn: LabelledTurn, answer: Answer, before: Answer | None) -> str:
     elif _is_refusal(answer) or answer.decision == "clarify":
         return f"decision {answer.decision or 'unknown, by its words'}"
     elif turn.kind == "courtesy":
-        brief = answer.decision is None and len(plain(answer.text).split()) <= COURTESY_WORDS
+        brief = answer.decision is None and word_count(plain(answer.text)) <= COURTESY_WORDS
         if answer.decision != "converse" and not brief:
             unmet.insert(0, f"expected converse, got {answer.decision or 'a long reply'}")
     return "; ".join(unmet)
@@ -113,14 +119,14 @@ def _unmet(turn: LabelledTurn, answer: Answer, before: Answer | None) -> list[st
         forms, flags = (lines, lines.replace("**", "")), re.MULTILINE
     else:
         forms, flags = (line, _MARKUP.sub("", line)), re.NOFLAG
-    size = len(line.split())
+    size = word_count(line)
     unmet = [f"missing {fact}" for fact in turn.facts if not _matches(fact, forms)]
     unmet += [f"holds {pattern}" for pattern in turn.wrong if _matches(pattern, forms, flags)]
     if turn.list and len(_ITEM.findall(answer.text)) < 2:
         unmet.append("not a list")
     if turn.max_words is not None and size > turn.max_words:
         unmet.append(f"{size} words, expected at most {turn.max_words}")
-    if turn.shorter and before is not None and size >= len(plain(before.text).split()):
+    if turn.shorter and before is not None and size >= word_count(plain(before.text)):
         unmet.append("not shorter")
     return unmet
 

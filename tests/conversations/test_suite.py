@@ -95,6 +95,8 @@ RULES = [
     (turn("revise", shorter=True), answer("one two"), LONG, True, ()),
     (turn("revise", shorter=True), LONG, LONG, False, ()),
     (turn("revise", max_words=3), answer("one two three four"), LONG, False, ()),
+    (turn("revise", shorter=True), answer("简短地说。"), answer("这是一个没有空格的长句子。"), True, ()),
+    (turn("revise", max_words=5), answer("这句话没有空格。"), None, False, ()),
     (turn("courtesy"), answer("You're welcome.", "converse"), None, True, ()),
     (turn("courtesy"), answer("word " * 31, None), None, False, ()),
 ]
