@@ -37,7 +37,12 @@ _BREAKS = frozenset(
     | {"dt", "dd", "ul", "ol", "details", "summary", "hr", "fieldset", "center", "caption", "table", "tr", "td", "th"}
 )
 _LAYOUT = frozenset({"table", "h1", "h2", "h3", "h4", "ul", "ol", "pre", "blockquote"})
-_LISTS = frozenset({"ul", "ol"})
+_PAGE_HEADINGS = ["h1", "h2"]
+_TABLE_PARTS = ["thead", "tbody", "tfoot"]
+_MAX_COLUMN_NAME_LENGTH = 60  # characters of a cell in the first row that may name a column
+_MAX_CELL_LENGTH = 600  # characters of a cell of data; a longer one is a part of the page
+_MAX_HEADED_CELL_LENGTH = 4_000  # the same if the table names its columns with header cells
+_CLOSING_PUNCTUATION = (".", ";", ":", ",", "!", "?", "(", "|")
 _IN_CONTENT = frozenset({"main", "article", "section"})
 _NAVIGATION_ROLES = frozenset(
     """navigation search banner contentinfo complementary menu menubar doc-toc doc-backlink directory""".split()
@@ -171,27 +176,57 @@ def _page_forms(soup: BeautifulSoup) -> set[int]:
 
 
 def _layout_tables(soup: BeautifulSoup) -> set[int]:
-    """Return the id() of each table that lays out the page instead of showing data, in one pass over the tree."""
+    """Return the id() of each table that lays out the page instead of showing data, in one pass over the tree.
+
+    A table with headings, lists, code or another table in its cells may be either.
+    """
     from bs4.element import Tag
 
-    tables: set[int] = set()
-    stack: list[tuple[Tag, Tag | None]] = [(soup, None)]
+    suspects: dict[int, Tag] = {}
+    outer: set[int] = set()  # tables around a table around a table
+    stack: list[tuple[Tag, tuple[Tag, ...]]] = [(soup, ())]
     while stack:
-        node, table = stack.pop()
+        node, tables = stack.pop()
         for child in node.contents:
             if isinstance(child, Tag):
-                lists = child.name in _LISTS
-                if table is not None and child.name in _LAYOUT and not (lists and _heads_columns(table)):
-                    tables.add(id(table))
-                stack.append((child, child if child.name == "table" else table))
-    return tables
+                if tables and child.name in _LAYOUT:
+                    suspects[id(tables[-1])] = tables[-1]
+                if child.name == "table" and len(tables) > 1:
+                    outer.add(id(tables[-2]))
+                stack.append((child, (*tables[-1:], child) if child.name == "table" else tables))
+    return {key for key, table in suspects.items() if key in outer or not _shows_data(table)}
 
 
-def _heads_columns(table: Tag) -> bool:
-    """Return whether the first row of a table names its columns."""
-    row = table.find("tr")
-    cells = row(["td", "th"], recursive=False) if row else []
-    return len(cells) > 1 and all(cell.name == "th" for cell in cells)
+def _shows_data(table: Tag) -> bool:
+    """Return whether a table that has blocks in its cells shows data: a grid of short cells below names or beside
+    them.
+    """
+    if str(table.attrs.get("role", "")).lower() in ("presentation", "none"):
+        return False
+    rows = [row(["td", "th"], recursive=False) for row in _own_rows(table)]
+    rows = [row for row in rows if row]
+    if len(rows) < 2 or max(map(len, rows)) < 2:
+        return False
+    longest = max(len(" ".join("".join(cell.strings).split())) for row in rows for cell in row)
+    if len(rows[0]) > 1 and all(cell.name == "th" for cell in rows[0]):
+        return longest <= _MAX_HEADED_CELL_LENGTH
+    if longest > _MAX_CELL_LENGTH or any(cell.find(_PAGE_HEADINGS) for row in rows for cell in row):
+        return False
+    if all(row[0].name == "th" for row in rows):
+        return True
+    is_regular = len({len(row) for row in rows}) == 1
+    return is_regular and all(map(_may_name_column, rows[0]))
+
+
+def _own_rows(table: Tag) -> list[Tag]:
+    """Return the rows of a table without those of a table inside it."""
+    parts = [table, *table(_TABLE_PARTS, recursive=False)]
+    return [row for part in parts for row in part("tr", recursive=False)]
+
+
+def _may_name_column(cell: Tag) -> bool:
+    words = " ".join("".join(cell.strings).split())
+    return 0 < len(words) <= _MAX_COLUMN_NAME_LENGTH and cell.find(list(_LAYOUT)) is None
 
 
 def _is_footnote_mark(tag: Tag) -> bool:
@@ -380,6 +415,7 @@ class _HtmlPage:
     caption: bool = False
     lists: list[_OpenList] = field(default_factory=list)
     table: _OpenTable | None = None
+    inner_tables: int = 0
     layout: set[int] = field(default_factory=set)
     glossaries: set[int] = field(default_factory=set)
     captions: dict[int, str] = field(default_factory=dict)
@@ -454,7 +490,9 @@ class _HtmlPage:
 
     def _enter_table(self, tag: Tag, table: _OpenTable) -> bool:
         name = tag.name
-        if name == "tr":
+        if name == "table" or self.inner_tables:
+            self._enter_inner_table(tag)
+        elif name == "tr":
             self._cell(table)
             table.begin_row(in_head=tag.parent is not None and tag.parent.name == "thead")
         elif name in ("td", "th"):
@@ -462,9 +500,33 @@ class _HtmlPage:
             table.begin_cell(_span(tag, "colspan"), _span(tag, "rowspan"), _names_columns(tag))
         elif name == "caption":
             self._cell(table)
-        elif name in _BREAKS or name in ("br", "li"):
+        elif name == "li":
+            self._separate(";")
+        elif name in _BREAKS or name in ("br", "pre") or _HEADING.fullmatch(name):
             self.buffer.append(" ")
         return True
+
+    def _enter_inner_table(self, tag: Tag) -> None:
+        """Write a table inside a cell as "users: 5; storage: 1 GB"."""
+        name = tag.name
+        self.inner_tables += name == "table"
+        if name in ("table", "br", "caption"):
+            self.buffer.append(" ")
+        elif name in ("tr", "li"):
+            self._separate(";")
+        elif name in ("td", "th") and tag.find_previous_sibling(["td", "th"]) is not None:
+            is_pair = tag.parent is not None and len(tag.parent(["td", "th"], recursive=False)) == 2
+            self._separate(":" if is_pair else ",")
+        elif name in _BREAKS or _HEADING.fullmatch(name):
+            self.buffer.append(" ")
+
+    def _separate(self, mark: str) -> None:
+        """Separate two parts of a cell by a mark, unless nothing or another mark is before it."""
+        before = ""
+        while self.buffer and not before:
+            before = self.buffer.pop().rstrip()
+        self.buffer.append(before)
+        self.buffer.append(f"{mark} " if before and not before.endswith(_CLOSING_PUNCTUATION) else " ")
 
     def _cell(self, table: _OpenTable) -> None:
         """Write the collected words into the open cell. Words outside of cells are a caption."""
@@ -475,7 +537,13 @@ class _HtmlPage:
     def leave(self, tag: Tag) -> None:
         """Handle a tag after its children."""
         name = tag.name
-        if self.table is not None:
+        if self.inner_tables:
+            self.inner_tables -= name == "table"
+            if name in _BREAKS:
+                self.buffer.append(" ")
+        elif self.table is not None:
+            if name in ("pre", "ul", "ol", "blockquote") or _HEADING.fullmatch(name):
+                self.buffer.append(" ")
             if name in ("td", "th", "tr", "caption", "table"):
                 self._cell(self.table)
             if name == "table":

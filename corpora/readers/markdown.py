@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnmark.corpora.readers.footnotes import place_footnotes
 from turnmark.corpora.readers.html import POWER, render
 from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.registry import ProgressCallback
@@ -37,7 +39,10 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
         of_site: False if the Markdown was converted from another file type, so that site syntax is plain text.
     """
     front, body = split_front_matter(_without_data_uris(text))
-    body = strip_inline(strip_site_syntax(body, only_notes=not of_site), render).strip("\n") + "\n"
+    left_out: Counter[str] = Counter()
+    if of_site:
+        body = strip_site_syntax(body, left_out, is_mdx=relative.lower().endswith(".mdx"))
+    body = strip_inline(place_footnotes(_with_fields(front.fields, body)), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
     main_headings: list[str] = []
     for block in parsed_blocks:
@@ -50,7 +55,21 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
         path=relative,
         blocks=parsed_blocks,
         date=front.date,
+        left_out=dict(left_out),
     )
+
+
+_OPENING_HEADING = re.compile(r"\s*# [^\n]*\n")
+
+
+def _with_fields(fields: Sequence[str], body: str) -> str:
+    """Return the text of a page with fields of its front matter below its opening heading, so that they are found."""
+    if not fields:
+        return body
+    heading = _OPENING_HEADING.match(body)
+    at = heading.end() if heading else 0
+    listed = "\n".join(f"- {field}" for field in fields)
+    return f"{body[:at]}\n{listed}\n\n{body[at:]}"
 
 
 _MEDIA_TYPE = r"data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.+=-]{1,100}){0,5},"
@@ -150,7 +169,7 @@ def _in_order(unsorted: list[Block]) -> list[Block]:
 MAX_INLINE_LENGTH = 20_000  # characters; longer paragraphs are not prose, and would be slow to parse
 MAX_HTML_PIECES = 2_000  # in one file, not counting single tags
 _LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
-_MARKS = re.compile(r"[\[<]|\\\n|!\[")
+_MARKS = re.compile(r"[\[<]|\\\n|!\[|&#?\w{1,32};")
 _ANCHOR_ITEM = re.compile(r"\s*\[[^\n]{1,300}?\]\(\s*<?#[^()\n]{0,300}\)\s*[.;,]?\s*")
 _NAVIGATION = re.compile(
     r"\W*(?:back to (?:the )?(?:top|index|home)|(?:go )?to top|top|edit (?:this page|on github)[^\n]{0,30}"
@@ -335,7 +354,7 @@ def _written(children: Sequence[Token]) -> str:
         if token.type == "text":
             pieces.append(_UNDEFINED.sub(r"\1", token.content))
         elif token.type == "text_special":
-            pieces.append(token.markup)
+            pieces.append(_character(token, following, "".join(pieces[-1:])))
         elif token.type == "code_inline":
             pad = " " if token.content.startswith("`") or token.content.endswith("`") else ""
             pieces.append(f"{token.markup}{pad}{token.content}{pad}{token.markup}")
@@ -353,6 +372,20 @@ def _written(children: Sequence[Token]) -> str:
         else:
             pieces.append(token.markup)
     return re.sub(r"(?<=\S)[ \t]{2,}(?=\S)", " ", "".join(pieces))
+
+
+_MARKUP = frozenset("<*_[]`\\~#")
+
+
+def _character(token: Token, following: Token | None, before: str) -> str:
+    """Return an escape as written, and an entity such as &nbsp; as its character, escaped if it would be markup."""
+    if token.info != "entity":
+        return token.markup
+    rest = following.content if following is not None else ""
+    if token.content == "&" and re.match(r"#?\w{1,32};", rest):
+        return token.markup
+    is_markup = token.content in _MARKUP or (token.content == ">" and before[-1:] in ("", "\n"))
+    return f"\\{token.content}" if is_markup else token.content.replace("\xa0", " ")
 
 
 def _tag_words(source: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -201,11 +201,26 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?![\d-])")
 _BLOCK_SCALAR = re.compile(r"[>|][+-]?\d?$")
 
 
+_SEARCHED_FIELD = re.compile(
+    r"(?:alias(?:es)?|tags?|keywords?|categor(?:y|ies)|topics?|authors?|owners?|maintainers?|reviewers?|approvers?"
+    r"|contacts?|departments?|teams?|projects?|products?|customers?|clients?|locations?|audience|status|state|stage"
+    r"|priority|version|severity|due|deadline|expires|valid[_-](?:from|until|to)|effective(?:[_-]date)?"
+    r"|(?:next[_-])?review(?:[_-]date|ed(?:[_-](?:by|on))?)?|(?:due|start|end|expiry|release)[_-]date|subtitle"
+    r"|description|summary|abstract|intro(?:duction)?)",
+    re.IGNORECASE,
+)
+"""Fields of front matter that people search for. Others are settings of a site generator."""
+_FIELD_NAME = re.compile(r"^([A-Za-z][\w-]{0,40})[ \t]*[:=]", re.MULTILINE)
+_MAX_FIELD_LENGTH = 500  # characters
+_PATH = re.compile(r"\.{0,2}/\S*|\w+://\S*")
+
+
 class FrontMatter(NamedTuple):
-    """Title and date from a page's front matter; empty if they are missing."""
+    """Title and date from a page's front matter, and other fields as lines "owner: Mira"; empty if they are missing."""
 
     title: str = ""
     date: str = ""
+    fields: tuple[str, ...] = ()
 
 
 def split_front_matter(text: str) -> tuple[FrontMatter, str]:
@@ -217,8 +232,33 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
     if not all(_METADATA_LINE.match(line) for line in lines):
         return FrontMatter(), text
     dates = (_metadata(match["body"], key) for key in _DATES)
-    front = FrontMatter(_metadata(match["body"], "title"), date_part(next(filter(None, dates), "")))
+    date = date_part(next(filter(None, dates), ""))
+    front = FrontMatter(_metadata(match["body"], "title"), date, tuple(_searched_fields(match["body"])))
     return front, text[match.end() :].lstrip("\n")
+
+
+def _searched_fields(body: str) -> Iterator[str]:
+    """Yield the fields that people search for: "tags: baking, bread"."""
+    for name in dict.fromkeys(_FIELD_NAME.findall(body)):
+        if _SEARCHED_FIELD.fullmatch(name):
+            values = [value for value in _values(body, name) if not _PATH.fullmatch(value)]
+            words = ", ".join(values)
+            if words and len(words) <= _MAX_FIELD_LENGTH:
+                yield f"{name}: {words}"
+
+
+def _values(body: str, key: str) -> list[str]:
+    """Return the values of a key, which may be a list; empty if it has fields of its own."""
+    listed = re.search(rf"^{key}[ \t]*[:=][ \t]*(?:#[^\n]*)?((?:\n[ \t]*-[ \t]+[^\n]*)+)", body, re.MULTILINE)
+    value = _metadata(body, key)
+    if listed:
+        items = [line.strip()[1:].strip() for line in listed[1].split("\n") if line.strip()]
+    elif value.startswith("[") and value.endswith("]") and not value.startswith("[["):
+        items = re.findall(r"\"[^\"]*\"|'[^']*'|[^,]+", value[1:-1])
+    else:
+        items = [] if re.match(r"\[(?!\[)|\{|[\w-]+:[ \t]", value) else [value]
+    stripped = (item.strip().strip("\"'").replace("[[", "").replace("]]", "").strip() for item in items)
+    return [item for item in stripped if item and not re.match(r"[\w-]+:(?:[ \t]|$)", item)]
 
 
 def date_part(value: str) -> str:

@@ -1,26 +1,43 @@
 """Removes the syntax that site generators add to Markdown. Words such as titles are kept, and code is not changed.
 
 Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists),
-Docusaurus (`:::`), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, footnotes, and the tags of Liquid, Jinja,
-GitBook (`{% alert "Mind the gap" %}`) and Hugo (`{{< tab "Linux" >}}`). Quoted arguments that are words are kept.
+Docusaurus (`:::`, MDX), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, comments, highlights and block ids of
+Obsidian, and the tags of Liquid, Jinja, GitBook (`{% alert "Mind the gap" %}`) and Hugo (`{{< tab "Linux" >}}`). Quoted
+arguments that are words are kept.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import groupby
+
+from turnmark.corpora.readers.boxes import box_title
+from turnmark.corpora.readers.mdx import constants_of, without_javascript
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+(?P<words>[^\n]*)$")
 _COLONS = re.compile(r":{3,}[ \t]*(?P<words>[^\n]*)$")
-_FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,60}\]:[ \t]*(?=\S)")
-_ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!\w+\][+-]?[ \t]*(?P<words>[^\n]*)$")
+_ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!(?P<kind>[\w-]+)(?:\|[^\]\n]*)?\][+-]?[ \t]*(?P<words>[^\n]*)$")
+_COMMENTS = re.compile(
+    r"(?P<code>`[^`\n]{1,300}`)"
+    r"|^[ \t]*%%[ \t]*$(?P<block>.{0,20000}?)^[ \t]*%%[ \t]*$"
+    r"|(?<![\w%])%%(?!%)(?P<inline>(?:[^%\n]|%(?!%)|\n(?![ \t]*\n)){1,2000})%%(?![\w%])(?P<space>[ ]?)",
+    re.MULTILINE | re.DOTALL,
+)
+"""Matches comments of Obsidian."""
+_HIGHLIGHT = re.compile(
+    r"(?P<code>`[^`\n]{1,300}`)|(?<![=\w])==(?=[^\s=])(?P<words>[^=\n]{1,300})(?<=[^\s=])==(?![=\w])"
+)
+_BLOCK_ID = re.compile(r"(?:(?<=\S)[ \t]|^)\^[A-Za-z][A-Za-z0-9-]{0,40}[ \t]*$", re.MULTILINE)
+_HEADING_ATTRIBUTES = re.compile(
+    r"^([ \t>]*#{1,6}[ \t][^\n]*?)[ \t]*\{[ \t]*[#.:-][^{}\n]{0,200}\}[ \t#]*$", re.MULTILINE
+)
 _TAGS = re.compile(
     r"(?:(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
     r"|\{%(?P<tag>[^{}]{0,1000}?)%\}|\{\{[<%](?P<shortcode>[^{}]{0,1000}?)[%>]\}\}"  # template tags
     r"|\{\{[^{}]{0,1000}?\}\}"  # template variables
-    r"|\[\^[^\]\s]{1,60}\](?!:)"  # footnote marks
     r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[ \t]*[#.][A-Za-z][^{}\n]{0,200}\}"  # attribute lists
     r"|(?<=[)\]`*])\{[ \t]*[A-Za-z][\w-]{0,30}=[^{}\n]{1,200}\}"
     r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
@@ -60,26 +77,40 @@ _FILE = re.compile(r"\w\.\w{1,5}$")
 _NO_WORD = re.compile(r"[/\\=<>$]|\w_\w")
 _CODE = re.compile(r"\d(?:px|vw|vh|r?em|%|x\d)|==|\w(?:--|__)\w")
 """Sizes, conditions and CSS classes."""
-_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
+_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200}?)(?:\\?\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
 _PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 
-def strip_site_syntax(text: str, only_notes: bool = False) -> str:
+def strip_site_syntax(text: str, left_out: Counter[str], is_mdx: bool = False) -> str:
     """Return `text` as plain Markdown. Takes time linear in its length.
 
     Args:
-        only_notes: remove only footnote marks.
+        left_out: counts the comments.
+        is_mdx: whether the file says that it is MDX.
     """
+    constants = constants_of(text) if is_mdx else None
     stretches = []
-    without = _without_marks if only_notes else _without_tags
-    lines = _lines(text if only_notes else _without_comments(text), only_notes)
-    for is_code, group in groupby(lines, key=lambda line: line[1]):
+    for is_code, group in groupby(_lines(_without_html_comments(text, left_out)), key=lambda line: line[1]):
         stretch = "\n".join(line for line, _ in group)
-        stretches.append(stretch if is_code else without(stretch))
+        stretches.append(stretch if is_code else _without_syntax(stretch, constants, left_out))
     return "\n".join(stretches)
 
 
-def _without_comments(text: str) -> str:
+def _without_syntax(text: str, constants: Mapping[str, str] | None, left_out: Counter[str]) -> str:
+    """Return a stretch without fenced code as plain Markdown."""
+
+    def replacement(comment: re.Match[str]) -> str:
+        left_out["comments"] += not comment["code"]
+        follows_space = comment.string[comment.start() - 1 : comment.start()] in ("", " ", "\n")
+        return comment["code"] or ("" if follows_space else comment["space"] or "")
+
+    text = _COMMENTS.sub(replacement, text) if "%%" in text else text
+    text = _without_tags(_HEADING_ATTRIBUTES.sub(r"\1", without_javascript(text, constants)))
+    text = _HIGHLIGHT.sub(lambda found: found["code"] or found["words"], text) if "==" in text else text
+    return _BLOCK_ID.sub("", text) if "^" in text else text
+
+
+def _without_html_comments(text: str, left_out: Counter[str]) -> str:
     """Return `text` without HTML comments, except in code."""
     pieces, after = [], 0
     while True:
@@ -95,10 +126,11 @@ def _without_comments(text: str) -> str:
         else:
             pieces.append(text[after:start])
             after = end + 3
+            left_out["comments"] += 1
     return "".join((*pieces, text[after:]))
 
 
-def _lines(text: str, only_notes: bool) -> Iterator[tuple[str, bool]]:
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield (line, whether it is code), with admonition bodies dedented and block markers removed."""
     fence = ""
     bodies: list[int] = []  # indents of the open bodies, each of which is dedented by four
@@ -118,18 +150,15 @@ def _lines(text: str, only_notes: bool) -> Iterator[tuple[str, bool]]:
         if mark := _FENCE.match(line):
             fence = mark["mark"]
             yield line, True
-        elif mark := _FOOTNOTE.match(stripped):
-            bodies.append(indent + 4)
-            yield from (("", False), (lead + stripped[mark.end() :], False))
-        elif only_notes:
-            yield line, False
         elif mark := _ADMONITION.match(stripped):
             bodies.append(indent + 4)
             yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
         elif mark := _COLONS.match(stripped):
             yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
         elif mark := _ALERT.match(stripped):
-            yield f"{lead}{mark['quote']}{mark['words']}".rstrip(), False
+            quote = lead + mark["quote"]
+            title = box_title(mark["kind"], mark["words"])
+            yield from ((f"{quote}{title}".rstrip(), False), (quote.rstrip(), False))
         else:
             yield line, False
 
@@ -143,9 +172,16 @@ def _dedent(line: str, width: int) -> str:
 
 
 def _marker_words(words: str) -> str:
-    """Return the title in the marker of a box: `note "Title"`, `tip Title`, `info[Title]`."""
+    """Return the title of a box as a bold line. Its marker is `note "Title"`, `tip Title`, `info[Title]`, `{.tip}`."""
+    said = re.match(r"[{.]*(?:callout-)?(?P<kind>[A-Za-z]*)", words)
+    kind = said["kind"].lower() if said else ""
     quoted = re.search(r"\"([^\"]*)\"|\[([^\[\]]*)\]", words)
-    return (quoted[1] or quoted[2] or "").strip() if quoted else " ".join(words.split()[1:])
+    if quoted:
+        title = (quoted[1] or quoted[2] or "").strip()
+        return box_title(kind, title) if title or quoted[2] is not None else ""
+    attributes = re.search(r"\{[^{}]*\}\s*$", words)
+    rest = words[: attributes.start()] if attributes else words
+    return box_title(kind, " ".join(rest.split()[1:]))
 
 
 def _without_tags(text: str) -> str:
@@ -164,16 +200,8 @@ def _without_tags(text: str) -> str:
         doubled = not words and text[match.start() - 1 : match.start()] in ("", " ", "\n")
         return words if doubled else words + match["space"]
 
-    text = _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text
+    text = _TAGS.sub(replacement, text) if re.search(r"[{:]|\+\+", text) else text
     return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
-
-
-_MARKS = re.compile(r"(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)|\[\^[^\]\s]{1,60}\](?!:)")
-
-
-def _without_marks(text: str) -> str:
-    """Return a text without footnote marks."""
-    return _MARKS.sub(lambda match: match["code"] or "", text)
 
 
 def _opens_paragraph(text: str, start: int) -> bool:
@@ -218,5 +246,6 @@ def _page_words(link: re.Match[str]) -> str:
     if link.group().startswith("!"):
         return ""
     if not second:
-        return first.split("#")[0].rsplit("/", 1)[-1].replace("-", " ")
+        page, _, heading = first.partition("#")
+        return (page.rsplit("/", 1)[-1] or heading).replace("-", " ")
     return first if _PAGE_NAME.search(second) and not _PAGE_NAME.search(first) else second

@@ -39,12 +39,12 @@ def test_reads_page_of_a_site_generator() -> None:
     document = markdown.parse_markdown(PAGE, "travel/index.md")
     assert document.title == "Get reimbursed"
     assert document.text == (
-        "## After your trip\n\n"
+        "- tags: money, travel\n\n## After your trip\n\n"
         "Read the guide, e.g. the U.S. rates and forms, within 30 days. Ask\nDr. Bee if **unsure**.\n\n"
-        "Save your receipts.\n\n1. Open Concur.\n2. Press Send.\n"
+        "**Warning: Save your receipts.**\n\n1. Open Concur.\n2. Press Send.\n"
     )
     (passage,) = chunk(document, regex_tokens)
-    assert passage.indexed_text.startswith("Get reimbursed › After your trip\n## After your trip\n")
+    assert passage.indexed_text.startswith("Get reimbursed\n- tags: money, travel\n\n## After your trip\n")
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,13 @@ def test_front_matter_title_precedes_the_heading() -> None:
         ('Look: ![x](a.png){ loading=lazy role="img" } [b](c){ .md-button } f{x=1}', "Look: x b f{x=1}"),
         ("Since [PEP 665][] and [that][pep] a[i][j]", "Since PEP 665 and that a[i][j]"),
         ("-   :material-web:{ .lg } __Web__\n\n    [:octicons-arrow-24: See](a.md)", "-   __Web__\n\n    See"),
-        ('!!! note "Mind the gap"\n\n    Body.\n\n    - item\n\nAfter', "Mind the gap\n\nBody.\n\n- item\n\nAfter"),
-        (":::tip Did you know\n\nBody.\n\n:::", "Did you know\n\nBody."),
+        (
+            '!!! note "Mind the gap"\n\n    Body.\n\n    - item\n\nAfter',
+            "**Note: Mind the gap**\n\nBody.\n\n- item\n\nAfter",
+        ),
+        (":::tip Did you know\n\nBody.\n\n:::", "**Tip: Did you know**\n\nBody."),
         ("See [[My-Page|it]], [[My-Other]] and ![[a.png]].", "See it, My Other and ."),
-        ("> [!NOTE]\n> Alert.", ">\n> Alert."),
+        ("> [!NOTE]\n> Alert.", "> **Note**\n>\n> Alert."),
         ("<Tabs><TabItem value='a'>\n\nInside.\n\n</TabItem></Tabs>", "Inside."),
         # links, images, HTML
         ("[Read it](../A file.md), [b] (https://x/c_d) and [c](d)", "Read it, b and c"),
@@ -138,7 +141,7 @@ def test_front_matter_title_precedes_the_heading() -> None:
         ("![Alt words](a.png) ![](b.png)", "Alt words"),
         ("[![Build](a)](b) [![npm](c)](d)\n\nText.", "Text."),
         ("Line[^1].\n\n[^1]: A [note](x) here.", "Line.\n\nA note here."),
-        ("a<br>b <b>c</b> <!-- d --> <your name> &lt;e&gt; \\*f\\*", "a b c <your name> &lt;e&gt; \\*f\\*"),
+        ("a<br>b <b>c</b> <!-- d --> <your name> &lt;e&gt; \\*f\\*", "a b c <your name> \\<e> \\*f\\*"),
         ("3 × 10<sup>8</sup> m/s on 4 m<sup>2</sup>", "3 × 10^8 m/s on 4 m2"),
         ("<details>\n<summary>More</summary>\n\nHidden.\n\n</details>", "More\n\nHidden."),
         ("| a | b |\n|---|---|\n| [x](y) | 1<br>2 \\| 3 |", "| a | b |\n|---|---|\n| x | 1 2 \\| 3 |"),

@@ -300,7 +300,7 @@ def test_renders_html_as_displayed() -> None:
         # lists in the cells of a table with named columns
         (
             "<table><tr><th>Gate<th>Keys<tr><td>north<td><ul><li>iron<li>brass</ul></table>",
-            "| Gate | Keys |\n|---|---|\n| north | iron brass |",
+            "| Gate | Keys |\n|---|---|\n| north | iron; brass |",
         ),
         ("<table><tr><td>menu<td><ul><li>iron<li>brass</ul></table>", "menu\n\n- iron\n- brass"),
         ("<ol><li value=5>five<li>six</ol>", "5. five\n6. six"),
