@@ -73,6 +73,9 @@ class Draft(Record):
     claims: str | None = Field(
         default=None, description='the text to check; "": nothing, as the answer is a quotation; None: all of `text`'
     )
+    unstated: tuple[str, ...] = Field(
+        default=(), description="the sentences that the model marked as not stated in the documents"
+    )
 
 
 class Citation(Record):

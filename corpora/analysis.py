@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
-from turnmark.corpora.languages import LANGUAGES, Language
+from turnmark.corpora.languages import LANGUAGES, Language, elided_words, without_elision
 from turnmark.corpora.text import CJK, words_with_spans
 
 Analyzer = Callable[[str], list[str]]
@@ -44,7 +44,7 @@ def open_analyzer(language: str) -> Analyzer:
 
     def analyze(text: str) -> list[str]:
         terms = []
-        for word in _terms_of(text):
+        for word in _words_of(text, language):
             if word not in stop_words:
                 terms.append(stemmed(word))
         if row.word_pairs:
@@ -86,6 +86,28 @@ def _stop_word_lists() -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+MIN_UNPREFIXED_LETTERS = 3
+"""Minimum letters of a Hebrew word without its prefixes."""
+MAX_PREFIXES = 2
+"""Maximum prefixes that are removed from a word, such as "and the"."""
+
+
+def _words_of(text: str, language: str) -> Iterator[str]:
+    """Yield the terms of a text before stemming, in the order of the text.
+
+    A word is separated from the elided word before it ("l'imprimante"). A word that may have prefixes, as in Hebrew, is
+    a term with and without them, since a prefix looks like any other first letter.
+    """
+    elides = bool(elided_words(language))
+    prefixes = LANGUAGES[language].prefixes.split() if language in LANGUAGES else ()
+    for word in _terms_of(text):
+        yield without_elision(word, language) if elides else word
+        for removed in range(1, MAX_PREFIXES + 1):
+            if word[removed - 1] not in prefixes or len(word) - removed < MIN_UNPREFIXED_LETTERS:
+                break
+            yield word[removed:]
 
 
 def _terms_of(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
-from turnmark.corpora.languages import ENGLISH, language_of_script
+from turnmark.corpora.languages import ENGLISH, elided_words, language_of_script, without_elision
 from turnmark.corpora.text import words
 
 UNSPACED_LANGUAGES = frozenset(("zh", "ja", "th", "lo", "km", "my"))
@@ -60,6 +60,12 @@ def _languages_by_word() -> Mapping[str, tuple[str, ...]]:
     return by_word
 
 
+def _languages_eliding(word: str) -> tuple[str, ...]:
+    """Return the languages in which a word such as "l'imprimante" begins with an elided word."""
+    head, _, tail = word.partition("'")
+    return tuple(language for language in _table() if tail and head in elided_words(language))
+
+
 _CYRILLIC, _ARABIC, _DEVANAGARI = (re.compile(f"[{span}]") for span in ("Ѐ-ӿ", "؀-ۿ", "ऀ-ॿ"))
 _SHARED_SCRIPTS = ((_CYRILLIC, ("ru", "uk")), (_ARABIC, ("ar", "fa")), (_DEVANAGARI, ("hi",)))
 """Scripts of several languages, with those that have function words here."""
@@ -85,7 +91,7 @@ def language_of(text: str, likely: tuple[str, ...] = ()) -> str:
     counts: Counter[str] = Counter()
     text_words = words(text)
     for word in text_words:
-        counts.update(_languages_by_word().get(word, ()))
+        counts.update(_languages_by_word().get(word) or _languages_eliding(word))
     for pattern, languages in _SHARED_SCRIPTS:
         if pattern.search(text) and not counts[ENGLISH]:
             return _of_shared_script(text, languages, likely)
@@ -118,7 +124,8 @@ def content_words(text: str, language: str = "") -> list[str]:
     if language in UNSPACED_LANGUAGES:
         return _stretches(text, language)
     function_words = _ENGLISH_WORDS if language == ENGLISH else _table().get(language, frozenset())
-    return list(dict.fromkeys(word for word in words(text) if word not in function_words))
+    text_words = (without_elision(word, language) for word in words(text) if word not in function_words)
+    return list(dict.fromkeys(word for word in text_words if word not in function_words))
 
 
 _WEAK_CHARACTERS = frozenset("要会能用有在到去来做个条次过不多大小时前后里上下中对从给再想该需")

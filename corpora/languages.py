@@ -29,6 +29,10 @@ class Language(Record):
     abbreviations: str = Field(
         default="", description="abbreviations after whose dot a sentence goes on, no English word"
     )
+    elided: str = Field(
+        default="", description="words that lose their vowel before another one, as in l'imprimante, dell'ufficio"
+    )
+    prefixes: str = Field(default="", description="letters that are written together with the next word")
     word_pairs: bool = Field(
         default=False, description="whether pairs of neighboring words are terms too, for words written as syllables"
     )
@@ -153,6 +157,25 @@ def main_language(languages: Iterable[str]) -> str:
     """Return the most frequent language of some texts, undecided ones left out; English if all are undecided."""
     counts = Counter(filter(None, languages))
     return counts.most_common(1)[0][0] if counts else ENGLISH
+
+
+@cache
+def elided_words(language: str) -> frozenset[str]:
+    """Return the words of a language that are elided before another word; empty for most languages."""
+    return frozenset(LANGUAGES[language].elided.split()) if language in LANGUAGES else frozenset()
+
+
+def without_elision(word: str, language: str) -> str:
+    """Return a lower-case word without the elided word before it.
+
+    >>> without_elision("l'imprimante", "fr"), without_elision("aujourd'hui", "fr")
+    ('imprimante', "aujourd'hui")
+    """
+    elided = elided_words(language)
+    if not elided or "'" not in word:
+        return word
+    head, _, tail = word.partition("'")
+    return tail if tail and head in elided else word
 
 
 def language_name(code: str) -> str:

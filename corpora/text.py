@@ -108,7 +108,7 @@ _RULE = re.compile(r"[ \t]*(?:=+|-{2,}|(?:[*_-][ \t]*){3,})$")
 _MAX_WRAPPED_LENGTH = 150  # characters: longer lines were not wrapped by hand, so that a newline ends a block
 
 _ENDER = re.compile(
-    rf"(?P<wide>[。！？｡។။॥]+)[」』”’）】》\"']*"
+    rf"(?P<wide>[。！？｡។။॥]+)[」』”’）】》〉〕］｝﹂﹄)\]\"']*"
     rf"|(?<![.!?…؟۔।])(?P<run>[.!?…؟۔।]++)(?P<close>[\"'”’»)\]}}*_]*+)(?:(?=\s|$)|(?<=[!?])(?=[{CJK}]))"
 )
 _FOLLOW = re.compile(r"\s*(?P<open>[\"'“‘«(\[{`*_¿¡]*)(?P<word>[^\W_]{1,30}(?:['’]\w{1,10})?)?")
@@ -119,13 +119,17 @@ _NEVER_LAST = frozenset(
     cf approx viz ca circa resp incl excl esp i.e. e.g.""".split()
 )
 _NEVER_LAST |= {word for row in LANGUAGES.values() for word in row.abbreviations.split()}
-_BEFORE_NUMBER = frozenset("no nos nr fig figs eq eqs vol vols pp p pg ch chap art sec sect par app tab ex".split())
+_BEFORE_NUMBER = frozenset(
+    """no nos nr fig figs eq eqs vol vols pp p pg ch chap art sec sect par app tab ex abs kap ziff bd rn anm cap str n.º
+    nº""".split()
+)
 _MAYBE_LAST = frozenset(
     """al inc ltd co corp llc plc jr sr bros st ave blvd rd mt ft dept univ assn govt est no. ed eds trans ret ph.d
     jan feb mar apr jun jul aug sep sept oct nov dec""".split()
 )
 _UNITS = frozenset(
-    "etc min max avg hr hrs sec oz lb lbs tbsp tbs tsp pt qt gal cm mm km kg mg ml temp tel ext dist".split()
+    """etc usw usf ecc enz itd itp dll dst dsb min max avg hr hrs sec oz lb lbs tbsp tbs tsp pt qt gal cm mm km kg mg ml
+    temp tel ext dist""".split()
 )
 _STARTERS = frozenset(
     """a an the this that these those he she it they we you there here i it's i'm he's she's they're we're you're
@@ -229,7 +233,7 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
     """Return the end of the sentence that began at `start`, if the punctuation `mark` ends it; else None."""
     cut = mark.end()
     if mark["wide"]:
-        return cut
+        return _wide_end(text, start, cut, end)
     spaced = mark.start() > start and text[mark.start() - 1].isspace()
     closer = _SPACED_CLOSER.match(text, cut, end) if spaced else None
     if closer:
@@ -239,17 +243,55 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
     follow = _FOLLOW.match(text, cut, end)
     word = follow["word"] if follow else None
     if not follow or not word:
-        return cut
+        reference = _AFTER_ABBREVIATION.match(text, cut, end) and mark["run"] == "."
+        return None if reference and _last_token(text, start, mark.start()) in _NEVER_LAST else cut
     lower, starter = word[0].islower(), word.lower() in _STARTERS
     run = mark["run"]
     if run != ".":
         if set(run) <= {".", "…"}:
             return None if lower or word in ("I", "I'm", "I'd", "I'll", "I've") else cut
         return None if lower and (spaced or mark["close"] or not starter) else cut
+    if _CHARACTER.match(word) and text[mark.start() - 1].isdigit():  # a number of a section: "参阅 5.8. 安装"
+        return None
+    if _is_in_date(text, start, mark.start(), end):
+        return None
     before, dotted = text[max(start, mark.start() - 5) : mark.start()], text[follow.end() : follow.end() + 1] == "."
     if _is_spaced_abbreviation(before, word, dotted):
         return None
     return cut if _full_stop(text, start, mark.start(), word, bool(follow["open"]), spaced) else None
+
+
+def _wide_end(text: str, start: int, cut: int, end: int) -> int | None:
+    """Return the end of a sentence that ends at `cut` with a mark such as "。"; None if it continues.
+
+    Bold text that began in the sentence ends with it. After a quotation, a Japanese particle continues the sentence.
+    """
+    if text.startswith("**", cut) and text.count("**", start, cut) % 2:
+        cut += 2
+    return None if text[cut - 1] in "」』" and _QUOTING.match(text, cut, end) else cut
+
+
+def _last_token(text: str, start: int, dot: int) -> str:
+    """Return the word before a dot in lower case, without opening marks and an elided word ("l'art.")."""
+    words_before = text[max(start, dot - 40) : dot].split()
+    token = words_before[-1].lstrip("\"'“‘«([{*_`") if words_before else ""
+    return _ELIDED.sub("", token).lower()
+
+
+def _is_in_date(text: str, start: int, dot: int, end: int) -> bool:
+    """Return whether a dot is inside of a date such as "12. 5. 2024"."""
+    before = _DAY_OR_MONTH.search(text, max(start, dot - 8), dot)
+    if before is None:
+        return False
+    return bool(_MONTH_AND_YEAR.match(text, dot, end) or (before["day"] and _YEAR.match(text, dot, end)))
+
+
+_DAY_OR_MONTH = re.compile(r"(?<!\d)(?P<day>\d{1,2}\. ?)?\d{1,2}\Z")
+_MONTH_AND_YEAR, _YEAR = re.compile(r"\. ?\d{1,2}\. ?(?:\d{4}|\d{2})\b"), re.compile(r"\. ?(?:\d{4}|\d{2})\b")
+_QUOTING = re.compile("と|って|という")
+_AFTER_ABBREVIATION = re.compile(r"[ \t]+[§№#&(\d]")
+_ELIDED = re.compile(r"^(?:[cdjlmnst]|qu|d?all|dell|nell|sull|coll)['’](?=[^\W\d_])", re.IGNORECASE)
+_DOUBLED_CAPITALS = re.compile(r"([A-Z])\1\Z")
 
 
 def _is_spaced_abbreviation(before: str, word: str, dotted: bool) -> bool:
@@ -260,6 +302,8 @@ def _is_spaced_abbreviation(before: str, word: str, dotted: bool) -> bool:
         word: the word after it, which has a dot too if `dotted`.
     """
     last = before.rpartition(" ")[2]
+    if dotted and _DOUBLED_CAPITALS.match(last) and _DOUBLED_CAPITALS.match(word):  # a Spanish plural: "EE. UU."
+        return True
     if len(last) > 2 or not last.isalpha() or last == "I":
         return False
     if last.islower() and dotted and len(word) <= 2:
@@ -272,7 +316,7 @@ def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced:
     """Return whether a single '.' at `dot` ends a sentence, judged by the words before and after it."""
     words_before = text[max(start, dot - 40) : dot].split()
     token = words_before[-1].lstrip("\"'“‘«([{*_`") if words_before else ""
-    name = token.lower()
+    name = _last_token(text, start, dot)
     upper, starter = word[0].isupper(), word.lower() in _STARTERS
     first = len(words_before) <= 1 and dot - start <= 40
     if name.isdigit() and len(name) <= 2 and not starter:
@@ -429,14 +473,14 @@ _SPACED_MARK = re.compile(r"[ \t]\[\d{1,3}\]")
 _LINK_TARGET = re.compile(r":[ \t]*<?(?:https?:|/|www\.)")
 
 
-def strip_citations(text: str, most: int | None = None) -> str:
+def strip_citations(text: str, most: int | None = None, least: int = 1) -> str:
     """Return a text without its citation marks ([1], [2, 3], [1][4]) and the space before each.
 
     Markdown links and their targets, code, indices (`arr[1].x`, `arr[1] is`) and words in brackets stay.
 
     Args:
-        most: the highest citation number. If given, only single numbers from 1 to `most` are removed: `arr[0]` and
-            `[1, 2, 3]` stay.
+        most: the highest citation number. If given, only single numbers from `least` to `most` are removed: `arr[0]`
+            and `[1, 2, 3]` stay.
     """
 
     spaced = bool(_SPACED_MARK.search(text))
@@ -447,7 +491,7 @@ def strip_citations(text: str, most: int | None = None) -> str:
             return run
         if most is None:
             return ""
-        return _ONE_MARK.sub(lambda mark: "" if 1 <= int(mark[1]) <= most else mark.group(), run).rstrip()
+        return _ONE_MARK.sub(lambda mark: "" if least <= int(mark[1]) <= most else mark.group(), run).rstrip()
 
     return _CITATION.sub(keep, text)
 

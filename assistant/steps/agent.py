@@ -23,6 +23,7 @@ from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.read import settle_reply, turn_prompt
 from turnmark.assistant.steps.retrieve import SearchAndRead
 from turnmark.assistant.steps.tools import MAX_NAME_CHARACTERS, TOOL_TOKENS, DocumentTools, Result
+from turnmark.assistant.steps.unstated import MarkFilter, read_answer
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import ToolUse, Usage
 
@@ -127,7 +128,10 @@ class _Agent:
         return "" if anything_new else "the model repeated its calls, and answered from what it had found"
 
     def _next(self, tools: tuple[Tool, ...]) -> ToolReply:
-        return self.generator.converse(self.messages, tools, on_text=self.turn.stream)
+        shown = MarkFilter(self.turn.stream)
+        reply = self.generator.converse(self.messages, tools, on_text=shown)
+        shown.finish()
+        return reply
 
     def _settle(self, reply: ToolReply) -> None:
         prompt = sum(count_tokens(message.content) for message in self.messages)
@@ -136,7 +140,7 @@ class _Agent:
             lambda limit: self.generator.converse(self.messages, (), max_tokens=limit).completion,
             self.turn.model.context_tokens - prompt,
         )
-        settle_reply(self.turn, written)
+        settle_reply(self.turn, written, read_answer(written.text))
 
     def _take(self, call: ToolCall, at: int) -> bool:
         """Run a call and append its result. Return whether the call was a new one."""

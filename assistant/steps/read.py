@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from turnmark.assistant.asking import WrittenText, number_lines, write_text
+from turnmark.assistant.asking import WrittenText, number_lines
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, material_room
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
@@ -18,6 +18,7 @@ from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.history import earlier_turns
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences, without_item_mark
 from turnmark.assistant.steps.quote import quote_parts, refuse
+from turnmark.assistant.steps.unstated import MarkedAnswer, write_answer
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.core.untrusted import escape_marks, quote_lines
@@ -45,14 +46,18 @@ class Read:
             return
         prompt, notes = turn_prompt(turn)
         turn.use("answer", Usage(), *notes)
-        settle_reply(turn, write_text(turn.model, prompt, turn.stream))
+        settle_reply(turn, *write_answer(turn.model, prompt, turn.stream))
 
 
-def settle_reply(turn: Turn, reply: WrittenText) -> None:
-    """Store the model's reply as the draft, and correct the decision to what the reply says."""
+def settle_reply(turn: Turn, reply: WrittenText, answer: MarkedAnswer) -> None:
+    """Store the model's answer as the draft, and correct the decision to what the answer says."""
     turn.use("answer", reply.usage, reply.note)
-    turn.draft = draft_of(reply.text)
-    decision = decision_of(reply.text, len(turn.parts))
+    if answer.text:
+        turn.draft = draft_of(answer.text, answer.unstated)
+    else:  # nothing but the mark
+        turn.draft = refuse(turn)
+        turn.stream(turn.draft.text)
+    decision = decision_of(answer, len(turn.parts))
     if decision != turn.judgment.decision:
         turn.decide(turn.judgment.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
 
@@ -137,7 +142,7 @@ def format_section(number: int, passage: Passage, quote: Callable[[str], str] = 
     return f"[{number}]\n{quote(escape_marks(heading))}\n{quote(text)}"
 
 
-def draft_of(text: str) -> Draft:
+def draft_of(text: str, unstated: tuple[str, ...] = ()) -> Draft:
     """Return a model's answer as a draft whose procedure is its numbered list.
 
     A step that is a heading includes the paragraphs below it; the last step includes as many as the longest other step.
@@ -156,7 +161,7 @@ def draft_of(text: str) -> Draft:
         step_text = " ".join([item.text, *paragraphs])
         citations = tuple(dict.fromkeys(cited_numbers(step_text)))
         steps.append(ProcedureStep(step=strip_citations(step_text).strip(), citations=citations))
-    return Draft(text=text, procedure=tuple(steps) if len(steps) > 1 else ())
+    return Draft(text=text, procedure=tuple(steps) if len(steps) > 1 else (), unstated=unstated)
 
 
 def _paragraphs(body: str) -> list[str]:
@@ -170,25 +175,30 @@ def _paragraphs(body: str) -> list[str]:
     return paragraphs
 
 
-def decision_of(text: str, parts: int) -> Decision:
+def decision_of(answer: MarkedAnswer, parts: int) -> Decision:
     """Return the decision that a model's answer expresses.
 
     `unknown` if its first sentence says that the documents do not answer the question (of several parts only if nothing
-    is cited); `partial` if another sentence says so; `clarify` if it cites nothing and ends with a question.
+    is cited); `partial` if another sentence says so; `clarify` if it cites nothing and ends with a question. A sentence
+    says so by its mark or its wording.
 
     Args:
         parts: number of parts of the message.
     """
-    sentences = [piece.text for piece in spaced_sentences(text) if any(map(str.isalnum, strip_citations(piece.text)))]
+    pieces = [piece.text for piece in spaced_sentences(answer.text)]
+    sentences = [text for text in pieces if any(map(str.isalnum, strip_citations(text)))]
+    if not answer.text:
+        return "unknown"
     if not sentences:
         return "answer"
     cites = any(cited_numbers(sentence) for sentence in sentences)
     if not cites and ends_with_question_mark(sentences[-1]):
         return "clarify"
-    unknown = [is_refusal(strip_citations(sentence)) for sentence in sentences]
+    texts = [strip_citations(sentence).strip() for sentence in sentences]
+    unknown = [text in answer.unstated or is_refusal(text) for text in texts]
     if unknown[0] and (parts == 1 or not cites):
         return "unknown"
-    return "partial" if any(unknown) else "answer"
+    return "partial" if any(unknown) or answer.partly_unstated else "answer"
 
 
 class ReadBriefly:
@@ -210,12 +220,12 @@ class ReadBriefly:
                 question=turn.message if understood.topic else understood.rewrite,
                 language="" if turn.language == ENGLISH else language_name(turn.language),
             )
-            reply = write_text(turn.model, prompt, turn.stream)
+            reply, answer = write_answer(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)
-            if not is_refusal(reply.text, terse=True):
+            if not answer.unstated and not is_refusal(answer.text, terse=True):
                 below = f"\n\n{quote_lines(quotation.text)}"
-                steps = draft_of(reply.text).procedure
-                turn.draft = Draft(text=reply.text + below, procedure=steps, claims=reply.text)
+                steps = draft_of(answer.text).procedure
+                turn.draft = Draft(text=answer.text + below, procedure=steps, claims=answer.text)
                 turn.stream(below)
                 return
             for part in turn.parts:

@@ -32,6 +32,7 @@ from turnmark.assistant.steps.marks import ITEM_MARK, spaced_sentences, without_
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, interleave, read_sections
+from turnmark.assistant.steps.unstated import MarkedAnswer, write_answer
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgment, Understanding
 from turnmark.core.errors import RequestError
@@ -89,11 +90,13 @@ class ReviseByModel:
         turn.report_hits()
         turn.decide(_REVISION_JUDGMENT)
         before = turn.history[: answers_in(turn.history)[-1]]
-        reply, notes = revise_by_model(turn.model, before, previous, turn.message, turn.hits, turn.prompts, turn.stream)
+        reply, answer, notes = revise_by_model(
+            turn.model, before, previous, turn.message, turn.hits, turn.prompts, turn.stream
+        )
         turn.use("revise", reply.usage, *notes, reply.note)
         turn.understanding = _as_revision(turn)
-        turn.draft = draft_of(reply.text)
-        decision = decision_of(reply.text, 1)
+        turn.draft = draft_of(answer.text or previous, answer.unstated)
+        decision = decision_of(answer, 1)
         if decision != "answer":
             turn.decide(turn.judgment.model_copy(update={"decision": decision}))
 
@@ -129,8 +132,8 @@ def revise_by_model(
     hits: Sequence[Hit],
     prompts: Path | None = None,
     on_text: OnText | None = None,
-) -> tuple[WrittenText, list[str]]:
-    """Have a model revise an answer. Return what it wrote, and notes on what was left out of the prompt.
+) -> tuple[WrittenText, MarkedAnswer, list[str]]:
+    """Have a model revise an answer. Return what it wrote, the answer, and notes on what was left out of the prompt.
 
     Args:
         history: the messages before the answer; the last one is its question.
@@ -138,7 +141,7 @@ def revise_by_model(
     """
     about = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
     prompt, notes = answer_prompt(generator, about, instruction, history, hits, prompts, previous)
-    return write_text(generator, prompt, on_text), notes
+    return *write_answer(generator, prompt, on_text), notes
 
 
 def _as_revision(turn: Turn) -> Understanding:

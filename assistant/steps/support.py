@@ -8,19 +8,19 @@ those that `turnmark.evaluation.metrics.matching` found for the same task on Com
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
+from turnmark.assistant.steps.numbers import missing_numbers
 from turnmark.corpora.analysis import open_analyzer
 from turnmark.corpora.function_words import content_words, language_of
 from turnmark.corpora.languages import ENGLISH
-from turnmark.corpora.text import CJK, ends_with_question_mark, plain, sentences, strip_citations, words
+from turnmark.corpora.text import ends_with_question_mark, plain, sentences, strip_citations, words
 from turnmark.retrieval.task_passages import Embed
 
 
@@ -115,22 +115,6 @@ def match_sentences(parts: Sequence[str], lines: Sequence[str], embed: Embed | N
     return positions_by_part
 
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-)
-_SMALL = {word: n for n, word in enumerate(f"{_ONES} eighteen nineteen".split())}
-_TENS = {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
-_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "dozen": 12}
-_NUMBER_WORDS = "|".join([*_SMALL, *_TENS])
-# A number may follow a letter in scripts without spaces: "共30天".
-_DIGITS = re.compile(rf"(?<![^\W{CJK}\u0e00-\u0eff\uac00-\ud7a3])(?<![.,])[$€£#]?(\d+(?:[.,]\d+)*)(?!\d)")
-_SPELLED_NUMBER = re.compile(
-    rf"\b({_NUMBER_WORDS})(?:-({'|'.join(list(_SMALL)[1:10])}))?\b(?:[ -]({'|'.join(_SCALES)}))?", re.IGNORECASE
-)
-_LIST_MARK = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.)])\s+")
-_THOUSANDS_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-# Smaller numbers written as words are ignored: "one of", "two ways" only count what the sentence itself lists.
-_MIN_SPELLED_NUMBER = 13
 _NAME = re.compile(r"(?<=[\w,;:'’\"“(-]\s)[A-Z][\w’'-]*\w")
 # Not after a colon or a list mark, where a sentence begins.
 _CAPITALIZED_RUN = re.compile(r"(?<=[\w,;'’\"“(]\s)[A-Z][\w’'-]*\w(?:\s+[A-Z][\w’'-]*\w)*")
@@ -145,77 +129,6 @@ _NOT_NAMES = frozenset(
 )
 
 
-def find_numbers(text: str, spelled: bool = False) -> frozenset[str]:
-    """Return the numbers of a text, in digits and without separators.
-
-    Args:
-        spelled: whether small numbers written as words count too, and digits inside words.
-    """
-    body = _with_plain_numbers(_LIST_MARK.sub("", strip_citations(text)))
-    numbers = {_digits(match[1]) for match in _DIGITS.finditer(body)}
-    if spelled:
-        numbers |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)}
-    for match in _SPELLED_NUMBER.finditer(body):
-        word = match[1].lower()
-        value = _SMALL.get(word, _TENS.get(word, 0)) + _SMALL.get((match[2] or "").lower(), 0)
-        value *= _SCALES.get((match[3] or "").lower(), 1)
-        if spelled or value >= _MIN_SPELLED_NUMBER:
-            numbers.add(str(value))
-    for match in _HAN_NUMBER.finditer(body):
-        amount = _han_value(match.group())
-        if spelled or amount >= _MIN_SPELLED_NUMBER:
-            numbers.add(f"{amount:g}")
-    return frozenset(numbers)
-
-
-_COMMA_DECIMALS = frozenset("de fr es it nl pl pt ru tr uk vi id ro el".split())
-"""Languages with a decimal comma and with dots or spaces between thousands."""
-_FOREIGN_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:[.\u00a0\u202f \u2019'](?=\d{3}(?!\d))\d{3})+(?![\d.])")
-_THOUSANDS_AND_DECIMALS = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d.,]\d)")
-_ARABIC_MARKS = str.maketrans({"٫": ".", "٬": None})
-
-
-def _with_plain_numbers(text: str) -> str:
-    """Return a text whose numbers have ASCII digits and no separators of thousands: "1.234,5" becomes "1234.5"."""
-    if not text.isascii():
-        text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit.group())), text.translate(_ARABIC_MARKS))
-    text = _THOUSANDS_AND_DECIMALS.sub(lambda number: f"{number[1].replace('.', '')}.{number[2]}", text)
-    if re.search(r"\d[.\u00a0\u202f \u2019']\d{3}", text) and language_of(text) in _COMMA_DECIMALS:
-        return _FOREIGN_THOUSANDS.sub(lambda number: re.sub(r"\D", "", number.group()), text)
-    return _THOUSANDS_COMMA.sub("", text)
-
-
-_HAN_DIGITS = {**{digit: value for value, digit in enumerate("〇一二三四五六七八九")}, "零": 0, "两": 2}
-_HAN_UNITS = {"十": 10, "百": 100, "千": 1_000}
-_HAN_SCALES = {"万": 10_000, "亿": 100_000_000, "億": 100_000_000, "萬": 10_000}
-_HAN_NUMBER = re.compile(
-    r"(?:\d+(?:\.\d+)?)?[〇零一二两三四五六七八九十百千]*[十百千万亿億萬][〇零一二两三四五六七八九十百千万亿億萬]*"
-)
-
-
-def _han_value(number: str) -> float:
-    """Return the value of a number in Chinese characters, also with digits: "一千二百", "3万"."""
-    total = section = current = 0.0
-    for token in re.findall(r"\d+(?:\.\d+)?|.", number):
-        if token in _HAN_SCALES:
-            total += (section + current or 1) * _HAN_SCALES[token]
-            section = current = 0.0
-        elif token in _HAN_UNITS:
-            section += (current or 1) * _HAN_UNITS[token]
-            current = 0.0
-        else:
-            current = _HAN_DIGITS[token] if token in _HAN_DIGITS else float(token)
-    return total + section + current
-
-
-def _digits(number: str) -> str:
-    """Return a number without leading and trailing zeros, with a decimal point."""
-    integer, _, fraction = number.replace(",", ".").partition(".")
-    integer = integer.lstrip("0") or "0"
-    fraction = fraction.rstrip("0")
-    return f"{integer}.{fraction}" if fraction else integer
-
-
 def find_names(text: str, language: str = ENGLISH) -> frozenset[str]:
     """Return the stems of words with a capital letter inside a sentence; none in German, where all nouns have one."""
     name_stems: set[str] = set()
@@ -226,16 +139,6 @@ def find_names(text: str, language: str = ENGLISH) -> frozenset[str]:
         if name.lower() not in _NOT_NAMES:
             name_stems |= stems(name, language)
     return frozenset(name_stems)
-
-
-def missing_numbers(text: str, sources: Iterable[str]) -> frozenset[str]:
-    """Return the numbers of a text that none of the sources has, in digits or in words."""
-    missing = find_numbers(text)
-    if not missing:
-        return missing
-    for source in sources:
-        missing -= find_numbers(source, spelled=True)
-    return missing
 
 
 def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
@@ -345,11 +248,14 @@ class Claim:
 _CODE = re.compile(r"^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 
 
-def claims_of(text: str) -> list[Claim]:
+def claims_of(text: str, unstated: Collection[str] = ()) -> list[Claim]:
     """Return every sentence and list item that claims something, with the citations in it or directly after it.
 
     Headings, code, questions, lines that only introduce a list, and sentences that say what is not known claim nothing,
     unless they cite.
+
+    Args:
+        unstated: sentences that a model marked as not stated in the documents.
     """
     claims: list[Claim] = []
     pieces = spaced_sentences(_CODE.sub("", text))
@@ -361,7 +267,7 @@ def claims_of(text: str) -> list[Claim]:
                 claims[-1].numbers += numbers
             continue
         following = pieces[position + 1].text if position + 1 < len(pieces) else ""
-        if numbers or _claims_something(sentence, following):
+        if numbers or (sentence not in unstated and _claims_something(sentence, following)):
             claims.append(Claim(without_item_mark(sentence), numbers))
     return claims
 
@@ -389,6 +295,11 @@ class Sources:
     question: str | None = None
     _vectors: dict[int, NDArray[np.float32] | None] = field(default_factory=dict)
 
+    @cached_property
+    def language(self) -> str:
+        """The language of most passages."""
+        return language_of_sources(self.texts)
+
     def supports(self, text: str, numbers: Sequence[int]) -> bool:
         """Return whether the passages with these numbers support a claim."""
         valid = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(self.texts)]
@@ -399,15 +310,15 @@ class Sources:
         if not cited_texts or not covers(text, cited_texts, MIN_SUPPORT_SHARE):
             return False
         if self.question is None:
-            return not missing_numbers(text, cited_texts)
+            return not missing_numbers(text, cited_texts, self.language)
         known_texts = [*cited_texts, self.question]
-        return not missing_numbers(text, known_texts) and not unknown_names(text, known_texts)
+        return not missing_numbers(text, known_texts, self.language) and not unknown_names(text, known_texts)
 
     def _supported_by_cosine(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[number - 1] for number in numbers]
         if self.embed is None or not cited_texts or not words(text):
             return False
-        unknown = missing_numbers(text, cited_texts) or missing_names(text, cited_texts)
+        unknown = missing_numbers(text, cited_texts, self.language) or missing_names(text, cited_texts)
         return not unknown and self.best_cosine(text, numbers) >= MIN_SUPPORT_COSINE
 
     def best_cosine(self, text: str, numbers: Sequence[int]) -> float:

@@ -20,7 +20,7 @@ from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.function_words import content_words, language_of
-from turnmark.corpora.languages import ENGLISH
+from turnmark.corpora.languages import ENGLISH, without_elision
 from turnmark.corpora.text import ends_with_question_mark, words, words_with_spans
 from turnmark.corpora.types import Message
 
@@ -412,5 +412,8 @@ def _terms_in(phrases: Phrases, text: str) -> list[str]:
     terms = content_words(text, phrases.language)
     if not phrases.spaced:
         return terms
-    spellings = {word: text[start:end] for word, start, end in reversed(list(words_with_spans(text)))}
+    spellings: dict[str, str] = {}
+    for word, start, end in words_with_spans(text):
+        term = without_elision(word, phrases.language)
+        spellings.setdefault(term, text[start if term == word else end - len(term) : end])
     return [spellings[term] for term in terms]

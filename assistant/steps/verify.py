@@ -35,7 +35,7 @@ class Verify:
         if turn.understanding.kind == "revision":
             parts = [SubQuestion(text=text, answered=True) for text in questions]
         else:
-            parts = judge_parts(questions, answers, draft.text, turn.embed)
+            parts = judge_parts(questions, answers, draft, turn.embed)
         valid = procedure_valid(draft.procedure) if turn.understanding.wants_procedure else None
         answered_share = sum(part.answered for part in parts) / len(parts)
         update = {"parts_answered": answered_share, "procedure_valid": valid, "repaired": repaired}
@@ -82,7 +82,7 @@ def check_claims(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed 
     """
     if draft.claims == "":
         return Checks(grounded=1.0)
-    claims = claims_of(draft.text if draft.claims is None else draft.claims)
+    claims = claims_of(draft.text if draft.claims is None else draft.claims, draft.unstated)
     sources = Sources([hit.passage.indexed_text for hit in hits], embed, question)
     all_numbers = range(1, len(hits) + 1)
     grounded = [sources.supports(claim.text, claim.numbers or all_numbers) for claim in claims]
@@ -97,24 +97,26 @@ def check_claims(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed 
     )
 
 
-def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, embed: Embed | None) -> list[SubQuestion]:
+def judge_parts(
+    questions: Sequence[str], answers: Sequence[str], draft: Draft, embed: Embed | None
+) -> list[SubQuestion]:
     """Judge for each part whether the reply answers it.
 
     Args:
-        answers: the answer to each part; empty: the sentences that answer it are found in `text`.
-        text: the complete answer.
+        answers: the answer to each part; empty: the sentences that answer it are found in the text of `draft`.
     """
     if answers:
         return [
             SubQuestion(text=part, answered=bool(answer), answer=strip_citations(answer))
             for part, answer in zip(questions, answers, strict=True)
         ]
-    claims = claims_of(text)
+    claims = claims_of(draft.text, draft.unstated)
     if len(questions) == 1:
-        return [SubQuestion(text=questions[0], answered=bool(claims) or not is_refusal(text))]
+        answered = bool(claims) or not (draft.unstated or is_refusal(draft.text))
+        return [SubQuestion(text=questions[0], answered=answered)]
     lines = [claim.text for claim in claims]
     # An answer that cannot answer a part says so.
-    complete = not any(is_refusal(piece.text) for piece in spaced_sentences(text))
+    complete = not draft.unstated and not any(is_refusal(piece.text) for piece in spaced_sentences(draft.text))
     parts: list[SubQuestion] = []
     for question, positions in zip(questions, match_sentences(questions, lines, embed), strict=True):
         answer = " ".join(lines[position] for position in positions)

@@ -23,10 +23,11 @@ from turnmark.assistant.refusal import (
     translations_of,
 )
 from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.numbers import find_numbers, missing_numbers
 from turnmark.assistant.steps.quote import bold
 from turnmark.assistant.steps.requests import edit_requests, is_instruction
 from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.steps.support import Sources, coverage, find_numbers
+from turnmark.assistant.steps.support import Sources, coverage
 from turnmark.assistant.steps.understand import refers_back, understand, wants_procedure, with_topic
 from turnmark.assistant.turn import Turn
 from turnmark.corpora.types import Message
@@ -228,12 +229,42 @@ def test_words_are_compared_in_the_language_of_the_sources():
     [
         ("Das sind 1.234,5 Euro und 10.000 Stück", {"1234.5", "10000"}),
         ("Ce sont 1 234,5 euros et les 12 000 autres", {"1234.5", "12000"}),
-        ("共一千二百元，30天，3万人", {"1200", "30", "30000", "3"}),
+        ("共一千二百元，30天，3万人", {"1200", "30", "30000"}),
+        ("Die Gebühr kostet 1.234 Euro und nicht mehr", {"1234"}),
+        ("Das sind 1,234 Meter und nicht mehr", {"1.234"}),
+        ("Es kostet 1'234.5 Franken oder 1’234.50", {"1234.5"}),
+        ("cela coûte 1\u202f234,5 euros ou 1\u00a0234 euros", {"1234.5", "1234"}),
+        ("Am 3.5.2024 und am 12. 5. 2025 ist zu", {"3", "5", "2024", "12", "2025"}),
+        ("Nach zwanzig Tagen sind es dreihundertzwanzig, und im Jahr zweitausendfünfhundert", {"20", "320", "2500"}),
+        ("On a vingt-trois jours et quatre-vingt-dix-sept nuits, mille deux cents en tout", {"23", "97", "1200"}),
+        ("Hay veintitrés días y dos mil trescientas noches", {"23", "2300"}),
+        ("三百二十天，两千五百元，一百二十三万四千人，三億円", {"320", "2500", "1234000", "300000000"}),
+        ("千万不要按，十分重要，万一坏了", set()),
+        ("两千零五元", {"2005"}),
         ("It costs 1,234.5 or 1.234", {"1234.5", "1.234"}),
     ],
 )
 def test_numbers_are_read_as_their_language_writes_them(text, numbers):
     assert find_numbers(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("claim", "source", "language", "missing"),
+    [
+        ("1.234 Euro", "Die Gebühr beträgt 1234 Euro.", "de", set()),
+        ("1.234 Euro", "Die Gebühr beträgt 1.234 Euro.", "", set()),
+        ("一共320天", "假期是三百二十天。", "zh", set()),
+        ("共两千五百人", "有2500人。", "zh", set()),
+        ("2024年5月3日", "Le 3 mai 2024 est férié.", "fr", set()),
+        ("am 3.5.2024", "Die Frist endet am 3. Mai 2024.", "de", set()),
+        ("5月3日", "截止日期是五月三日，即5月3日。", "zh", set()),
+        ("25 jours", "On a vingt-cinq jours.", "fr", set()),
+        ("26 jours", "On a vingt-cinq jours.", "fr", {"26"}),
+        ("2万人", "共20000人。", "zh", set()),
+    ],
+)
+def test_numbers_of_a_claim_are_found_in_another_spelling(claim, source, language, missing):
+    assert missing_numbers(claim, [source], language) == missing
 
 
 def test_support_of_a_claim_needs_its_numbers():

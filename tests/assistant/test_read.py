@@ -15,6 +15,7 @@ from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.assistant.steps.history import last_turns_within
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, format_section
+from turnmark.assistant.steps.unstated import read_answer
 from turnmark.assistant.types import Event, Understanding
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.types import CONTINUED, Passage
@@ -104,10 +105,16 @@ def test_no_call_is_made_if_nothing_is_found(kitchen):
         ("It is red [1]. Shall I go on?", 1, "answer"),
         ("你是说水壶还是烤面包机？", 1, "clarify"),
         ("The documents do not say who. The documents do not say when.", 2, "unknown"),
+        ("Darüber schweigen sie [0].", 1, "unknown"),
+        ("[0] 手册对此只字未提。", 1, "unknown"),
+        ("[0]", 1, "unknown"),
+        ("Darüber schweigen sie [0]. Rot ist der Kessel [1].", 2, "partial"),
+        ("Rot ist er [1]. Den Preis kennt niemand [0].", 1, "partial"),
+        ("Rot ist er [1], den Preis kennt niemand [0].", 1, "partial"),
     ],
 )
 def test_decision_is_read_from_the_answer(text, parts, decision):
-    assert decision_of(text, parts) == decision
+    assert decision_of(read_answer(text), parts) == decision
 
 
 # -- the prompt

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import hit, turn_of
 from turnmark.assistant.steps.marks import cited_numbers
+from turnmark.assistant.steps.numbers import find_numbers, missing_numbers
 from turnmark.assistant.steps.support import (
     Sources,
     claims_of,
-    find_numbers,
     missing_names,
-    missing_numbers,
     unknown_names,
 )
 from turnmark.assistant.steps.verify import Verify, drop_dead_marks, procedure_valid

@@ -191,10 +191,12 @@ class Kiwi(KiwiTask):
             return Rewritten(text, Usage())
         history = [Message(role="user", content=task.session.question)]
         prompts = self.assistant.config.prompts
-        reply, notes = revise_by_model(generator, history, previous, instruction, hits[:MAX_SHOWN_PASSAGES], prompts)
+        reply, answer, notes = revise_by_model(
+            generator, history, previous, instruction, hits[:MAX_SHOWN_PASSAGES], prompts
+        )
         if reply.note:
             notes = [*notes, reply.note]
-        return Rewritten(reply.text, reply.usage, tuple(notes))
+        return Rewritten(answer.text or previous, reply.usage, tuple(notes))
 
     def _revise_as_paper(
         self, task: Instruction, generator: Generator | None, previous: str, hits: list[Hit]

@@ -1,0 +1,93 @@
+"""The mark by which a model says that the documents do not state something: `[0]`, the number of no section.
+
+The model writes it where it would write a citation. A refusal is therefore recognized in every language; its wording
+decides only if the model forgets the mark. The mark is removed from the answer, also while the answer is streamed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from turnmark.assistant.asking import WrittenText, write_text
+from turnmark.assistant.generators.base import Generator, OnText, PromptMessage
+from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
+from turnmark.core.record import Record
+from turnmark.corpora.text import strip_citations
+
+UNSTATED_MARK = "[0]"
+_UNSTATED_NUMBER = 0
+_HELD = re.compile(r"[ \t]*\[(?:0(?:\][^\n]{0,12})?)?\Z|[ \t]+\Z")
+"""The end of an unfinished text that may be the mark, or whose next characters tell whether it is one."""
+
+
+class MarkedAnswer(Record):
+    """The answer of a model without the mark.
+
+    Attributes:
+        text: what the person reads.
+        unstated: the sentences that had the mark and cite nothing, without citations: the documents do not state
+            something.
+        partly_unstated: the sentences that had the mark next to a citation.
+    """
+
+    text: str
+    unstated: tuple[str, ...] = ()
+    partly_unstated: tuple[str, ...] = ()
+
+
+def read_answer(text: str) -> MarkedAnswer:
+    """Remove the mark from what a model wrote, and return the sentences that had it."""
+    if UNSTATED_MARK not in text:
+        return MarkedAnswer(text=text)
+    unstated: list[str] = []
+    partly: list[str] = []
+    for piece in spaced_sentences(text):
+        numbers = cited_numbers(piece.text)
+        if _UNSTATED_NUMBER in numbers and without_mark(piece.text) != piece.text:
+            sentences_of_kind = partly if any(numbers) else unstated
+            sentences_of_kind.append(strip_citations(piece.text).strip())
+    return MarkedAnswer(text=without_mark(text).strip(), unstated=tuple(unstated), partly_unstated=tuple(partly))
+
+
+def without_mark(text: str) -> str:
+    """Return a text without the mark and the space before it; `list[0]` in code stays."""
+    return strip_citations(text, most=_UNSTATED_NUMBER, least=_UNSTATED_NUMBER)
+
+
+class MarkFilter:
+    """A receiver of the pieces of an answer that passes them on without the mark.
+
+    Args:
+        on_text: receives the pieces; None: they are dropped.
+    """
+
+    def __init__(self, on_text: OnText | None) -> None:
+        self._on_text = on_text
+        self._text = ""
+        self._passed = 0
+
+    def __call__(self, piece: str) -> None:
+        self._text += piece
+        held = _HELD.search(self._text)
+        self._pass(self._text[: held.start()] if held else self._text)
+
+    def finish(self) -> None:
+        """Pass on what was held back."""
+        self._pass(self._text)
+
+    def _pass(self, text: str) -> None:
+        clean = without_mark(text) if UNSTATED_MARK in text else text
+        if self._on_text is not None and len(clean) > self._passed:
+            self._on_text(clean[self._passed :])
+            self._passed = len(clean)
+
+
+def write_answer(
+    generator: Generator, messages: Sequence[PromptMessage], on_text: OnText | None = None
+) -> tuple[WrittenText, MarkedAnswer]:
+    """Ask for an answer. Return the reply as the model wrote it, and as it is shown; `on_text` receives the latter."""
+    shown = MarkFilter(on_text)
+    reply = write_text(generator, messages, shown if on_text is not None else None)
+    shown.finish()
+    return reply, read_answer(reply.text)

@@ -1,0 +1,74 @@
+"""A model says by the mark `[0]` that the documents do not state something, in any language; nobody sees the mark."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.assistant.notes import with_model
+from turnmark.assistant.refusal import UNKNOWN_TEXT
+from turnmark.assistant.steps.unstated import MarkFilter, read_answer
+from turnmark.assistant.types import Event
+
+UNDERSTOOD = {"text": "{}", "match": "The user's new message:"}
+
+
+@pytest.mark.parametrize(
+    ("written", "shown", "unstated"),
+    [
+        ("Davon steht dort kein Wort [0].", "Davon steht dort kein Wort.", ("Davon steht dort kein Wort.",)),
+        ("[0] 手册只字未提。", "手册只字未提。", ("手册只字未提。",)),
+        ("手册只字未提[0]。", "手册只字未提。", ("手册只字未提。",)),
+        ("Rot [1]. Der Preis fehlt [0].", "Rot [1]. Der Preis fehlt.", ("Der Preis fehlt.",)),
+        ("[0]", "", ("",)),
+        ("Red [1]; see `list[0]` and\n\n```py\nx = arr[0]\n```", None, ()),
+        ("arr[0] is the first one [1].", None, ()),
+    ],
+)
+def test_the_mark_is_read_and_removed(written, shown, unstated):
+    answer = read_answer(written)
+    assert answer.text == (written if shown is None else shown)
+    assert answer.unstated == unstated
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize(
+    "written",
+    ["[0] Davon steht dort kein Wort.", "Rot [1]. Der Preis fehlt [0]. Er ist alt [1].", "手册只字未提[0]。",
+     "Red [1]; see `list[0]`.", "Ends with a bracket [", "A [0", "- one [1]\n- nothing more [0]\n"],
+)  # fmt: skip
+def test_the_stream_is_the_answer_without_the_mark(written, size):
+    pieces: list[str] = []
+    shown = MarkFilter(pieces.append)
+    for start in range(0, len(written), size):
+        shown(written[start : start + size])
+    shown.finish()
+    assert "".join(pieces).strip() == read_answer(written).text
+
+
+def answered(kitchen, text: str):
+    events: list[Event] = []
+    assistant = with_model(kitchen, UNDERSTOOD, {"text": text, "match": "Sections of the documents:"})
+    reply = assistant.reply([], "Was kostet der kettle?", events.append)
+    return reply, "".join(event.delta or "" for event in events)
+
+
+def test_a_marked_reply_is_a_refusal_in_any_language(kitchen):
+    reply, streamed = answered(kitchen, "Hvad den koster, bliver ikke omtalt [0].")
+    assert (reply.decision, reply.citations) == ("unknown", ())
+    assert reply.answer == streamed == "Hvad den koster, bliver ikke omtalt."
+    assert not reply.sub_questions[0].answered
+
+
+def test_a_marked_sentence_is_no_claim(kitchen):
+    reply, streamed = answered(kitchen, "The kettle is red [1]. Hvad den koster, bliver ikke omtalt [0].")
+    assert reply.decision == "partial"
+    assert reply.checks.unsupported == ()
+    assert "[0]" not in reply.answer
+    assert "[0]" not in streamed
+
+
+def test_a_reply_of_the_mark_alone_becomes_the_refusal(kitchen):
+    reply, streamed = answered(kitchen, "[0]")
+    assert reply.decision == "unknown"
+    assert reply.answer == streamed
+    assert reply.answer != UNKNOWN_TEXT  # it is in German
