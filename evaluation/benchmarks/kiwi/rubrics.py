@@ -20,7 +20,8 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from turnmark.assistant.steps.marks import spaced_sentences
-from turnmark.assistant.steps.support import coverage, missing_numbers, stems
+from turnmark.assistant.steps.numbers import missing_numbers
+from turnmark.assistant.steps.support import coverage, stems
 from turnmark.core.record import Record
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse, RevisionRating
 from turnmark.corpora.text import strip_citations, words
