@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -36,13 +36,15 @@ class Phrases:
 
         thanks, greetings, fillers     courtesies, and words that may accompany them
         questions, verbs               words that begin a question, and verbs that begin one without such a word
-        conjunctions, openers          words between two questions, and words that continue the conversation
+        conjunctions, openers          words between two questions, without "or", and words that continue the conversation
         anaphora                       words that refer back
+        frames                         words that frame a request and say nothing about its topic
         steps                          requests for steps
         shorter, list, only_steps      changes of the last answer that rules can make
         other                          changes that need a language model
         only, drop, first, last, units, numbers     words of "only the first two points"
         polite                         words that may accompany such a request
+        mentions                       questions of which documents mention some words, "{what}"; not folded
         refusals                       beginnings of "I don't know" and "the documents do not say"
     """
 
@@ -113,6 +115,14 @@ class Phrases:
         return re.compile(rf"\A\W*(?:{self.row['conjunctions']})" + (r"\s+" if self.spaced else r"\s*"), re.IGNORECASE)
 
     @cached_property
+    def mentions(self) -> re.Pattern[str]:
+        """A pattern that matches a question of which documents mention some words; one of its groups has the words."""
+        pattern = self.row["mentions"].replace(" ", r"\s+").replace("{what}", "(?P<what{}>.+?)")
+        for number in range(pattern.count("<what{}>")):
+            pattern = pattern.replace("<what{}>", f"<what{number}>", 1)
+        return re.compile(rf"(?:{pattern})\s*[?.!？。！؟]*", re.IGNORECASE)
+
+    @cached_property
     def request_joint(self) -> re.Pattern[str]:
         """A pattern for what is between two requests: punctuation, a conjunction, or both."""
         words = self.row["conjunctions"]
@@ -144,28 +154,13 @@ def phrases_for(message: str, likely: tuple[str, ...] = ()) -> Phrases | None:
 def possible_phrases(message: str) -> Iterator[Phrases]:
     """Yield the phrases of each language that a courtesy or another set phrase may be in; none for an English one.
 
-    "Merci" and "kürzer" contain no function word that tells their language, so every language with one of their words
-    is tried.
+    The language of the message comes first, if it tells one. "Merci" and "kürzer" contain no function word, and the
+    "en" of "en liste" is a word of several languages.
     """
-    language = language_of(message)
+    language = language_of(message, tuple(_rows()))
     if language == ENGLISH:
         return
-    codes = [language] if language in _rows() else _languages_with_words(fold(message).split())
-    for code in codes:
+    for code in sorted(_rows(), key=lambda code: code != language):
         phrases = phrases_in(code)
         assert phrases is not None
         yield phrases
-
-
-def _languages_with_words(message_words: Iterable[str]) -> list[str]:
-    known = set(message_words)
-    return [code for code, vocabulary in _vocabularies().items() if known & vocabulary]
-
-
-@cache
-def _vocabularies() -> Mapping[str, frozenset[str]]:
-    """Return for each language the words of its set phrases."""
-    fields = ("thanks", "greetings", "shorter", "list", "only_steps", "other")
-    return {
-        code: frozenset(re.findall(r"\w+", " ".join(row[field] for field in fields))) for code, row in _rows().items()
-    }

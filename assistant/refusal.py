@@ -50,6 +50,9 @@ NEEDS_MODEL_TEXT = (
 )
 NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
 ALREADY_TEXT = "it is that already."
+COUNTED_TEXT = "“{words}” is found {times} times in {found} of {documents} documents:"
+MORE_TEXT = "and {number} more"
+"""Above a list of the documents that mention some words, and its end if it is cut."""
 
 TEXTS = (
     UNKNOWN_TEXT,
@@ -61,6 +64,8 @@ TEXTS = (
     NEEDS_MODEL_TEXT,
     NOTHING_TO_CHANGE_TEXT,
     ALREADY_TEXT,
+    COUNTED_TEXT,
+    MORE_TEXT,
 )
 """All texts that the catalogs translate."""
 REFUSALS = (UNKNOWN_TEXT, NOT_FOUND_TEXT)

@@ -71,6 +71,8 @@ def reading_words(text: str) -> int:
 
 
 _CHARACTER = re.compile(f"[{CJK}]")
+UNSPACED_LETTER = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""A letter of a script that is written without spaces between words."""
 CHARACTERS_PER_WORD, LETTERS_PER_WORD = 1.6, 4.5
 """Characters of Chinese or Japanese, and letters of Thai, that say about as much as an English word."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnmark.corpora.text import count_words, sentences
+from turnmark.corpora.text import UNSPACED_LETTER, count_words, reading_words, sentences
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.search import DenseRanker
@@ -105,11 +105,16 @@ def _sample(index: SearchableIndex) -> list[tuple[Passage, str]]:
     sample = []
     for passage in index.store.by_rows(rows):
         texts = [" ".join(passage.text[start:end].split()) for start, end in sentences(passage.text)]
-        fitting = [text for text in texts if MIN_SENTENCE_WORDS <= count_words(text) <= MAX_SENTENCE_WORDS]
+        fitting = [text for text in texts if MIN_SENTENCE_WORDS <= _length(text) <= MAX_SENTENCE_WORDS]
         if fitting:
             sample.append((passage, rng.choice(fitting)))
     rng.shuffle(sample)
     return sample[:SAMPLED_SENTENCES]
+
+
+def _length(text: str) -> int:
+    """Return the length of a sentence in words; in a script without spaces, in about as many English words."""
+    return max(count_words(text), reading_words(text)) if UNSPACED_LETTER.search(text) else count_words(text)
 
 
 def _same_source(passage: Passage, other: Passage) -> bool:

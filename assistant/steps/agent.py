@@ -20,6 +20,7 @@ from turnmark.assistant.generators.base import (
     ToolsRefused,
 )
 from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.languages import languages_to_search
 from turnmark.assistant.steps.read import settle_reply, turn_prompt
 from turnmark.assistant.steps.retrieve import SearchAndRead
 from turnmark.assistant.steps.tools import MAX_NAME_CHARACTERS, TOOL_TOKENS, DocumentTools, Result
@@ -96,6 +97,7 @@ class _Agent:
             tokens=f"{max(self.left, MIN_RESULT_TOKENS) // 500 * 500:,}",
             documents=f"{collection.count():,} documents" if collection else "the documents",
             counts=collection is not None,
+            languages=languages_to_search(turn),
         )
         merged = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
         self.messages = [ToolMessage(role=message.role, content=message.content) for message in merged]

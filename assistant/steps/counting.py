@@ -1,6 +1,7 @@
 """Answer questions about which documents mention some words, by a count over all documents and without a model.
 
-Only plain forms such as "which pages mention conda?" are recognized. If no document has these words, the answer step
+Only plain forms such as "which pages mention conda?" are recognized; those of other languages are in the field
+`mentions` of `phrases.toml`. If no document has these words, the answer step
 quotes documents as usual.
 """
 
@@ -8,10 +9,14 @@ from __future__ import annotations
 
 import re
 
+from turnmark.assistant.phrases import possible_phrases
+from turnmark.assistant.refusal import COUNTED_TEXT, MORE_TEXT, in_language
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.function_words import content_words
+from turnmark.corpora.languages import ENGLISH, without_elision
+from turnmark.corpora.text import words_with_spans
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS
 from turnmark.retrieval.types import Hit
@@ -32,28 +37,52 @@ _ASKS = re.compile(
          ) \s*[?.!]*""",
     re.IGNORECASE | re.VERBOSE,
 )
-_QUOTED = re.compile(r"""["“”„'‘’`](?P<words>[^"“”„`]+)["“”'’`]""")
+_QUOTED = re.compile(r"""["“”„'‘’`«「『]\s*(?P<words>[^"“”„`«»「」『』]+?)\s*["“”'’`»」』]""")
 _ARTICLE = re.compile(r"(?:an?|the|any)\s+", re.IGNORECASE)
 _SEVERAL = re.compile(r"[,;\"“”]|\b(?:and|or|but|not|nor|without)\b", re.IGNORECASE)
 
 
 def mentioned_words(message: str) -> str:
     """Return the words that a message asks to be located; an empty text if it asks something else."""
-    asks = _ASKS.fullmatch(message.strip())
-    if asks is None:
-        return ""
-    what = (asks["what"] or asks["where"]).strip()
+    message = message.strip().lstrip("¿ ")
+    asks = _ASKS.fullmatch(message)
+    if asks is not None:
+        return _plain_words((asks["what"] or asks["where"]).strip(), ENGLISH)
+    for phrases in possible_phrases(message):
+        asks = phrases.mentions.fullmatch(message)
+        if asks is not None:
+            what = next(text for name, text in asks.groupdict().items() if name.startswith("what") and text)
+            return _plain_words(what.strip(), phrases.language)
+    return ""
+
+
+def _plain_words(what: str, language: str) -> str:
+    """Return the words to count without quotation marks or articles around them; "" if it is not clear which."""
     if quoted := _QUOTED.fullmatch(what):
         words = quoted["words"].strip()
         is_clear = True
     else:
-        article = _ARTICLE.match(what)
-        words = what[article.end() :] if article else what
+        words = _without_articles(what, language)
         is_clear = (
-            bool(content_words(words)) and not _SEVERAL.search(words) and len(words.split()) <= MAX_MENTIONED_WORDS
+            bool(content_words(words, language))
+            and not _SEVERAL.search(words)
+            and len(words.split()) <= MAX_MENTIONED_WORDS
         )
     is_expression = words.startswith("/") and words.endswith("/")  # to `Collection.grep`
     return words if is_clear and not is_expression and len(words) <= MAX_PATTERN_CHARACTERS else ""
+
+
+def _without_articles(what: str, language: str) -> str:
+    """Return a phrase without the articles, or other function words, before its first content word."""
+    if language == ENGLISH:
+        article = _ARTICLE.match(what)
+        return what[article.end() :] if article else what
+    named = set(content_words(what, language))
+    for word, start, end in words_with_spans(what):
+        term = without_elision(word, language)
+        if term in named:
+            return what[start if term == word else end - len(term) :]
+    return what
 
 
 def count_mentions(turn: Turn) -> Draft | None:
@@ -75,12 +104,23 @@ def count_mentions(turn: Turn) -> Draft | None:
         passages = turn.retriever.neighbors(Passage(id="", document=document, title="", text="", start=0, end=0))
         hits += [Hit(passage=passage, score=0.0) for passage in passages if passage.id == cited[document]]
     times, held = sum(occurrences.times.values()), len(occurrences.times)
-    counted = f"{times:,} {'time' if times == 1 else 'times'} in {held:,} of {occurrences.documents:,} documents"
     rows = [
         f"- {escape_marks(one_line(hit.passage.title or document))} [{number}]"
         for document, hit, number in zip(listed, hits, turn.number(hits), strict=True)
     ]
-    rows += [f"- … and {held - len(listed):,} more"] if held > len(listed) else []
+    more = in_language(MORE_TEXT, turn.language).replace("{number}", f"{held - len(listed):,}")
+    rows += [f"- … {more}"] if held > len(listed) else []
     turn.decide(Judgment(decision="answer", confidence=1.0, reason="counted in all documents"))
-    text = "\n".join([escape_marks(one_line(f"“{words}” is found {counted}:")), "", *rows])
+    heading = _heading(words, times, held, occurrences.documents, turn.language)
+    text = "\n".join([escape_marks(one_line(heading)), "", *rows])
     return Draft(text=text, answers=(text,), claims="")
+
+
+def _heading(words: str, times: int, found: int, documents: int, language: str) -> str:
+    text = in_language(COUNTED_TEXT, language)
+    if times == 1 and text == COUNTED_TEXT:
+        text = text.replace("times in", "time in")
+    counts = {"{times}": times, "{found}": found, "{documents}": documents}
+    for slot, count in counts.items():
+        text = text.replace(slot, f"{count:,}" if language == ENGLISH else str(count))
+    return text.replace("{words}", words)

@@ -16,6 +16,7 @@ from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.history import earlier_turns
+from turnmark.assistant.steps.languages import language_to_answer
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences, without_item_mark
 from turnmark.assistant.steps.quote import quote_parts, refuse
 from turnmark.assistant.steps.unstated import MarkedAnswer, write_answer
@@ -68,7 +69,15 @@ def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
     Earlier messages are always shown: whether a message depends on them is a guess, and "Yes" means nothing without
     them.
     """
-    return answer_prompt(turn.model, turn.understanding, turn.message, turn.history, turn.hits, turn.prompts)
+    return answer_prompt(
+        turn.model,
+        turn.understanding,
+        turn.message,
+        turn.history,
+        turn.hits,
+        turn.prompts,
+        language=language_to_answer(turn),
+    )
 
 
 def answer_prompt(
@@ -79,12 +88,14 @@ def answer_prompt(
     hits: Sequence[Hit],
     prompts: Path | None = None,
     previous: str = "",
+    language: str = "",
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that ask for an answer or a revision, and notes on what was left out.
 
     Args:
         history: the messages before `message`, or before the answer to revise.
         previous: the answer to revise; "": the message is a question.
+        language: the language to answer in, if the documents are in another one.
     """
     template = load_prompt("answer", prompts)
     interpretation = _interpretation(understood, message)
@@ -112,6 +123,7 @@ def answer_prompt(
         previous=previous_quoted,
         message=message,
         understood=interpretation,
+        language=language,
     )
     return messages, notes
 
@@ -218,7 +230,7 @@ class ReadBriefly:
             prompt = template.render(
                 sections=template.quote(strip_citations(quotation.text).replace("**", "")),
                 question=turn.message if understood.topic else understood.rewrite,
-                language="" if turn.language == ENGLISH else language_name(turn.language),
+                language=language_to_answer(turn) if turn.language == ENGLISH else language_name(turn.language),
             )
             reply, answer = write_answer(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)

@@ -8,7 +8,7 @@ sections that the instruction asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgment, Understanding
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import escape_marks
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text import UNSPACED_LETTER, strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Hit, Query
 
@@ -364,22 +364,40 @@ def _select_items(bodies: Sequence[str], request: EditRequest) -> str:
     return separator.join(selected if request.kind == "only" else rest)
 
 
+MAX_SHORTENED_SHARE = 0.7
+"""Maximum characters of a shortened answer, as a share of the answer. A longer one reads like the answer itself."""
+
+
 def _shorten(blocks: Sequence[str]) -> str:
-    """Shorten an answer to its first quotation, or the best sentence of a single one, or else its first half."""
+    """Shorten an answer to its first quotation, or to the best sentence, or else to its first half.
+
+    Of these, the first one that is much shorter is taken; if none is, the shortest.
+    """
+    candidates = [text for text in _shortened(blocks) if text]
+    limit = MAX_SHORTENED_SHARE * sum(map(len, blocks))
+    return next((text for text in candidates if len(text) <= limit), min(candidates, key=len, default=""))
+
+
+def _shortened(blocks: Sequence[str]) -> Iterator[str]:
     starts = [position for position, block in enumerate(blocks) if _is_quotation(block)]
     if len(starts) > 1:
-        return "\n\n".join(blocks[: starts[1]])
+        yield "\n\n".join(blocks[: starts[1]])
     bodies = [_body(block) for block in blocks]
     items = _items(bodies) or _rows(bodies)
     quotation = "" if items else "\n\n".join(blocks)
     if starts:
         quotation = blocks[starts[0]]
-    best = re.search(r"\*\*(?P<sentence>[^*\n]{10,})\*\*(?P<end>[。！？।]?)", quotation)
+    best = _BEST_SENTENCE.search(quotation)
     if best:
-        return best["sentence"] + best["end"]
+        yield best["sentence"] + best["end"]
     units = items or _sentences(bodies)
     half = units[: max(1, len(units) // 2)]
-    return ("\n" if items else " ").join(half)
+    yield ("\n" if items else " ").join(half)
+
+
+_BEST_SENTENCE = re.compile(
+    rf"\*\*(?P<sentence>[^*\n]{{10,}}|(?=[^*\n]*{UNSPACED_LETTER.pattern})[^*\n]{{4,}})\*\*(?P<end>[。！？।]?)"
+)
 
 
 def _items(bodies: Sequence[str]) -> list[str]:

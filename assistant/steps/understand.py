@@ -292,7 +292,7 @@ def _refers_back_in(phrases: Phrases, message: str) -> bool:
     """
     folded = fold(message)
     language = phrases.language
-    terms = content_words(message, language)
+    terms = _terms_in(phrases, message)
     if not terms:
         return True
     few_terms = len(terms) < (MIN_OWN_TERMS if phrases.spaced else MIN_OWN_STRETCHES)
@@ -409,7 +409,8 @@ def _terms(text: str, likely: tuple[str, ...] = ()) -> list[str]:
 
 
 def _terms_in(phrases: Phrases, text: str) -> list[str]:
-    terms = content_words(text, phrases.language)
+    frames = phrases.find("frames")
+    terms = [term for term in content_words(text, phrases.language) if not frames.fullmatch(fold(term))]
     if not phrases.spaced:
         return terms
     spellings: dict[str, str] = {}

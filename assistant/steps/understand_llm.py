@@ -22,12 +22,12 @@ from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import PromptMessages, load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.history import SPEAKER_NAMES, ends_with_question, last_turns_within
+from turnmark.assistant.steps.languages import languages_to_search
 from turnmark.assistant.steps.understand import MAX_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import MessageKind, Understanding, Usage
 from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
-from turnmark.corpora.languages import ENGLISH, language_name
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 
@@ -89,7 +89,7 @@ class Understand:
             return
         titles = turn.retriever.titles() if turn.retriever else []
         prompt, notes = understand_prompt(
-            turn.model, turn.history, turn.message, titles, turn.prompts, languages_to_name(turn)
+            turn.model, turn.history, turn.message, titles, turn.prompts, languages_to_search(turn)
         )
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
@@ -138,17 +138,6 @@ def understand_prompt(
         message=message,
     )
     return messages, notes
-
-
-MAX_NAMED_LANGUAGES = 3
-"""Maximum languages of the documents that a prompt names."""
-
-
-def languages_to_name(turn: Turn) -> str:
-    """Return the names of the documents' languages for a prompt; "" if documents and message are in English."""
-    if not turn.languages or (*turn.languages, turn.language) == (ENGLISH, ENGLISH):
-        return ""
-    return " and ".join(language_name(code) for code in turn.languages[:MAX_NAMED_LANGUAGES])
 
 
 def _first_titles(titles: Sequence[str], tokens: int) -> list[str]:
@@ -226,7 +215,7 @@ class Condense:
         prompt = template.render(
             history=last_turns(turn.history, template.quote) or template.quote("(none)"),
             message=" ".join(turn.message.split()),
-            languages=languages_to_name(turn),
+            languages=languages_to_search(turn),
         )
         try:
             reply = turn.model.complete(prompt, max_tokens=MAX_SMALL_REPLY_TOKENS)

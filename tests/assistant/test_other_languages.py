@@ -22,10 +22,12 @@ from turnmark.assistant.refusal import (
     text_at_start,
     translations_of,
 )
+from turnmark.assistant.steps.counting import mentioned_words
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.numbers import find_numbers, missing_numbers
 from turnmark.assistant.steps.quote import bold
 from turnmark.assistant.steps.requests import edit_requests, is_instruction
+from turnmark.assistant.steps.revise import MAX_SHORTENED_SHARE, apply_requests
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.support import Sources, coverage
 from turnmark.assistant.steps.understand import refers_back, understand, wants_procedure, with_topic
@@ -64,6 +66,15 @@ def test_a_question_is_no_courtesy(message):
         ("nur die Schritte", ["steps"]),
         ("短一点", ["shorter"]),
         ("用列表", ["list"]),
+        ("Fass dich kürzer", ["shorter"]),
+        ("in Stichpunkten", ["list"]),
+        ("bitte als Liste ausgeben", ["list"]),
+        ("列成清单", ["list"]),
+        ("简要说明", ["shorter"]),
+        ("en liste", ["list"]),
+        ("sous forme de liste", ["list"]),
+        ("mais curto", ["shorter"]),
+        ("in breve", ["shorter"]),
         ("翻译成英语", ["other"]),
         ("plus court s'il te plaît", ["shorter"]),
         ("en una lista por favor", ["list"]),
@@ -111,6 +122,7 @@ def test_other_questions_want_no_steps(message):
         ("Сколько стоит билет и где его купить?", ["Сколько стоит билет?", "Где его купить?"]),
         ("¿Cuánto cuesta y dónde se compra?", ["¿Cuánto cuesta?", "Dónde se compra?"]),
         ("كم السعر وأين أشتريه؟", ["كم السعر؟", "أين أشتريه؟"]),
+        ("Ist das sicher oder kann man das umgehen?", ["Ist das sicher oder kann man das umgehen?"]),
         ("Ich weiß nicht, wann und wo ich mich melden muss.", ["Ich weiß nicht, wann und wo ich mich melden muss."]),
         ("Wie finde ich heraus, wann er abläuft?", ["Wie finde ich heraus, wann er abläuft?"]),
     ],
@@ -135,6 +147,58 @@ def test_a_follow_up_gets_the_topic_without_function_words():
     talk = conversation("Wie entkalke ich den Wasserkocher?", "Mit Essig.")
     assert understand(talk, "und wie oft?").rewrite == "und wie oft (entkalke Wasserkocher)?"
     assert understand(conversation("打印机卡纸了怎么办？", "打开后盖。"), "那要多久？").topic == ("打印机卡纸",)
+
+
+def test_words_that_only_frame_a_request_are_no_topic():
+    talk = conversation("Wieviel Arbeitsspeicher brauch ich mindestens?", "4 GB.")
+    assert understand(talk, "und auf der Platte?").topic == ("Arbeitsspeicher",)
+    talk = conversation("Où est l’imprimante de l'étage ?", "Là.")
+    assert understand(talk, "et le papier ?").topic == ("imprimante", "étage")
+
+
+@pytest.mark.parametrize(
+    ("message", "mentioned"),
+    [
+        ("Welche Seiten erwähnen den Drucker?", "Drucker"),
+        ("Auf welchen Seiten wird Docker erwähnt?", "Docker"),
+        ("Wo kommt „conda“ vor?", "conda"),
+        ("Quelles pages mentionnent l'imprimante ?", "imprimante"),
+        ("Où est mentionnée l’imprimante ?", "imprimante"),
+        ("¿Qué páginas mencionan Docker?", "Docker"),
+        ("Quali pagine menzionano la stampante?", "stampante"),
+        ("哪些页面提到打印机？", "打印机"),
+        ("打印机在哪些文档里提到？", "打印机"),
+        ("どのページで「Docker」が言及されていますか？", "Docker"),
+        ("어느 문서에서 도커가 언급되나요?", "도커"),
+        ("В каких документах упоминается принтер?", "принтер"),
+        ("Hangi sayfalarda Docker geçiyor?", "Docker"),
+        ("Trang nào đề cập đến Docker?", "Docker"),
+        ("Welke pagina's noemen Docker?", "Docker"),
+        ("Wo ist der Drucker?", ""),
+        ("Où est l'imprimante ?", ""),
+        ("打印机在哪里？", ""),
+    ],
+)
+def test_questions_of_where_words_are_mentioned(message, mentioned):
+    assert mentioned_words(message) == mentioned
+
+
+@pytest.mark.parametrize(
+    ("previous", "message"),
+    [
+        (
+            "Drucker › Wartung  \nDer Toner wird alle sechs Monate gewechselt. **Öffnen Sie dazu die vordere Klappe.**\n\n"
+            "Drucker › Hilfe  \nRufen Sie an.",
+            "kürzer bitte",
+        ),
+        ("打印机 › 维护  \n墨粉每六个月更换一次。**打开前盖**。然后装入新墨盒，关上前盖。", "短一点"),
+        ("Imprimante  \nLe toner est changé tous les six mois. **Ouvrez le capot.** Insérez-la.", "plus court"),
+    ],
+)
+def test_a_shortened_answer_is_much_shorter(previous, message):
+    shortened = apply_requests(previous, edit_requests(message))
+    assert shortened
+    assert len(shortened) <= MAX_SHORTENED_SHARE * len(previous)
 
 
 def test_what_is_found_with_the_topic_decides_without_cosines():

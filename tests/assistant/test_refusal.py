@@ -16,6 +16,7 @@ from turnmark.assistant.refusal import (
     not_found,
     refusal_extent,
 )
+from turnmark.assistant.steps.unstated import without_mark
 
 QUESTIONS = (
     "kettle",
@@ -89,7 +90,7 @@ def test_the_listed_texts_are_all_that_the_module_writes() -> None:
 
 
 def test_prompts_teach_refusals_that_are_recognized() -> None:
-    taught = "\n".join(text for _, text in load_prompt("answer").sections)
+    taught = without_mark("\n".join(text for _, text in load_prompt("answer").sections))
     assert all(text in taught for text in TAUGHT)
     assert any("write only: not stated" in " ".join(text.split()) for _, text in load_prompt("answer-small").sections)
     assert is_refusal("Not stated.", terse=True)
