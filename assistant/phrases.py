@@ -36,7 +36,7 @@ class Phrases:
 
         thanks, greetings, fillers     courtesies, and words that may accompany them
         questions, verbs               words that begin a question, and verbs that begin one without such a word
-        conjunctions, openers          words between two questions, without "or", and words that continue the conversation
+        conjunctions, openers          words between two questions (not "or"), and words that continue a conversation
         anaphora                       words that refer back
         frames                         words that frame a request and say nothing about its topic
         steps                          requests for steps

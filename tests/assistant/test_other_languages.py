@@ -151,7 +151,7 @@ def test_a_follow_up_gets_the_topic_without_function_words():
 
 def test_words_that_only_frame_a_request_are_no_topic():
     talk = conversation("Wieviel Arbeitsspeicher brauch ich mindestens?", "4 GB.")
-    assert understand(talk, "und auf der Platte?").topic == ("Arbeitsspeicher",)
+    assert understand(talk, "und auf der Platte?", languages=("de",)).topic == ("Arbeitsspeicher",)
     talk = conversation("Où est l’imprimante de l'étage ?", "Là.")
     assert understand(talk, "et le papier ?").topic == ("imprimante", "étage")
 
@@ -187,7 +187,7 @@ def test_questions_of_where_words_are_mentioned(message, mentioned):
     ("previous", "message"),
     [
         (
-            "Drucker › Wartung  \nDer Toner wird alle sechs Monate gewechselt. **Öffnen Sie dazu die vordere Klappe.**\n\n"
+            "Drucker › Wartung  \nDer Toner wird alle sechs Monate gewechselt. **Öffnen Sie die vordere Klappe.**\n\n"
             "Drucker › Hilfe  \nRufen Sie an.",
             "kürzer bitte",
         ),

@@ -50,7 +50,7 @@ def test_main_language_ignores_undecided_texts():
         ("ko", "전원을 꺼", ["전원", "원을", "꺼"]),
         ("th", "ปิดเครื่อง", ["ปิด", "ิดเ", "ดเค", "เคร", "ครื", "รื่", "ื่อ", "่อง"]),
         ("vi", "máy pha cà", ["máy", "pha", "cà", "máy pha", "pha cà"]),
-        ("fr", "L’imprimante qu'il a, aujourd'hui, d'accord", ["imprim", "aujourd'hui", "accord"]),
+        ("fr", "L’imprimante qu'il est, aujourd'hui, d'accord", ["imprim", "aujourd'hui", "accord"]),
         ("it", "dell'ufficio un’altra", ["uffic", "altra"]),
         ("ca", "l'ordinador", ["ordin"]),
         ("ga", "d'fhear", ["fear"]),
