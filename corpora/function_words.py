@@ -141,6 +141,8 @@ def _stretches(text: str, language: str) -> list[str]:
                 found[run.lower()] = None
             continue
         pieces = re.split(f"[{_HIRAGANA}]+", run) if language == "ja" else _cutter(language).split(run)
+        if language == "zh":
+            pieces = [_MEASURE_AT_START.sub("", _PLACE_AT_END.sub("", piece)) for piece in pieces]
         found |= dict.fromkeys(filter(None, pieces))
     found = {piece: None for piece in found if piece not in _WEAK_CHARACTERS}
     long = [piece for piece in found if len(piece) > 1]
@@ -158,4 +160,16 @@ def _runs(text: str) -> list[str]:
 @cache
 def _cutter(language: str) -> re.Pattern[str]:
     function_words = sorted(_table().get(language, ()), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, function_words)) or "(?!)")
+    pattern = "|".join(map(re.escape, function_words)) or "(?!)"
+    return re.compile(f"{pattern}|{_CHINESE_AUXILIARIES}" if language == "zh" else pattern)
+
+
+_CHINESE_AUXILIARIES = (
+    "要(?![求素点件领])|有(?![效线限关机名权])|先(?![生进])|想(?![法象])|能(?![源力量耗效])|会(?![议员话计场展费签])"
+    "|在(?![线职编])|得(?![到分力])|该|才(?![能华])|还(?![款原贷书])|又|再(?![生见造])|不(?![锈良足])|没(?!收)"
+    "|给(?!予)|快(?![递捷速照门键餐])|最(?=[少多好大小近高低])|让(?!步)|(?<![级区类性特个分])别(?![名的])|只(?!读)"
+)
+"""Chinese auxiliary words of one character, with what follows them where they are part of another word."""
+_PLACE_AT_END = re.compile(r"(?<=..)[里上下中时后前内外]\Z")
+_MEASURE_AT_START = re.compile(r"\A(?:个(?![人性体])|种(?![子类植])|台(?![式湾灯]))(?=.)")
+"""A postposition at the end of a stretch ("电脑里"), and a measure word at its start ("台电脑")."""
