@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from tests.conversations.labels import LabelledTurn
-from turnmark.assistant.refusal import is_refusal
+from turnmark.assistant.refusal import UNSURE_TEXT, is_refusal, text_at_start
 from turnmark.assistant.types import Decision
 from turnmark.core.record import Record
 from turnmark.corpora.text import sentences, strip_citations
@@ -77,13 +77,18 @@ def _is_refusal(answer: Answer) -> bool:
     return answer.decision == "unknown" or (answer.decision is None and is_refusal(answer.text))
 
 
+def _hedges(text: str) -> bool:
+    """Return whether a line of a reply says that it may not answer, in the words of a model or ours of any language."""
+    return bool(_HEDGE.search(text)) or any(text_at_start(line, UNSURE_TEXT) for line in text.splitlines())
+
+
 def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[Flag, ...]:
     if answer.error:
         return ("failed",)
     flags: list[Flag] = []
     if _is_refusal(answer):
         flags.append("refused")
-    if answer.decision == "partial" and _HEDGE.search(answer.text):
+    if answer.decision == "partial" and _hedges(answer.text):
         flags.append("hedged")
     if answer.decision == "clarify":
         flags.append("asked back")
