@@ -311,7 +311,10 @@ def _narrowed(summary: Summary, part: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _Figure | None:
-    """Return the published figure of a cell; if several sets of domains have one, that of the run's domains."""
+    """Return the published figure of a cell, over all domains of the paper unless the cell is one domain's.
+
+    Only the rerun, which no paper printed, is shown over the domains of the run.
+    """
     if cell.variant:
         return None
     fitting: list[tuple[Fact, str]] = []
@@ -322,14 +325,14 @@ def _published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _Figure 
                     fitting.append((fact, name))
     if not fitting:
         return None
-    fact, name = max(fitting, key=lambda pair: (set(pair[0].domains) == domains, len(pair[0].domains)))
+    fact, name = max(fitting, key=lambda pair: (_is_rerun_over(pair[0], domains), len(pair[0].domains)))
     return _Figure(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), name, fact)
 
 
 def _is_over(fact: Fact, cell: Slot, domains: set[str]) -> bool:
     """Return whether a fact is over the samples of a cell, in its setting and query mode."""
     domain = cell.part.get("domain")
-    same_domains = len(fact.domains) != 1 or set(fact.domains) == domains
+    same_domains = len(fact.domains) != 1 or _is_rerun_over(fact, domains)
     if domain:
         same_domains = fact.domains == (domain,)
     other_dimensions = {name: value for name, value in cell.part.items() if name != "domain"}
@@ -339,6 +342,10 @@ def _is_over(fact: Fact, cell: Slot, domains: set[str]) -> bool:
         and cell.setting in (None, fact.setting)
         and cell.query in (None, fact.query)
     )
+
+
+def _is_rerun_over(fact: Fact, domains: set[str]) -> bool:
+    return fact.source == RERUN and set(fact.domains) == domains
 
 
 def _text(cell: Slot, value: float) -> str:

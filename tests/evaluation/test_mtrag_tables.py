@@ -157,3 +157,66 @@ def test_figures_over_other_samples_have_their_own_counts():
         "system": "n", "Acc. ●": "4", "RL_F [embedded] ●": "4", "RBllm ●": "3",
     }  # fmt: skip
     assert (ours.cells[heads.index("RBllm ●")], counts.kind) == ("0.25", "below")
+
+
+def covering(domains, task):
+    """A run over some of the domains, in every subset that the tables show."""
+    names = METRICS if task == "retrieval" else ("rl_f.idk", "rb_llm.idk", "rb_alg.idk", "answerability_accuracy")
+    shown = figures(0.5, 9, names)
+    breakdowns = {
+        "domain": dict.fromkeys(domains, shown),
+        "turn": dict.fromkeys(("first", "later"), shown),
+        "answerability": dict.fromkeys(("ANSWERABLE", "PARTIAL", "UNANSWERABLE"), shown),
+    }
+    setting, query = (None, "rewrite") if task == "retrieval" else ("reference", None)
+    ran = RunFacts(
+        benchmark="mtrag", task=task, setting=setting, query=query, domains=domains, metrics=shown,
+        corpora=dict.fromkeys(domains, "full"), variants=dict.fromkeys(names, "ours"), breakdowns=breakdowns,
+    )  # fmt: skip
+    return Summary(
+        benchmark="mtrag", task=task, setting=setting, n=9, failed=0, metrics=shown, breakdowns=breakdowns,
+        data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"), published=find_rows(ran), seconds={},
+        notes=(), specs={"query": "rewrite"},
+    )  # fmt: skip
+
+
+def printed_cells(domains, task):
+    """(table, group, labels of the row, heading): text and count of each figure that a paper printed."""
+    cells = {}
+    for table in drawn(covering(domains, task)):
+        group, labels = "", ["", ""]
+        count_at_end = table.columns[-1].name == "n"
+        names = sum(not head.number for head in table.columns)
+        for row in table.rows:
+            if row.kind == "group":
+                group = row.cells[0]
+            labels = [cell or before for cell, before in zip(row.cells[:names], labels, strict=False)]
+            if row.kind not in ("plain", "dim") or row.counting:
+                continue
+            if any("rerun" in label for label in labels):
+                continue
+            for index, head in list(enumerate(table.columns))[names:]:
+                count = row.cells[-1] if count_at_end else row.counts[index]
+                key = (table.title, group, *(label.rstrip("†") for label in labels), head.over, head.name)
+                if row.cells[index] not in ("", "-"):
+                    cells[key] = (row.cells[index].rstrip("†"), count)
+    return cells
+
+
+@pytest.mark.parametrize("task", ["retrieval", "generation"])
+@pytest.mark.parametrize("domains", [("fiqa",), ("clapnq", "govt")])
+def test_published_cells_come_from_the_paper_whatever_a_run_covers(task, domains):
+    whole, part = printed_cells(("clapnq", "cloud", "fiqa", "govt"), task), printed_cells(domains, task)
+    assert part
+    assert {key: whole.get(key) for key in part} == part
+
+
+def test_elser_over_all_domains_is_table_15s_last_row():
+    cells = printed_cells(("fiqa",), "retrieval")
+    row = {key[-2:]: figure for key, figure in cells.items() if key[0].startswith("As MTRAG Table 15") and "All" in key}
+    (fact,) = (
+        fact for fact in facts()
+        if "Table 15" in fact.source and fact.query == "rewrite" and len(fact.domains) == 4
+    )  # fmt: skip
+    shown = {f"{over.lower()}{label}": figure for (over, label), figure in row.items() if label != "n"}
+    assert shown == {name: (f"{value:.2f}", "780") for name, value in fact.metrics.items()}
