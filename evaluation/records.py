@@ -212,7 +212,10 @@ class RunManifest(FolderManifest):
     noun = "run"
     parent = "runs"
     not_identity = frozenset(
-        {"version", "versions", "makers", "indexes", "judges", "judge_prompts", "command", "started", "ended"}
+        {
+            *("version", "versions", "makers", "indexes", "judges", "judge_prompts"),
+            *("selection", "command", "started", "ended"),
+        }
     )
 
     benchmark: str
@@ -231,6 +234,7 @@ class RunManifest(FolderManifest):
     repeat: int = Field(default=1, description="number of answers to each task")
     counterfactual: bool = False
     only: tuple[str, ...] = ()
+    selection: str = Field(default="", description="the part of the data that ran, in words; empty: all of it")
     seed: int
     version: str = Field(description="version of Turnmark")
     versions: dict[str, str] = Field(default_factory=dict, description="package -> version, and that of Python")
@@ -343,6 +347,9 @@ class Summary(Record):
     task: str
     setting: str | None = None
     data: DataUsed
+    selection: str = Field(
+        default="", description="the part of the data that ran, e.g. `60 of 5,000, drawn with seed 1`; empty: all of it"
+    )
     n: int = Field(description="samples, including failed and skipped ones")
     failed: int
     skipped: int = Field(default=0, description="samples that were not tried because the run was stopped")

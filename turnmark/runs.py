@@ -115,10 +115,11 @@ class Comparison:
         for name, compared in self.record.metrics.items():
             for change in compared.changes:
                 position = letters.index(change.run)
+                first, mean = change.means
                 low, high = change.ci95 or (None, None)
                 rows.append({
-                    "metric": name, "run": self.record.runs[position].name, "n": compared.n,
-                    "first": compared.means[0], "mean": compared.means[position],
+                    "metric": name, "run": self.record.runs[position].name, "n": change.n,
+                    "first": first, "mean": mean,
                     "difference": change.difference, "low": low, "high": high, "p": change.p_holm,
                 })  # fmt: skip
         columns = ["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"]
@@ -199,11 +200,16 @@ _derive_signature(evaluate)
 _derive_signature(score)
 
 
-def compare(runs: Sequence[Run | str | Path]) -> Comparison:
-    """Compare finished runs over the same samples with the first of them."""
+def compare(runs: Sequence[Run | str | Path], missing: Literal["leave-out", "zero"] = "leave-out") -> Comparison:
+    """Compare finished runs with the first of them, each over the samples that both have.
+
+    Args:
+        missing: `zero`: a sample that one of the two lacks, or failed on, counts as 0 in that run.
+    """
     from turnmark.evaluation.comparison.compare import compare_runs
 
-    return Comparison(compare_runs([run.path if isinstance(run, Run) else Path(run) for run in runs]))
+    paths = [run.path if isinstance(run, Run) else Path(run) for run in runs]
+    return Comparison(compare_runs(paths, missing))
 
 
 def _plan(

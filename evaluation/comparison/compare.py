@@ -1,20 +1,21 @@
 """Compare finished runs with the first of them, for the tables, the page and `--json`.
 
-All figures are over the same samples: those that are scored in every run. A metric that is a ratio of counts, such as
-the precision of "I don't know", is over the samples that failed in no run, since each system's answers decide which
-samples it counts.
+Each run is compared with the first one over the samples that are scored in both. Further runs do not change these
+samples. A metric that is a ratio of counts, such as the precision of "I don't know", is over the samples that failed in
+neither run, since each system's answers decide which samples it counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
 from turnmark.core.record import Record
+from turnmark.evaluation.comparison.figures import Figures, MetricComparison, Missing
 from turnmark.evaluation.comparison.judges import JudgePair, compare_judges
+from turnmark.evaluation.comparison.left_out import describe_left_out
 from turnmark.evaluation.comparison.loading import (
     ComparedRun,
     Reason,
@@ -22,67 +23,17 @@ from turnmark.evaluation.comparison.loading import (
     list_differences,
     load_runs,
     merge_facts,
-    metric_reason,
 )
 from turnmark.evaluation.metric_style import Figured
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import samples
-from turnmark.evaluation.scores.summary import Facts
 from turnmark.evaluation.tasks.benchmark import no_interval
 
-if TYPE_CHECKING:
-    from turnmark.evaluation.scores.stats import Bools, Difference, Floats, Ints
-
-SEED = 0
-"""Random seed of all draws: two runs give the same figures in any order and next to any other runs."""
 SIGNIFICANCE_LEVEL = 0.05
 """Significance level."""
-_BASELINE_SUFFIXES = ("[lead]", "[always-unknown]")
-_RATIO_NAMES = frozenset(("precision", "recall", "f1"))
 MAX_CHANGED_SAMPLES = 5
 """Maximum samples shown in each direction, for each run."""
-
-
-class Change(Record):
-    """The change of one metric from the first run to another."""
-
-    run: str = Field(description="letter of the other run")
-    difference: float = Field(description="mean of this run minus mean of the first run")
-    ci95: tuple[float, float] | None = Field(
-        description="bootstrap interval, the same draws for both runs; None: a single cluster"
-    )
-    p: float = Field(description="two-sided permutation test over clusters")
-    p_holm: float | None = Field(description="p corrected over all tests of the headline; None in a breakdown")
-
-
-class MetricComparison(Figured):
-    """A metric over a set of samples, in all runs."""
-
-    n: int = Field(description="samples that count in every run")
-    clusters: int
-    left_out: int = Field(description="samples that failed in a run, or are measured in only some of the runs")
-    means: tuple[float | None, ...] = Field(description="mean of each run over these samples")
-    changes: tuple[Change, ...] = Field(description="of each run but the first; empty if nothing can be compared")
-    why: str | None = Field(default=None, description="why there are no changes")
-
-
-class _Paired(NamedTuple):
-    """A metric of all runs over all samples. Each sample counts once, by the mean of its repeats.
-
-    Attributes:
-        counts: (samples,), whether a sample counts in every run.
-        known: (samples,), whether a sample was measured in at least one run.
-        sums: (runs, samples), value * weight.
-        weights: (runs, samples).
-        why: why the metric is not the same in all runs; None: it is the same.
-    """
-
-    counts: Bools
-    known: Bools
-    sums: Floats
-    weights: Floats
-    why: str | None
 
 
 class Side(Record):
@@ -93,6 +44,7 @@ class Side(Record):
     run: str = Field(description="folder of the run")
     setting: str | None
     specs: dict[str, str]
+    selection: str = Field(default="", description="the part of the data that ran, in words; empty: all of it")
     n: int
     failed: int
     skipped: int
@@ -132,23 +84,25 @@ class RunComparison(Record):
     notes: tuple[str, ...]
 
 
-def compare_runs(paths: Sequence[Path]) -> RunComparison:
+def compare_runs(paths: Sequence[Path], missing: Missing = "leave-out") -> RunComparison:
     """Compare finished runs with the first of them.
+
+    Args:
+        missing: see `Figures`.
 
     Raises:
         RequestError: a folder is no finished run, or the runs have nothing in common to compare.
     """
     runs = load_runs(paths)
     first = runs[0]
-    shared = [name for name in first.domains if all(name in run.domains for run in runs)]
-    tried = [name for name in shared if not any(name in run.skipped for run in runs)]
-    facts = merge_facts(runs, tried)
-    figures = Figures(runs, facts)
+    facts = merge_facts(runs, _comparable_ids(runs, missing))
+    figures = Figures(runs, facts, missing)
     metrics = figures.compare(figures.headline, corrected=True)
     lead = _choose_lead(first, metrics)
     reasons = tuple(find_reasons(runs))
-    clusters = len({sample_facts.cluster for sample_facts in facts.values()})
-    notes = list(_notes(runs, len(shared) - len(facts), lead))
+    shared = [name for name in facts if all(name in run.domains and name not in run.skipped for run in runs)]
+    clusters = len({facts[name].cluster for name in shared})
+    notes = list(_notes(runs, missing, lead))
     if clusters == 1:
         notes.insert(0, no_interval(first.manifest.benchmark))
     in_headline = [name for name in facts if facts[name].headline]
@@ -160,7 +114,7 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
         comparable=not reasons,
         why=reasons,
         differs=list_differences(runs),
-        n=len(facts),
+        n=len(shared),
         clusters=clusters,
         metrics=metrics,
         breakdowns=figures.break_down(),
@@ -172,6 +126,17 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
     )
 
 
+def _comparable_ids(runs: Sequence[ComparedRun], missing: Missing) -> list[str]:
+    """Return the ids that the first run and another one have and tried; with `zero`, those that any run has."""
+    first, *other_runs = runs
+    if missing == "zero":
+        return list(dict.fromkeys(name for run in runs for name in run.domains))
+    tried_by_others: set[str] = set()
+    for run in other_runs:
+        tried_by_others |= run.domains.keys() - run.skipped
+    return [name for name in first.domains if name not in first.skipped and name in tried_by_others]
+
+
 def _describe(run: ComparedRun) -> Side:
     summary = run.summary
     return Side(
@@ -180,6 +145,7 @@ def _describe(run: ComparedRun) -> Side:
         run=str(run.path),
         setting=run.manifest.setting,
         specs={role: spec for role, spec in run.manifest.specs.items() if spec},
+        selection=summary.selection,
         n=summary.n,
         failed=summary.failed,
         skipped=summary.skipped,
@@ -253,15 +219,11 @@ def _warnings(runs: Sequence[ComparedRun]) -> Iterator[str]:
         yield from (f"{run.letter}: {line}" for line in tables.warnings(run.summary) if line not in demo)
 
 
-def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> Iterator[str]:
+def _notes(runs: Sequence[ComparedRun], missing: Missing, lead: Sequence[str]) -> Iterator[str]:
     first = runs[0]
-    if skipped:
-        yield f"{skipped} samples were not tried in some run and are left out"
+    fate = "count as 0 there" if missing == "zero" else "are left out"
     for run in runs[1:]:
-        for side, other_run in ((first, run), (run, first)):
-            only_here = len(side.domains.keys() - other_run.domains.keys())
-            if only_here:
-                yield f"{only_here} samples of {side.letter} are not in {other_run.letter} and are left out"
+        yield from describe_left_out(first, run, fate)
         if run.manifest.repeat != first.manifest.repeat:
             times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
             yield f"repeats of a task: {times}; a sample counts once, by its mean"
@@ -288,127 +250,3 @@ def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
             yield f"{name} is a figure of a full run, not of its samples, and is not tested: {figures}"
         elif len(letters) < len(runs):
             yield f"{name} is measured only in {', '.join(letters)}"
-
-
-class Figures:
-    """Computes the figures of runs over the samples that have facts.
-
-    Args:
-        facts: sample id -> cluster, labels and whether the sample is in the headline.
-    """
-
-    def __init__(self, runs: Sequence[ComparedRun], facts: Mapping[str, Facts]) -> None:
-        import numpy as np
-
-        # Sorted by cluster name, so that the order of the runs does not matter.
-        self._ids = sorted(facts, key=lambda name: (facts[name].cluster, name))
-        self._runs = runs
-        self._facts = [facts[name] for name in self._ids]
-        cluster_names = [sample_facts.cluster for sample_facts in self._facts]
-        self._clusters: Ints = np.unique(cluster_names, return_inverse=True)[1]
-        self._metrics: dict[str, _Paired] = {}
-        for name in runs[0].metrics():
-            in_all_runs = all(name in run.by and name in run.summary.metrics for run in runs)
-            if in_all_runs and not name.endswith(_BASELINE_SUFFIXES):
-                self._metrics[name] = self._pair(name)
-        self.headline: Bools = np.array([sample_facts.headline for sample_facts in self._facts], dtype=bool)
-
-    def _pair(self, metric: str) -> _Paired:
-        import numpy as np
-
-        is_ratio = metric.partition("[")[0].rpartition(".")[2] in _RATIO_NAMES
-        counted_as = "counted" if is_ratio else "scored"
-        divided_by = "counted" if is_ratio else "weight"
-        counts, known, sums, weights = [], [], [], []
-        for run in self._runs:
-            cells = run.cells.loc[metric].reindex(self._ids, fill_value=0)
-            divisor = cells[divided_by].where(cells[divided_by] > 0, 1)
-            counts.append(cells[counted_as] > 0)
-            known.append(cells["scored"] + cells["failed"] > 0)
-            sums.append(cells["total"] / divisor)
-            weights.append(cells["weight"] / divisor)
-        return _Paired(
-            counts=np.logical_and.reduce(counts),
-            known=np.logical_or.reduce(known),
-            sums=np.array(sums),
-            weights=np.array(weights),
-            why=metric_reason(self._runs, metric),
-        )
-
-    def compare(self, chosen: Bools, corrected: bool = False) -> dict[str, MetricComparison]:
-        """Compare every metric over the chosen samples.
-
-        Args:
-            chosen: (samples,).
-            corrected: correct the p for the number of tests (Holm).
-        """
-        from turnmark.evaluation.scores.stats import holm, intervals, permutation_tests
-
-        pairs: list[tuple[str, str, Difference]] = []
-        for metric, paired in self._metrics.items():
-            if paired.why is not None:
-                continue
-            for index, run in enumerate(self._runs[1:], 1):
-                run_difference = self._subtract(paired, chosen, index)
-                if run_difference is not None:
-                    pairs.append((metric, run.letter, run_difference))
-        differences = [difference for _, _, difference in pairs]
-        tests = permutation_tests(differences, SEED)
-        adjusted: Sequence[float | None] = holm(tests) if corrected else [None] * len(tests)
-        changes: dict[str, list[Change]] = {}
-        tested = zip(pairs, intervals(differences, SEED), tests, adjusted, strict=True)
-        for (metric, letter, difference), interval, p, p_holm in tested:
-            change = Change(run=letter, difference=difference.value, ci95=interval, p=p, p_holm=p_holm)
-            changes.setdefault(metric, []).append(change)
-        return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
-
-    def _describe(self, metric: str, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:
-        paired = self._metrics[metric]
-        counted = chosen & paired.counts
-        n = int(counted.sum())
-        why = paired.why
-        if why is None and not changes:
-            why = "a run has no figure over these samples" if n else "no sample has a figure in every run"
-        return MetricComparison(
-            n=n,
-            clusters=len(set(self._clusters[counted].tolist())),
-            left_out=int((chosen & ~paired.counts & paired.known).sum()),
-            means=tuple(self._means(paired, chosen)),
-            changes=changes,
-            why=why,
-            shown=self._runs[0].summary.metrics[metric].shown,
-        )
-
-    def _means(self, paired: _Paired, chosen: Bools) -> list[float | None]:
-        """Return the mean of each run."""
-        counted = chosen & paired.counts
-        sums = paired.sums[:, counted].sum(axis=1).tolist()
-        weights = paired.weights[:, counted].sum(axis=1).tolist()
-        return [total / weight if weight else None for total, weight in zip(sums, weights, strict=True)]
-
-    def _subtract(self, paired: _Paired, chosen: Bools, run: int) -> Difference | None:
-        """Return a run minus the first run; None if one of the runs has no figure over the chosen samples."""
-        from turnmark.evaluation.scores.stats import difference_figure
-
-        counted = chosen & paired.counts
-        sums, weights = paired.sums[:, counted], paired.weights[:, counted]
-        return difference_figure(sums[0], weights[0], sums[run], weights[run], self._clusters[counted])
-
-    def break_down(self) -> dict[str, dict[str, dict[str, MetricComparison]]]:
-        """Return dimension -> value -> metrics; values sorted.
-
-        A value is over its samples in the headline or, if it has none there (CONVERSATIONAL), over all of them, as in
-        the summary of a run.
-        """
-        import numpy as np
-
-        dimensions = dict.fromkeys(dimension for sample_facts in self._facts for dimension in sample_facts.labels)
-        breakdowns: dict[str, dict[str, dict[str, MetricComparison]]] = {}
-        for dimension in dimensions:
-            values_of = [sample_facts.labels.get(dimension, ()) for sample_facts in self._facts]
-            breakdowns[dimension] = {}
-            for value in sorted(set[str]().union(*values_of)):
-                chosen: Bools = np.array([value in values for values in values_of])
-                in_headline = chosen & self.headline
-                breakdowns[dimension][value] = self.compare(in_headline if in_headline.any() else chosen)
-        return breakdowns

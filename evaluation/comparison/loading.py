@@ -55,6 +55,10 @@ class ComparedRun:
         cells = self.cells[self.cells["scored"] > 0] if scored else self.cells
         return list(cells.index.unique("metric"))
 
+    def measures(self, metric: str) -> bool:
+        """Return whether the run has this metric of its samples and a figure of it."""
+        return metric in self.by and metric in self.summary.metrics
+
     def values(self, metric: str) -> Any:
         """Return task id -> mean over the scored repeats."""
         cells = self.cells.loc[metric]
@@ -140,10 +144,10 @@ def _check_comparable(runs: Sequence[ComparedRun]) -> None:
         for aspect, ours, theirs in zip(("benchmark", "task", "data"), _kind(first), _kind(run), strict=True):
             if ours != theirs:
                 errors.add(f"RUN {str(run.path)!r}: {aspect} {theirs}, but {ours} in {str(first.path)!r}")
-        if not {*first.metrics(scored=True)} & {*run.metrics(scored=True)}:
+        if first.domains.keys().isdisjoint(run.domains):
+            errors.add(f"RUN {str(run.path)!r} has no sample in common with {str(first.path)!r}")
+        elif not {*first.metrics(scored=True)} & {*run.metrics(scored=True)}:
             errors.add(f"RUN {str(run.path)!r} has no metric in common with {str(first.path)!r}")
-    if not set.intersection(*(set(run.domains) for run in runs)):
-        errors.add("RUN: there is no sample that all of these runs have")
     errors.raise_all()
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.evaluation.comparison.compare import SIGNIFICANCE_LEVEL, Change, MetricComparison, RunComparison
+from turnmark.evaluation.comparison.compare import SIGNIFICANCE_LEVEL, RunComparison
+from turnmark.evaluation.comparison.figures import Change, MetricComparison
 from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.report import tables
@@ -92,6 +93,9 @@ def _headline(comparison: RunComparison) -> str:
     settings = dict.fromkeys(side.setting for side in comparison.runs if side.setting)
     setting = f" ({', '.join(settings)})" if settings else ""
     data = "demo data" if comparison.data.demo else comparison.data.name
+    parts = dict.fromkeys(side.selection for side in comparison.runs if side.selection)
+    if parts:
+        data = f"a part of {data} ({'; '.join(parts)})"
     unit = "queries" if comparison.task == "retrieval" else "samples"
     clusters = f"{comparison.clusters} {name_clusters(comparison.benchmark, comparison.clusters)}"
     return f"{comparison.benchmark} {comparison.task}{setting} on {data}: {comparison.n} {unit} in common, {clusters}"
@@ -143,13 +147,18 @@ def _shorten(text: str) -> str:
 
 def _with_figures(comparison: RunComparison) -> list[str]:
     """Return the metrics that have a figure in at least one run."""
-    return [name for name, metric in comparison.metrics.items() if any(mean is not None for mean in metric.means)]
+    with_figures: list[str] = []
+    for name, metric in comparison.metrics.items():
+        if metric.changes or any(mean is not None for mean in metric.means):
+            with_figures.append(name)
+    return with_figures
 
 
 def _differences(comparison: RunComparison, index: int) -> Table:
     """Return a table of every metric of a run next to the first run, with intervals and tests."""
     first, side = comparison.runs[0], comparison.runs[index]
-    incomplete = any(metric.left_out for metric in comparison.metrics.values())
+    changes = {name: _change_of(metric, side.letter) for name, metric in comparison.metrics.items()}
+    incomplete = any(change.left_out for change in changes.values() if change)
     heads = [first.letter, side.letter, f"{side.letter} - {first.letter}", "95% interval", "p", "Holm", "n"]
     if incomplete:
         heads.append("left out")
@@ -157,18 +166,19 @@ def _differences(comparison: RunComparison, index: int) -> Table:
     rows, lines = [], []
     for name, label, below in tables.arranged(_with_figures(comparison)):
         metric = comparison.metrics[name]
-        change = _change_of(metric, side.letter)
-        cells = [label, metric.shown.text(metric.means[0]), metric.shown.text(metric.means[index])]
+        change = changes[name]
         if change is None:
-            cells += ["-"] * 4
+            means = [metric.means[0], metric.means[index]]
+            cells = [label, *map(metric.shown.text, means), *["-"] * 4, str(metric.n), str(metric.left_out)]
             mark = None
         else:
+            cells = [label, *map(metric.shown.text, change.means)]
             cells += [_signed(metric.shown, change.difference), _interval(change, metric.shown)]
             cells += [_probability(change.p), _probability(change.p_holm, star=True)]
+            cells += [str(change.n), str(change.left_out)]
             mark = _mark(metric.shown, change, change.p_holm)
-        cells.append(str(metric.n))
-        if incomplete:
-            cells.append(str(metric.left_out))
+        if not incomplete:
+            cells.pop()
         rows.append(ReportRow(tuple(cells), "below" if below else "plain", mark))
         if metric.why:
             lines.append(f"{name} is not compared: {metric.why}")
@@ -192,7 +202,9 @@ def _mark(shown: MetricStyle, change: Change, p: float | None) -> Mark | None:
 def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> Table:
     """Return a table of the differences of a run to the first, by dimension and value; a single metric has dots."""
     first, side = comparison.runs[0], comparison.runs[index]
-    part_counts = [_counts(metrics, names) for values in comparison.breakdowns.values() for metrics in values.values()]
+    part_counts: list[list[int]] = []
+    for values in comparison.breakdowns.values():
+        part_counts += [_counts(metrics, names, side.letter) for metrics in values.values()]
     apart = tables.differ(part_counts)
     columns = list(tables.broken_down(names, apart))
     rows: list[ReportRow] = []
@@ -205,16 +217,20 @@ def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> 
                 if change is not None:
                     mark = _mark(metrics[names[0]].shown, change, change.p)
             figures = list(_break_down(metrics, names, side.letter))
-            cells = tables.with_counts(figures, _counts(metrics, names), apart)
+            cells = tables.with_counts(figures, _counts(metrics, names, side.letter), apart)
             rows.append(ReportRow((value, *cells), "below", mark))
     legend = ("Differences of means. Their p-values, in --json, are not corrected for their number.",) if rows else ()
     title = f"{side.letter} - {first.letter}, by kind of question"
     return Table(title, tuple(columns), tuple(rows), legend, groups="dimension")
 
 
-def _counts(metrics: Mapping[str, MetricComparison], names: Sequence[str]) -> list[int]:
-    """Return the number of samples of each metric; 0 if it was not measured."""
-    return [metrics[name].n if name in metrics else 0 for name in names]
+def _counts(metrics: Mapping[str, MetricComparison], names: Sequence[str], letter: str) -> list[int]:
+    """Return the number of samples of each metric in the comparison with a run; 0 if it was not measured."""
+    counts: list[int] = []
+    for name in names:
+        change = _change_of(metrics.get(name), letter)
+        counts.append(change.n if change else metrics[name].n if name in metrics else 0)
+    return counts
 
 
 def _break_down(

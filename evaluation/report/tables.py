@@ -99,8 +99,9 @@ def notes(summary: Summary) -> tuple[str, ...]:
 
 
 def data_name(summary: Summary) -> str:
-    """Return the name of the run's data."""
-    return "demo data" if summary.data.demo else summary.data.name
+    """Return the name of the run's data, and which part of it ran."""
+    name = "demo data" if summary.data.demo else summary.data.name
+    return f"a part of {name} ({summary.selection})" if summary.selection else name
 
 
 def headline(summary: Summary) -> str:

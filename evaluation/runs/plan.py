@@ -38,7 +38,7 @@ from turnmark.evaluation.storage.run_folder import (
 )
 from turnmark.evaluation.tasks.notes import data_notes
 from turnmark.evaluation.tasks.registry import find_task, setting_of, task_of
-from turnmark.evaluation.tasks.request import EvalRequest, allowed_failures, select, select_items
+from turnmark.evaluation.tasks.request import EvalRequest, allowed_failures, describe_selection, select, select_items
 from turnmark.evaluation.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -200,6 +200,7 @@ def plan_run(request: EvalRequest) -> Plan:
     errors.raise_all()
     assert task is not None, "errors.raise_all() raised otherwise"
     extra_notes: tuple[str, ...] = ()
+    parts: list[RunManifest] = []
     if answers is not None:
         task = _of_answered_domains(request, setting, task, answers, answered, domain_of_id)
         parts = _parts(request)
@@ -209,7 +210,8 @@ def plan_run(request: EvalRequest) -> Plan:
         extra_notes += tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
         if len(parts) == 1:
             request = request.model_copy(update={name: getattr(parts[0], name) for name in SELECTION_OPTIONS})
-    manifest = _manifest(request, task.setting, task, flags, answers)
+    selection = _describe_part(request, task, len(chosen_ids), domain_of_id, parts)
+    manifest = _manifest(request, task.setting, task, flags, answers, selection)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
     return Plan(
@@ -362,6 +364,23 @@ def _taken_by(
     return selection if selection.issuperset(answered) else set(answered)
 
 
+def _describe_part(
+    request: EvalRequest,
+    task: Task,
+    chosen: int,
+    domain_of_id: Mapping[str, str | None],
+    parts: Sequence[RunManifest],
+) -> str:
+    """Describe the part of the data that a run covers; see `_parts` for `parts`."""
+    if len(parts) == 1 and parts[0].selection:
+        return parts[0].selection
+    in_domains = sum(not task.domains or domain in task.domains for domain in domain_of_id.values())
+    available = task.available or in_domains
+    if len(parts) > 1 and chosen < available:
+        return f"{chosen:,} of {available:,}, selected by {len(parts)} runs"
+    return describe_selection(request, chosen, available)
+
+
 def _note_part(run: RunManifest) -> str:
     """Return the flags with which a run selected its part of the data."""
     flags = [f"--{name} {value}" for name in ("limit", "sample") if (value := getattr(run, name))]
@@ -429,7 +448,12 @@ def _note_mismatches(
 
 
 def _manifest(
-    request: EvalRequest, setting: str | None, task: Task, flags: CheckedSpecs, answers: Answers | None
+    request: EvalRequest,
+    setting: str | None,
+    task: Task,
+    flags: CheckedSpecs,
+    answers: Answers | None,
+    selection: str,
 ) -> RunManifest:
     from turnmark.retrieval.rerank import reranker_weights
 
@@ -466,6 +490,7 @@ def _manifest(
         repeat=repeat,
         counterfactual=task.counterfactual,
         only=tuple(sorted(set(request.only))),
+        selection=selection,
         seed=request.seed,
         version=version_of("turnmark"),
         versions=package_versions(_packages(request, task, flags)),

@@ -162,6 +162,7 @@ def _summary(
         task=manifest.task,
         setting=manifest.setting,
         data=manifest.data,
+        selection=manifest.selection,
         n=totals.n,
         failed=totals.failed,
         skipped=totals.skipped,

@@ -207,6 +207,27 @@ def select(
     return selected_ids[: request.limit]
 
 
+def describe_selection(request: EvalRequest, chosen: int, available: int) -> str:
+    """Describe the part of the data that `select` returned, e.g. `60 of 5,000, drawn with seed 1`; empty: all of it.
+
+    Args:
+        chosen: number of selected ids.
+        available: number of ids that were selected from.
+    """
+    if chosen >= available:
+        return ""
+    named = f"{len(set(map(canonical_id, request.only))):,} named ones of {available:,}"
+    pool = named if request.only else f"{available:,}"
+    if request.sample is not None:
+        drawn = f"{min(request.sample, available):,} of {pool}, drawn with seed {request.seed}"
+        if request.limit is None or request.limit >= request.sample:
+            return drawn
+        return f"the first {chosen:,} of {drawn}"
+    if request.limit is not None and request.limit <= chosen:
+        return f"the first {chosen:,} of {pool}"
+    return named if request.only else f"the {chosen:,} of {available:,} that were answered"
+
+
 def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], str]) -> list[str]:
     """Draw a stratified random sample of ids, in the order of the data."""
     strata: dict[str, list[int]] = {}

@@ -83,6 +83,7 @@ class Task(ABC):
         counterfactual: whether items are repeated with their relevant passages hidden.
         recorded: whether the user gave recorded passages, so that nothing is searched.
         sequential: whether items wait for the sample of an earlier item.
+        available: number of items before `open` selected some of them; None: it selects none.
         passages: number of passages that the protocol shows; None: as many as the assistant uses.
     """
 
@@ -118,6 +119,7 @@ class Task(ABC):
     counterfactual = False
     recorded = False
     sequential = False
+    available: int | None = None
     passages: int | None = None
     options: TaskOptions
 

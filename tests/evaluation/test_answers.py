@@ -102,12 +102,13 @@ def test_rescoring_a_run_gives_the_same_figures(benchmark_root, tmp_path, check_
 
 def test_run_over_a_part_of_the_data_is_scored_over_that_part(benchmark_root, tmp_path):
     """184 of 224 tasks failed as missing after `--limit 40`. What the run did not come to is missing still."""
-    ran(benchmark_root, tmp_path / "first", limit=3)
+    first = ran(benchmark_root, tmp_path / "first", limit=3)
     again = scored(benchmark_root, tmp_path / "again", tmp_path / "first")
     assert (again.n, again.failed) == (3, 0)
     assert "made with --limit 3: only the 3 tasks of that part are scored" in again.notes
     manifest = RunManifest.model_validate_json((tmp_path / "again/manifest.json").read_bytes())
     assert manifest.limit == 3
+    assert again.selection == first.summary.selection == "the first 3 of 5"
     lines = (tmp_path / "first/predictions.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "first/predictions.jsonl").write_text("".join(lines[:2]))
     killed = scored(benchmark_root, tmp_path / "killed", tmp_path / "first")
@@ -125,6 +126,7 @@ def test_search_over_a_part_of_the_queries_is_scored_over_that_part(benchmark_ro
     )
     first = json.loads((tmp_path / "first/summary.json").read_text())
     assert (again["n"], again["metrics"]) == (2, first["metrics"])
+    assert again["selection"] == first["selection"] != ""
     assert not any("count as 0" in note for note in again["notes"])
 
 

@@ -80,7 +80,50 @@ def test_failed_and_inapplicable_samples_are_left_out_of_every_run(tmp_path):
     second["k_precision"] |= dict.fromkeys(IDS[9:])
     comparison = compare([tmp_path / "a", write_run(tmp_path / "skipped", second, skipped=IDS[9:])])
     assert comparison.n == 9
-    assert "9 samples were not tried in some run and are left out" in comparison.notes
+    assert "9 samples were not tried in A or B and are left out" in comparison.notes
+
+
+def test_third_run_does_not_change_the_comparison_of_the_first_two(tmp_path):
+    """A run that lacked all unanswerable samples turned an insignificant loss of another into a significant gain."""
+    ids = [name for name in IDS if facts_of(name).labels["domain"] == ("fiqa",)]
+    first = write_run(tmp_path / "a", shifted(0))
+    second = write_run(tmp_path / "b", shifted(0.3))
+    third = write_run(tmp_path / "c", {"rouge_l.word": shifted(0.1, ids=ids)["rouge_l.word"]})
+    alone = compare([first, second])
+    together = compare([first, second, third])
+    for name, metric in alone.metrics.items():
+        change = together.metrics[name].changes[0]
+        assert change.model_copy(update={"p_holm": None}) == metric.changes[0].model_copy(update={"p_holm": None})
+    (_, change) = together.metrics["rouge_l.word"].changes
+    assert (change.run, change.n, change.clusters) == ("C", 9, 3)
+    assert [change.run for change in together.metrics["token_recall"].changes] == ["B"]
+    assert together.n == 9
+
+
+def test_samples_left_out_are_reported_if_they_are_not_spread_like_the_rest(tmp_path):
+    clapnq = [name for name in IDS if facts_of(name).labels["domain"] == ("clapnq",)]
+    fiqa = [name for name in IDS if name not in clapnq]
+    whole = write_run(tmp_path / "a", shifted(0))
+    notes = " ".join(compare([whole, write_run(tmp_path / "b", shifted(0.1, ids=fiqa))]).notes)
+    assert "9 samples of A are not in B and are left out" in notes
+    assert "not spread like the rest: domain clapnq (9 of these 9, but 0 of the 9 others)" in notes
+    spread = [name for name in IDS if name.endswith(("1", "2"))]
+    assert "not spread" not in " ".join(compare([whole, write_run(tmp_path / "c", shifted(0.1, ids=spread))]).notes)
+
+
+def test_missing_and_failed_samples_count_as_zero_on_request(tmp_path):
+    values = shifted(0.2)["rouge_l.word"]
+    first = write_run(tmp_path / "a", {"rouge_l.word": values})
+    lacking, failed = IDS[-1], IDS[-2]
+    second_values = {
+        name: "no answer" if name == failed else value for name, value in values.items() if name != lacking
+    }
+    second = write_run(tmp_path / "b", {"rouge_l.word": second_values})
+    assert compare([first, second]).metrics["rouge_l.word"].changes[0].difference == 0
+    for runs, sign in (([first, second], -1), ([second, first], 1)):
+        change = compare(runs, "zero").metrics["rouge_l.word"].changes[0]
+        assert (change.n, change.left_out) == (17, 0)
+        assert change.difference == pytest.approx(sign * (values[lacking] + values[failed]) / 17)
 
 
 def test_precision_is_over_the_predictions_of_each_run(tmp_path):
@@ -186,7 +229,7 @@ def test_refuses_wrong_runs_with_all_reasons(tmp_path, three_runs):
     with pytest.raises(RequestError) as caught:
         compare([first, runs, demo])
     problems = "\n".join(caught.value.problems)
-    for words in ("benchmark kiwi, but mtrag", "task revise, but generation", "no sample that all", "the demo split",
+    for words in ("benchmark kiwi, but mtrag", "task revise, but generation", "no sample in common", "the demo split",
                   "no metric in common"):  # fmt: skip
         assert words in problems
     (tmp_path / "empty").mkdir()

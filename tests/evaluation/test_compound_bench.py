@@ -127,3 +127,15 @@ def test_selects_types_and_samples_them_evenly(turnmark, tmp_path: Path):
     assert "no type 'Odd'" in message
     assert "no type 'Hypothetical-Analysis' in the data" in message
     assert "--types" in turnmark.refused("eval", "mtrag", "--types", "Factual-Statement")
+
+
+def test_part_of_the_data_is_named_wherever_the_run_is_shown(turnmark):
+    drawn = turnmark.json("eval", "compound-qa", "--sample", "6", "--seed", "1", "--out", "run")
+    part = "6 of 17, drawn with seed 1"
+    assert drawn["selection"] == part
+    assert f"on a part of demo data ({part}): 6 samples" in turnmark.ok("report", "run").out
+    turnmark.ok("report", "run", "--markdown", "run.md", "--html", "run.html")
+    assert part in Path("run.md").read_text()
+    assert part in Path("run.html").read_text()
+    turnmark.ok("eval", "compound-qa", "--out", "whole")
+    assert "part of" not in turnmark.ok("report", "whole").out

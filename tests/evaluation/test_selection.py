@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.tasks.request import EvalRequest, select
+from turnmark.evaluation.tasks.request import EvalRequest, describe_selection, select
 
 IDS = [f"t{number}" for number in range(50)]
 
@@ -27,6 +28,20 @@ def test_selects_everything_by_default():
     assert of(limit=3) == IDS[:3]
     assert of(only=("t7", "t3")) == ["t3", "t7"], "in the order of the data"
     assert of(only=("t7", "t3", "t9"), limit=2) == ["t3", "t7"]
+
+
+@pytest.mark.parametrize(("fields", "chosen", "words"), [
+    ({}, 5000, ""),
+    ({"limit": 9000}, 5000, ""),
+    ({"limit": 200}, 200, "the first 200 of 5,000"),
+    ({"sample": 60, "seed": 1}, 60, "60 of 5,000, drawn with seed 1"),
+    ({"sample": 60, "seed": 1, "limit": 10}, 10, "the first 10 of 60 of 5,000, drawn with seed 1"),
+    ({"only": ("a", "b")}, 2, "2 named ones of 5,000"),
+    ({"only": ("a", "b", "c"), "sample": 2}, 2, "2 of 3 named ones of 5,000, drawn with seed 0"),
+    ({"only": ("a", "b", "c"), "limit": 1}, 1, "the first 1 of 3 named ones of 5,000"),
+])  # fmt: skip
+def test_selection_is_described_in_words(fields, chosen, words):
+    assert describe_selection(request(**fields), chosen, 5000) == words
 
 
 @given(st.integers(1, 60), st.integers(0, 5))

@@ -207,6 +207,7 @@ class Retrieval(Task):
         domain_of: dict[str, str] = {}
         for domain, judged in labels.items():
             domain_of.update(dict.fromkeys(judged, domain))
+        self.available = len(domain_of)
         return {query: domain_of[query] for query in select(self.request, list(domain_of), errors)}
 
     @classmethod

@@ -1,0 +1,257 @@
+"""Compute the figures of a comparison: the means of runs, and the tested difference of each run and the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pydantic import Field
+
+from turnmark.core.record import Record
+from turnmark.evaluation.comparison.loading import ComparedRun, metric_reason
+from turnmark.evaluation.metric_style import Figured
+from turnmark.evaluation.scores.summary import Facts
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.scores.stats import Bools, Difference, Floats, Ints
+
+SEED = 0
+"""Random seed of all draws: two runs give the same figures in any order and next to any other runs."""
+Missing = Literal["leave-out", "zero"]
+_BASELINE_SUFFIXES = ("[lead]", "[always-unknown]")
+_RATIO_NAMES = frozenset(("precision", "recall", "f1"))
+
+
+class Change(Record):
+    """The change of one metric from the first run to another."""
+
+    run: str = Field(description="letter of the other run")
+    n: int = Field(description="samples that count in both runs")
+    clusters: int
+    left_out: int = Field(description="samples that failed in one of the two, or are measured in only one of them")
+    means: tuple[float, float] = Field(description="of the first run and of this one, over these samples")
+    difference: float = Field(description="mean of this run minus mean of the first run")
+    ci95: tuple[float, float] | None = Field(
+        description="bootstrap interval, the same draws for both runs; None: a single cluster"
+    )
+    p: float = Field(description="two-sided permutation test over clusters")
+    p_holm: float | None = Field(description="p corrected over all tests of the headline; None in a breakdown")
+
+
+class MetricComparison(Figured):
+    """A metric over a set of samples, in all runs."""
+
+    n: int = Field(description="samples that count in every run")
+    clusters: int
+    left_out: int = Field(description="samples that failed in a run, or are measured in only some of the runs")
+    means: tuple[float | None, ...] = Field(description="mean of each run over the samples that count in every run")
+    changes: tuple[Change, ...] = Field(
+        description="of each run but the first, over the samples that count in it and in the first; runs that cannot "
+        "be compared are missing"
+    )
+    why: str | None = Field(default=None, description="why changes are missing")
+
+
+class _Cells(NamedTuple):
+    """A metric of all runs over all samples. Each sample counts once, by the mean of its repeats.
+
+    Attributes:
+        counts: (runs, samples), whether a sample counts.
+        known: (runs, samples), whether a sample was measured, or failed.
+        sums: (runs, samples), value * weight.
+        weights: (runs, samples).
+    """
+
+    counts: Bools
+    known: Bools
+    sums: Floats
+    weights: Floats
+
+
+class Figures:
+    """Computes the figures of runs over the samples that have facts.
+
+    Args:
+        facts: sample id -> cluster, labels and whether the sample is in the headline.
+        missing: `zero`: a sample that one of two runs lacks, or failed on, counts as 0 in that run. Ratios of counts
+            leave it out in any case.
+    """
+
+    def __init__(self, runs: Sequence[ComparedRun], facts: Mapping[str, Facts], missing: Missing = "leave-out") -> None:
+        import numpy as np
+
+        # Sorted by cluster name, so that the order of the runs does not matter.
+        self.ids = sorted(facts, key=lambda name: (facts[name].cluster, name))
+        self._runs = runs
+        self._missing = missing
+        self._facts = [facts[name] for name in self.ids]
+        cluster_names = [sample_facts.cluster for sample_facts in self._facts]
+        self._clusters: Ints = np.unique(cluster_names, return_inverse=True)[1]
+        tried = [[name in run.domains and name not in run.skipped for name in self.ids] for run in runs]
+        self._tried: Bools = np.array(tried, dtype=bool)
+        self._metrics = {name: self._cells(name) for name in self._shared_metrics()}
+        self.headline: Bools = np.array([sample_facts.headline for sample_facts in self._facts], dtype=bool)
+
+    def _shared_metrics(self) -> Iterator[str]:
+        """Yield the metrics of the first run that another run has, too."""
+        first, *other_runs = self._runs
+        for name in first.metrics():
+            shared = first.measures(name) and any(run.measures(name) for run in other_runs)
+            if shared and not name.endswith(_BASELINE_SUFFIXES):
+                yield name
+
+    def _cells(self, metric: str) -> _Cells:
+        import numpy as np
+
+        is_ratio = _is_ratio(metric)
+        counted_as = "counted" if is_ratio else "scored"
+        divided_by = "counted" if is_ratio else "weight"
+        rows = []
+        for run, tried in zip(self._runs, self._tried, strict=True):
+            measured = run.cells.loc[metric] if run.measures(metric) else run.cells.iloc[:0].droplevel("metric")
+            cells = measured.reindex(self.ids, fill_value=0)
+            divisor = cells[divided_by].where(cells[divided_by] > 0, 1)
+            counts = tried & (cells[counted_as] > 0)
+            known = tried & (cells["scored"] + cells["failed"] > 0)
+            rows.append((counts, known, cells["total"] / divisor, cells["weight"] / divisor))
+        counts, known, sums, weights = (np.array(column) for column in zip(*rows, strict=True))
+        return _Cells(counts, known, sums, weights)
+
+    def compare(self, chosen: Bools, corrected: bool = False) -> dict[str, MetricComparison]:
+        """Compare every metric over the chosen samples.
+
+        Args:
+            chosen: (samples,).
+            corrected: correct the p for the number of tests (Holm).
+        """
+        from turnmark.evaluation.scores.stats import holm, intervals, permutation_tests
+
+        tested: list[tuple[str, int, Difference]] = []
+        for metric in self._metrics:
+            for index in range(1, len(self._runs)):
+                difference = self._subtract(metric, chosen, index)
+                if difference is not None:
+                    tested.append((metric, index, difference))
+        differences = [difference for _, _, difference in tested]
+        tests = permutation_tests(differences, SEED)
+        adjusted: Sequence[float | None] = holm(tests) if corrected else [None] * len(tests)
+        changes: dict[str, list[Change]] = {}
+        results = zip(tested, intervals(differences, SEED), tests, adjusted, strict=True)
+        for (metric, index, difference), interval, p, p_holm in results:
+            change = self._describe_change(metric, chosen, index, difference)
+            change = change.model_copy(update={"ci95": interval, "p": p, "p_holm": p_holm})
+            changes.setdefault(metric, []).append(change)
+        return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
+
+    def _describe_change(self, metric: str, chosen: Bools, index: int, difference: Difference) -> Change:
+        """Return the change of a run without its interval and test."""
+        cells, (counted, left_out) = self._pair(metric, index)
+        counted = chosen & counted
+        first, mean = _means(cells, (0, index), counted)
+        assert first is not None, "a difference has two means"
+        assert mean is not None, "a difference has two means"
+        return Change(
+            run=self._runs[index].letter,
+            n=int(counted.sum()),
+            clusters=difference.clusters,
+            left_out=int((chosen & left_out).sum()),
+            means=(first, mean),
+            difference=difference.value,
+            ci95=None,
+            p=1.0,
+            p_holm=None,
+        )
+
+    def _pair(self, metric: str, index: int) -> tuple[_Cells, tuple[Bools, Bools]]:
+        """Return a metric as it counts in the first run and another one, and which samples count and are left out."""
+        cells = self._metrics[metric]
+        counts, known = cells.counts[[0, index]], cells.known[[0, index]]
+        if self._missing == "zero" and not _is_ratio(metric):
+            lacking = counts.any(axis=0) & ~counts.all(axis=0) & self._lacks(metric, index)
+            cells = self._with_zeros(cells, index, lacking)
+            counts = cells.counts[[0, index]]
+        counted = counts.all(axis=0)
+        return cells, (counted, known.any(axis=0) & self._tried[[0, index]].all(axis=0) & ~counted)
+
+    def _lacks(self, metric: str, index: int) -> Bools:
+        """Return the samples that one of two runs did not answer or failed on; others do not have the metric."""
+        cells = self._metrics[metric]
+        pair = [0, index]
+        failed = cells.known[pair] & ~cells.counts[pair]
+        lacks: Bools = (failed | ~self._tried[pair]).any(axis=0)
+        return lacks
+
+    def _with_zeros(self, cells: _Cells, index: int, lacking: Bools) -> _Cells:
+        """Count these samples as 0 in the one of the two runs that lacks them, with their weight in the other."""
+        import numpy as np
+
+        counts, sums, weights = cells.counts.copy(), cells.sums.copy(), cells.weights.copy()
+        for run, other in ((0, index), (index, 0)):
+            here = lacking & ~cells.counts[run]
+            sums[run] = np.where(here, 0.0, sums[run])
+            weights[run] = np.where(here, cells.weights[other], weights[run])
+            counts[run] |= here
+        return _Cells(counts, cells.known, sums, weights)
+
+    def _describe(self, metric: str, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:
+        cells = self._metrics[metric]
+        counts = cells.counts.all(axis=0)
+        counted = chosen & counts
+        n = int(counted.sum())
+        reasons = [metric_reason([self._runs[0], run], metric) for run in self._runs[1:]]
+        why = "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or None
+        if why is None and not changes:
+            why = "a run has no figure over these samples" if n else "no sample has a figure in both runs"
+        return MetricComparison(
+            n=n,
+            clusters=len(set(self._clusters[counted].tolist())),
+            left_out=int((chosen & ~counts & self._tried.all(axis=0) & cells.known.any(axis=0)).sum()),
+            means=tuple(_means(cells, range(len(self._runs)), counted)),
+            changes=changes,
+            why=why,
+            shown=self._runs[0].summary.metrics[metric].shown,
+        )
+
+    def _subtract(self, metric: str, chosen: Bools, index: int) -> Difference | None:
+        """Return a run minus the first run; None if they cannot be compared over the chosen samples."""
+        from turnmark.evaluation.scores.stats import difference_figure
+
+        run = self._runs[index]
+        if not run.measures(metric) or metric_reason([self._runs[0], run], metric) is not None:
+            return None
+        cells, (counts, _) = self._pair(metric, index)
+        counted = chosen & counts
+        sums, weights = cells.sums[:, counted], cells.weights[:, counted]
+        return difference_figure(sums[0], weights[0], sums[index], weights[index], self._clusters[counted])
+
+    def break_down(self) -> dict[str, dict[str, dict[str, MetricComparison]]]:
+        """Return dimension -> value -> metrics; values sorted.
+
+        A value is over its samples in the headline or, if it has none there (CONVERSATIONAL), over all of them, as in
+        the summary of a run.
+        """
+        import numpy as np
+
+        dimensions = dict.fromkeys(dimension for sample_facts in self._facts for dimension in sample_facts.labels)
+        breakdowns: dict[str, dict[str, dict[str, MetricComparison]]] = {}
+        for dimension in dimensions:
+            values_of = [sample_facts.labels.get(dimension, ()) for sample_facts in self._facts]
+            breakdowns[dimension] = {}
+            for value in sorted(set[str]().union(*values_of)):
+                chosen: Bools = np.array([value in values for values in values_of])
+                in_headline = chosen & self.headline
+                breakdowns[dimension][value] = self.compare(in_headline if in_headline.any() else chosen)
+        return breakdowns
+
+
+def _is_ratio(metric: str) -> bool:
+    return metric.partition("[")[0].rpartition(".")[2] in _RATIO_NAMES
+
+
+def _means(cells: _Cells, runs: Sequence[int], counted: Bools) -> list[float | None]:
+    """Return the mean of each of these runs over the counted samples."""
+    means: list[float | None] = []
+    for run in runs:
+        weight = float(cells.weights[run, counted].sum())
+        means.append(float(cells.sums[run, counted].sum()) / weight if weight else None)
+    return means
