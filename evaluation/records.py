@@ -142,7 +142,7 @@ class MetricSummary(Figured):
     omitted: ClassVar = ("repeats", "spread")
 
     mean: float | None = Field(description="None if nothing was scored")
-    ci95: tuple[float, float] | None = Field(description="seeded bootstrap over `clusters`; None if n is 0")
+    ci95: tuple[float, float] | None = Field(description="95% interval over `clusters`; None if n is 0")
     n: int
     failed: int
     not_applicable: int
@@ -326,7 +326,7 @@ class Panel(Record):
         default=None, description="Krippendorff's alpha; None: a single judge, or verdicts that do not vary"
     )
     alpha_ci95: tuple[float, float] | None = Field(
-        default=None, description="bootstrap over clusters; None: a single cluster"
+        default=None, description="95% interval over clusters; None: too few of them"
     )
     level: Literal["nominal", "interval"] = Field(description="measurement level of alpha")
     n: int = Field(default=0, description="samples with at least two verdicts")

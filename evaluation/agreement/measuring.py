@@ -15,7 +15,14 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.evaluation.agreement.rows import ComparedAnswer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
-from turnmark.evaluation.scores.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
+from turnmark.evaluation.scores.stats import (
+    MIN_CLUSTERS,
+    ClusterFigure,
+    alpha_figure,
+    correlation_figure,
+    intervals,
+    mean_figure,
+)
 from turnmark.evaluation.tasks.benchmark import no_interval
 from turnmark.evaluation.tasks.notes import problem_notes
 
@@ -29,7 +36,7 @@ class Estimate(Record):
     """A figure and its 95% interval over conversations."""
 
     value: float
-    ci95: tuple[float, float] | None = Field(description="None: a single conversation")
+    ci95: tuple[float, float] | None = Field(description="None: too few conversations")
 
 
 class SystemMeans(Record):
@@ -97,7 +104,7 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     rows = gather(paths)
     answers = rows.answers
     conversations = len({answer.conversation for answer in answers})
-    notes = [no_interval()] if conversations == 1 else []
+    notes = [no_interval(conversations)] if conversations < MIN_CLUSTERS else []
     notes += [*_few_raters(rows), *problem_notes(rows.problems), *rows.notes]
     result = Agreement(
         sources=tuple(rows.sources),

@@ -28,6 +28,7 @@ from turnmark.evaluation.metric_style import Figured
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import samples
+from turnmark.evaluation.scores.stats import MIN_CLUSTERS
 from turnmark.evaluation.tasks.benchmark import no_interval
 
 SIGNIFICANCE_LEVEL = 0.05
@@ -103,8 +104,8 @@ def compare_runs(paths: Sequence[Path], missing: Missing = "leave-out") -> RunCo
     shared = [name for name in facts if all(name in run.domains and name not in run.skipped for run in runs)]
     clusters = len({facts[name].cluster for name in shared})
     notes = list(_notes(runs, missing, lead))
-    if clusters == 1:
-        notes.insert(0, no_interval(first.manifest.benchmark))
+    if 0 < clusters < MIN_CLUSTERS:
+        notes.insert(0, no_interval(clusters, first.manifest.benchmark))
     in_headline = [name for name in facts if facts[name].headline]
     return RunComparison(
         benchmark=first.manifest.benchmark,

@@ -32,7 +32,7 @@ class Change(Record):
     means: tuple[float, float] = Field(description="of the first run and of this one, over these samples")
     difference: float = Field(description="mean of this run minus mean of the first run")
     ci95: tuple[float, float] | None = Field(
-        description="bootstrap interval, the same draws for both runs; None: a single cluster"
+        description="95% interval, the same draws for both runs; None: too few clusters"
     )
     p: float = Field(description="two-sided permutation test over clusters")
     p_holm: float | None = Field(description="p corrected over all tests of the headline; None in a breakdown")
@@ -222,7 +222,8 @@ class Figures:
         cells, (counts, _) = self._pair(metric, index)
         counted = chosen & counts
         sums, weights = cells.sums[:, counted], cells.weights[:, counted]
-        return difference_figure(sums[0], weights[0], sums[index], weights[index], self._clusters[counted])
+        share = run.summary.metrics[metric].shown.fraction
+        return difference_figure(sums[0], weights[0], sums[index], weights[index], self._clusters[counted], share)
 
     def break_down(self) -> dict[str, dict[str, dict[str, MetricComparison]]]:
         """Return dimension -> value -> metrics; values sorted.

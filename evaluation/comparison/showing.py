@@ -27,7 +27,7 @@ MAX_BREAKDOWN_METRICS = 3
 _MAX_SPEC_CHARACTERS = 60  # maximum characters of a spec in the table of the runs
 _LEGEND = (
     "p: two-sided permutation test, swapping the two runs {one} by {one}; Holm: corrected over the {tests} tests of "
-    "the headline. Intervals: 95%, from resampled {what}. * marks a corrected p below .05."
+    "the headline. Intervals: 95%, over {what}. * marks a corrected p below .05."
 )
 
 

@@ -13,6 +13,8 @@ from typing import Literal
 from turnmark.evaluation.metric_style import DEFAULT_STYLE
 from turnmark.evaluation.model_names import with_snapshots
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
+from turnmark.evaluation.scores.stats import MIN_BOOTSTRAP_CLUSTERS, MIN_CLUSTERS
+from turnmark.evaluation.tasks.benchmark import name_clusters
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]
@@ -128,7 +130,7 @@ def dot_of(metric: MetricSummary | None) -> Mark | None:
     """Return the dot of a mean; None without a mean, or if values are not fractions."""
     if metric is None or metric.mean is None or not metric.shown.fraction:
         return None
-    return Mark(metric.mean, None if metric.clusters == 1 else metric.ci95)
+    return Mark(metric.mean, metric.ci95 if _has_interval(metric) else None)
 
 
 def mean_text(metric: MetricSummary | None) -> str:
@@ -137,12 +139,14 @@ def mean_text(metric: MetricSummary | None) -> str:
 
 
 def interval_text(metric: MetricSummary | None) -> str:
-    """Format the 95% interval of a metric; a single conversation has no interval."""
+    """Format the 95% interval of a metric; too few clusters have no interval."""
     if metric is None or metric.ci95 is None:
         return "-"
-    if metric.clusters == 1:
-        return "no interval"
-    return "-".join(map(metric.shown.bound, metric.ci95))
+    return "-".join(map(metric.shown.bound, metric.ci95)) if _has_interval(metric) else "no interval"
+
+
+def _has_interval(metric: MetricSummary) -> bool:
+    return metric.clusters is None or metric.clusters >= MIN_CLUSTERS
 
 
 def describe_repeats(metric: MetricSummary) -> str:
@@ -217,7 +221,19 @@ def means(summary: Summary) -> Table:
         if repeated:
             cells.append(metric.shown.text(metric.spread))
         rows.append(ReportRow(tuple(cells), "below" if below else "plain", dot_of(metric), full=name))
-    return Table("Means", columns, tuple(rows))
+    return Table("Means", columns, tuple(rows), tuple(_clusters_line(summary)))
+
+
+def _clusters_line(summary: Summary) -> Iterator[str]:
+    """Yield over how many clusters the intervals are, and how they were computed."""
+    counts = sorted({metric.clusters for metric in summary.metrics.values() if metric.clusters})
+    if not counts or counts[-1] < MIN_CLUSTERS:
+        return
+    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    method = "bootstrap" if counts[0] >= MIN_BOOTSTRAP_CLUSTERS else "jackknife"
+    if counts[0] < MIN_BOOTSTRAP_CLUSTERS <= counts[-1]:
+        method = f"bootstrap, below {MIN_BOOTSTRAP_CLUSTERS} jackknife"
+    yield f"intervals over {number} {name_clusters(summary.benchmark, counts[-1])}: {method}"
 
 
 def breakdowns(summary: Summary, names: Sequence[str]) -> Table:

@@ -24,6 +24,7 @@ from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample
 from turnmark.evaluation.report.browse import note_samples
 from turnmark.evaluation.scores.published import Extent, Fact, RunFacts, find_rows
 from turnmark.evaluation.scores.published import facts as published_facts
+from turnmark.evaluation.scores.stats import MIN_CLUSTERS
 from turnmark.evaluation.scores.summary import Facts, SampleHashes, ScoreTally, write_facts
 from turnmark.evaluation.storage.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.storage.run_folder import RunFolder
@@ -171,7 +172,7 @@ def _summary(
         published=find_rows(_ran(manifest, benchmark, metrics, breakdowns, judging), _published_facts(manifest)),
         usage={role: used.model_dump() for role, used in usage.items()},
         seconds={name: round(value, 3) for name, value in seconds.items()},
-        notes=(*notes, *_total_notes(totals), *_one_cluster_note(manifest.benchmark, metrics)),
+        notes=(*notes, *_total_notes(totals), *_few_clusters_note(manifest.benchmark, metrics)),
         specs=specs,
         judging=judging.panels() if judging else {},
         samples=totals.ids.hashes(),
@@ -272,10 +273,10 @@ def _raters(benchmark: Task, judging: Judging | None) -> tuple[str, ...]:
     return tuple(judge.name for judge in judging.judges if judge.has_model)
 
 
-def _one_cluster_note(benchmark: str, headline: Metrics) -> list[str]:
-    """Return a note if all samples are in a single cluster, so that there is no interval."""
-    counts = {metric.clusters for metric in headline.values() if metric.n}
-    return [no_interval(benchmark)] if counts == {1} else []
+def _few_clusters_note(benchmark: str, headline: Metrics) -> list[str]:
+    """Return a note if the samples are in so few clusters that no metric has an interval."""
+    most = max((metric.clusters or 0 for metric in headline.values() if metric.n), default=0)
+    return [no_interval(most, benchmark)] if 0 < most < MIN_CLUSTERS else []
 
 
 def _shown(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:

@@ -188,7 +188,7 @@ class ScoreTally:
         counts = {**dict(self._means(indices)), **dict(self._areas(None if headline else indices))}
         figures = {name: count.figure for name, count in counts.items() if count.figure is not None}
         bounds = intervals(list(figures.values()), self._seed)
-        # With a single cluster both bounds are the figure itself, and reports say that there is no interval.
+        # With too few clusters both bounds are the figure itself, and reports say that there is no interval.
         ci95: dict[str, tuple[float, float]] = {}
         for (name, figure), bound in zip(figures.items(), bounds, strict=True):
             ci95[name] = bound or (figure.value, figure.value)
@@ -229,8 +229,8 @@ class ScoreTally:
         statuses = np.frombuffer(self._status, dtype=np.uint8)[lines]
         values, weights = np.frombuffer(self._values)[lines], np.frombuffer(self._weights)[lines]
 
-        def mean(rows: Bools) -> ClusterFigure | None:
-            return mean_figure(values[rows], clusters[rows], weights[rows]) if rows.any() else None
+        def mean(rows: Bools, share: bool) -> ClusterFigure | None:
+            return mean_figure(values[rows], clusters[rows], weights[rows], share) if rows.any() else None
 
         names = list(self._names)
         present, first = np.unique(codes, return_index=True)
@@ -238,7 +238,9 @@ class ScoreTally:
             rows = codes == code
             n, failed, not_applicable = np.bincount(statuses[rows], minlength=3).tolist()
             rows &= statuses == _SCORED
-            yield names[code], _Counts(mean(rows), n, failed, not_applicable, self._by_repeat(mean, rows, repeats))
+            mean_of = partial(mean, share=find_style(names[code], self._shown).fraction)
+            by_repeat = self._by_repeat(mean_of, rows, repeats)
+            yield names[code], _Counts(mean_of(rows), n, failed, not_applicable, by_repeat)
 
     def _areas(self, samples: Ints | None) -> Iterator[tuple[str, _Counts]]:
         """Yield every ranked metric of these samples (None: of all), in order of first use."""

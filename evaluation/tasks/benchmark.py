@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from turnmark.evaluation.scores.stats import MIN_CLUSTERS
+
 TABLES_MODULE = "turnmark.evaluation.benchmarks"
 
 
@@ -86,6 +88,7 @@ def name_clusters(benchmark: str = "", count: int = 2) -> str:
     return singular if count == 1 else plural
 
 
-def no_interval(benchmark: str = "") -> str:
-    """Return the note of a report if all samples are in one cluster."""
-    return f"one {name_clusters(benchmark, 1)}: no interval"
+def no_interval(count: int, benchmark: str = "") -> str:
+    """Return the note of a report if all samples are in so few clusters that there is no interval."""
+    number = "one" if count == 1 else str(count)
+    return f"{number} {name_clusters(benchmark, count)}: no interval, which takes at least {MIN_CLUSTERS}"

@@ -18,7 +18,7 @@ from turnmark.core.errors import RequestError
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.agreement.measuring import annotators_agree
 from turnmark.evaluation.agreement.verdicts import confusion_tables, label_rates, table_figures
-from turnmark.evaluation.scores.stats import alpha_figure, correlation_figure, intervals, table_figure
+from turnmark.evaluation.scores.stats import MIN_CLUSTERS, alpha_figure, correlation_figure, intervals, table_figure
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,9 @@ def test_correlation_interval_equals_that_of_resampled_rows(seed, clusters, bala
     draws = draw(generator, clusters)
     plain = [in_plain_words(metric[rows].tolist(), human[rows].tolist(), balanced) for rows in rows_of(draws, number)]
     assert correlation.over(draws) == pytest.approx([value for value in plain if value is not None], abs=1e-9)
-    ((low, high),) = intervals([correlation], 0, 50)
-    assert -1 <= low <= high <= 1
+    (interval,) = intervals([correlation], 0, 50)
+    assert (interval is None) == (clusters < MIN_CLUSTERS)
+    assert interval is None or -1 <= interval[0] <= interval[1] <= 1
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_run_over_a_part_of_the_data_is_scored_over_that_part(benchmark_root, tm
     assert "made with --limit 3: only the 3 tasks of that part are scored" in again.notes
     manifest = RunManifest.model_validate_json((tmp_path / "again/manifest.json").read_bytes())
     assert manifest.limit == 3
-    assert again.selection == first.summary.selection == "the first 3 of 5"
+    assert again.selection == first.summary.selection == "the first 3 of 9"
     lines = (tmp_path / "first/predictions.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "first/predictions.jsonl").write_text("".join(lines[:2]))
     killed = scored(benchmark_root, tmp_path / "killed", tmp_path / "first")

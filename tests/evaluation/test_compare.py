@@ -158,7 +158,11 @@ def test_repeats_of_a_sample_count_once_and_show_their_spread(tmp_path, turnmark
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "words"), [("mtrag", "one conversation: no interval"), ("kiwi", "one question: no interval")]
+    ("benchmark", "words"),
+    [
+        ("mtrag", "one conversation: no interval, which takes at least 5"),
+        ("kiwi", "one question: no interval, which takes at least 5"),
+    ],
 )
 def test_single_cluster_has_no_interval(tmp_path, turnmark, benchmark, words):
     runs = [write_run(tmp_path / f"{n}", shifted(n, ids=IDS[:2]), benchmark=benchmark) for n in (0, 1)]

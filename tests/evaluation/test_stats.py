@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest, norm, sem, t
 from sklearn.metrics import roc_auc_score
 
 from tests.intervals import mean_interval
 from turnmark.evaluation.scores import stats
 from turnmark.evaluation.scores.stats import (
+    MIN_CLUSTERS,
     auroc_figure,
     difference_figure,
     holm,
@@ -23,10 +26,74 @@ from turnmark.evaluation.scores.stats import (
 )
 
 
-def test_a_single_cluster_has_no_interval():
+def figure_of(values, share=True):
+    """Return the mean of these values, each in a cluster of its own."""
+    return mean_figure(np.array(values, dtype=float), np.arange(len(values)), np.ones(len(values)), share)
+
+
+def test_fewer_than_five_clusters_have_no_interval():
     values = np.array([0.0, 1.0, 1.0])
     one = mean_figure(values, np.zeros(3, dtype=int), np.ones(3))
-    assert intervals([one, mean_figure(values, np.arange(3), np.ones(3))], 0) == [None, (0.0, 1.0)]
+    assert intervals([one, figure_of([0, 1, 1, 0])], 0) == [None, None]
+    assert intervals([figure_of([0, 1, 1, 0, 1])], 0) != [None]
+
+
+def test_interval_of_few_clusters_is_students():
+    values = [1.0, 4.0, 4.5, 5.0, 7.0, 9.0]
+    low, high = intervals([figure_of(values, share=False)], 0)[0]
+    assert (low, high) == pytest.approx(t.interval(0.95, 5, np.mean(values), sem(values)))
+
+
+def test_interval_of_a_share_is_wilsons_with_students_quantile():
+    """Ten right answers of ten do not prove that all are right."""
+    quantile = t.ppf(0.975, 9)
+    expected = binomtest(10, 10).proportion_ci(norm.cdf(quantile) * 2 - 1, method="wilson")
+    assert intervals([figure_of([1] * 10)], 0)[0] == pytest.approx((expected.low, expected.high))
+    assert intervals([figure_of([0] * 10)], 0)[0] == pytest.approx((0, 1 - expected.low))
+    low, high = intervals([figure_of([0, 0, 0, 0, 1])], 0)[0]
+    assert 0 < low < 0.2 < high < 1
+    assert intervals([figure_of([0, 0, 0, 0, 1], share=False)], 0)[0][0] < 0
+    assert intervals([figure_of([0.5] * 10)], 0)[0] == (0.5, 0.5)
+    assert intervals([figure_of([3] * 10)], 0)[0] == (3, 3), "counts are no shares"
+
+
+def coverage(sums, sizes, clusters, draws=400):
+    """Return how often the interval over so many clusters contains the mean of all clusters."""
+    rng = np.random.default_rng(0)
+    truth, covered = sums.sum() / sizes.sum(), 0
+    for seed in range(draws):
+        drawn = rng.integers(len(sums), size=clusters)
+        mean = mean_figure(sums[drawn] / sizes[drawn], np.arange(clusters), sizes[drawn].astype(float), True)
+        low, high = intervals([mean], seed, 400)[0]
+        covered += low <= truth <= high
+    return covered / draws
+
+
+@pytest.mark.parametrize(("clusters", "least"), [(5, 0.88), (10, 0.9), (20, 0.91), (40, 0.91)])
+@pytest.mark.parametrize("name", ["idk_eval", "RL_F"])
+@pytest.mark.data
+def test_intervals_cover_the_mean_of_real_scores(real_data, name, clusters, least):
+    file = real_data / "mtragun-predictions" / "claude-haiku-4.5.jsonl"
+    if not file.is_file():
+        pytest.skip(f"no {file}")
+    scores = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        value = row["metrics"][name]
+        value = next(iter(value.values())) if isinstance(value, dict) else value
+        value = value[0] if isinstance(value, list) else value
+        if value is not None:
+            scores.setdefault(row["conversation_id"], []).append(value)
+    sums = np.array([sum(values) for values in scores.values()])
+    assert coverage(sums, np.array([len(values) for values in scores.values()]), clusters) >= least
+
+
+@pytest.mark.parametrize(("clusters", "least"), [(5, 0.85), (10, 0.9), (30, 0.9)])
+def test_intervals_cover_the_mean_of_skewed_scores(clusters, least):
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 9, size=300)
+    sums = np.array([rng.beta(2, 1, size=size).round(1).sum() for size in sizes])
+    assert coverage(sums, sizes, clusters) >= least
 
 
 def test_published_intervals_stay_the_same():
@@ -98,7 +165,7 @@ def test_swapping_the_runs_negates_the_difference(sides):
     assert forward.value == -back.value
     assert permutation_tests([forward], 0, 200) == permutation_tests([back], 0, 200)
     interval, other = intervals([forward, back], 0, 200)
-    assert (interval is None) == (len(set(clusters)) == 1)
+    assert (interval is None) == (len(set(clusters)) < MIN_CLUSTERS)
     if interval:
         assert interval == pytest.approx((-other[1], -other[0]), abs=1e-9)
 
