@@ -164,21 +164,27 @@ class Figures:
 
     def _pair(self, metric: str, index: int) -> tuple[_Cells, tuple[Bools, Bools]]:
         """Return a metric as it counts in the first run and another one, and which samples count and are left out."""
+        import numpy as np
+
         cells = self._metrics[metric]
         counts, known = cells.counts[[0, index]], cells.known[[0, index]]
         if self._missing == "zero" and not _is_ratio(metric):
             lacking = counts.any(axis=0) & ~counts.all(axis=0) & self._lacks(metric, index)
             cells = self._with_zeros(cells, index, lacking)
             counts = cells.counts[[0, index]]
-        counted = counts.all(axis=0)
-        return cells, (counted, known.any(axis=0) & self._tried[[0, index]].all(axis=0) & ~counted)
+        counted = np.logical_and.reduce(counts)
+        tried = np.logical_and.reduce(self._tried[[0, index]])
+        left_out: Bools = np.logical_or.reduce(known) & tried & ~counted
+        return cells, (counted, left_out)
 
     def _lacks(self, metric: str, index: int) -> Bools:
         """Return the samples that one of two runs did not answer or failed on; others do not have the metric."""
+        import numpy as np
+
         cells = self._metrics[metric]
         pair = [0, index]
         failed = cells.known[pair] & ~cells.counts[pair]
-        lacks: Bools = (failed | ~self._tried[pair]).any(axis=0)
+        lacks: Bools = np.logical_or.reduce(failed | ~self._tried[pair])
         return lacks
 
     def _with_zeros(self, cells: _Cells, index: int, lacking: Bools) -> _Cells:

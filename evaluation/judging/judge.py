@@ -1,4 +1,4 @@
-"""Open judges from their specs: language models with the response cache, presets of the papers' judges, BERTScore."""
+"""Open judges from their specs: language models, presets of the papers' judges, BERTScore."""
 
 from __future__ import annotations
 
@@ -170,7 +170,6 @@ def _split_metrics(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
 
 def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     from turnmark.assistant.generators import open_generator
-    from turnmark.assistant.generators.cache import with_cache
 
     if spec.name in (EMBEDDED, BERTSCORE):
         return _without_model(spec, metrics)
@@ -181,9 +180,8 @@ def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     generator = open_generator(str(spec))
     if generator is None:
         raise RequestError(f"{str(spec)!r} is not a language model")
-    # Each line of a script of replies is used once, so a script has no cache.
-    uncached = spec.name == "replay" or spec.options.get("cache") == "0"
-    return Judge(generator.name, generator if uncached else with_cache(generator), metrics)
+    # The response cache only with `cache=1`: verdicts of two runs over the same answers would not be independent.
+    return Judge(generator.name, generator, metrics)
 
 
 def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:

@@ -54,6 +54,7 @@ class Judging(JudgeCalls):
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._cut = 0
+        self._by_models = self._from_cache = 0
         self._models: dict[str, set[str]] = {}
 
     def scores(self, benchmark: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
@@ -128,6 +129,8 @@ class Judging(JudgeCalls):
                 self._counted.add(key)
                 self.usage += judgment.usage
                 self._cut += bool(judgment.notes)
+                self._by_models += judge.has_model
+                self._from_cache += judge.has_model and judgment.status == "scored" and not judgment.usage.calls
                 self._models.setdefault(judge.name, set()).update(judgment.models)
                 if judgment.status == "failed":
                     self._failures[judgment.kind or "error"] += 1
@@ -230,6 +233,9 @@ class Judging(JudgeCalls):
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
             notes.append(f"{sum(failures.values())} judgments failed: {kinds}; scoring the run again retries them")
         notes += self.budget_notes()
+        if self._from_cache:
+            cached = f"{self._from_cache} of {self._by_models} verdicts come from the response cache (cache=1)"
+            notes.append(f"{cached}; they are not independent of the run that asked for them")
         if self._cut:
             notes.append(f"{self._cut} judgments are based on truncated material; their scores say which")
         if not self.tested and any(judge.has_model for judge in self.judges):

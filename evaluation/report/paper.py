@@ -225,13 +225,25 @@ def _same_system(first: Summary, second: Summary) -> bool:
 
 
 def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
-    """Return whether the figures that two runs have in a table are over the same samples, by their ids."""
+    """Return whether the figures that two runs have in a table are over the same samples: of the same ids and number.
+
+    The ids include samples that failed, so a metric that failed on some samples of one run has another number.
+    """
     first_hashes = _sample_hashes(first, cells)
-    return None not in first_hashes and first_hashes == _sample_hashes(second, cells)
+    if None in first_hashes or first_hashes != _sample_hashes(second, cells):
+        return False
+    first_counts, second_counts = _sample_counts(first, cells), _sample_counts(second, cells)
+    return all(first_counts[name] == second_counts[name] for name in first_counts.keys() & second_counts.keys())
 
 
 def _sample_hashes(summary: Summary, cells: Sequence[Slot]) -> set[str | None]:
     return {summary.samples.get(_part_name(summary, cell.part)) for cell in cells if _measured(summary, cell)}
+
+
+def _sample_counts(summary: Summary, cells: Sequence[Slot]) -> dict[str, int]:
+    """Return metric -> number of samples of its figure in a table."""
+    measured = [_measured(summary, cell) for cell in cells]
+    return {name: samples_of(name, metric) for name, metric in filter(None, measured)}
 
 
 def _published_systems(table: PaperTable, compared: _Compared) -> list[_System]:

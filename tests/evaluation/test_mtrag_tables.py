@@ -128,6 +128,15 @@ def test_only_runs_of_one_system_are_one_row(other):
     assert filled == ([6, 3] if other else [9])
 
 
+def test_runs_of_which_some_samples_failed_have_separate_rows():
+    """Thirteen tasks with perfect retrieval and twelve with noise stood in one row, and noise seemed to be better."""
+    runs = [answered_run("reference"), answered_run("reference+rag")]
+    fewer = {name: metric.model_copy(update={"n": 3, "failed": 1}) for name, metric in runs[1].metrics.items()}
+    runs[1] = runs[1].model_copy(update={"metrics": fewer, "breakdowns": {"references": {"at most two": fewer}}})
+    table = next(table for table in paper_tables([("a", runs[0]), ("b", runs[1])]) if "Table 5" in table.title)
+    assert [row.cells[0] for row in table.rows if row.kind == "ours"] == ["a", "b"]
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_runs_over_different_samples_have_separate_rows(same):
     """By their ids, whatever their number: Table 5 has all three settings on the same tasks."""
