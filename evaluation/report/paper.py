@@ -104,6 +104,7 @@ def tables_together(runs: Runs) -> tuple[Table, ...]:
 def _fill(shape: Shape, runs: Runs) -> Table | None:
     """Return a paper's table with these runs in it; None if they have no figure in it."""
     table, columns, slots = shape
+    runs = [(name, summary) for name, summary in runs if summary.setting not in table.without]
     columns = [*columns, *_further_columns(columns, slots, runs)]
     lines = _lines(table, columns, slots, runs)
     if not any(line.system.ours for line in lines):

@@ -94,6 +94,7 @@ class PaperTable(Record):
     baselines: tuple[str, ...] = Field(default=(), description="variants `[majority]` that the paper prints as systems")
     judged: str = Field(default="", description="metric whose judge has a column; empty: no column")
     joined: bool = Field(default=False, description="True: runs of one system in different settings share a row")
+    without: tuple[str, ...] = Field(default=(), description="settings whose runs measure something else")
     note: str = ""
 
 

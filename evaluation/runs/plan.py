@@ -210,7 +210,8 @@ def plan_run(request: EvalRequest) -> Plan:
         extra_notes += tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
         if len(parts) == 1:
             request = request.model_copy(update={name: getattr(parts[0], name) for name in SELECTION_OPTIONS})
-    selection = _describe_part(request, task, len(chosen_ids), domain_of_id, parts)
+    extra_notes += tuple(task.note_items(chosen_ids))
+    selection = _describe_part(request, task, chosen_ids, domain_of_id, parts)
     manifest = _manifest(request, task.setting, task, flags, answers, selection)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
@@ -247,7 +248,7 @@ def _ids_to_answer(
         errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
     if task.retrieves:  # the task selected its queries when it was opened
         return list(domain_of_id)
-    return select(request, list(domain_of_id), errors, task.stratum)
+    return select(request, list(domain_of_id), errors, task.stratum, task.unit)
 
 
 def _check_answers(
@@ -360,22 +361,23 @@ def _taken_by(
     """
     part = task.request.model_copy(update={name: getattr(run, name) for name in SELECTION_OPTIONS})
     ids = [name for name, domain in domain_of_id.items() if not run.domains or domain in run.domains]
-    selection = set(select(part, ids, ErrorCollector(), None if task.retrieves else task.stratum))
+    selection = set(select(part, ids, ErrorCollector(), None if task.retrieves else task.stratum, task.unit))
     return selection if selection.issuperset(answered) else set(answered)
 
 
 def _describe_part(
     request: EvalRequest,
     task: Task,
-    chosen: int,
+    chosen_ids: Sequence[str],
     domain_of_id: Mapping[str, str | None],
     parts: Sequence[RunManifest],
 ) -> str:
     """Describe the part of the data that a run covers; see `_parts` for `parts`."""
     if len(parts) == 1 and parts[0].selection:
         return parts[0].selection
-    in_domains = sum(not task.domains or domain in task.domains for domain in domain_of_id.values())
-    available = task.available or in_domains
+    in_domains = [name for name, domain in domain_of_id.items() if not task.domains or domain in task.domains]
+    available = task.available or len(set(map(task.unit, in_domains)))
+    chosen = len(set(map(task.unit, chosen_ids)))
     if len(parts) > 1 and chosen < available:
         return f"{chosen:,} of {available:,}, selected by {len(parts)} runs"
     return describe_selection(request, chosen, available)

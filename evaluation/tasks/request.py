@@ -188,13 +188,19 @@ def _default(kind: type[Record], name: str) -> Any:
 
 
 def select(
-    request: EvalRequest, ids: Sequence[str], errors: ErrorCollector, stratum: Callable[[str], str] | None = None
+    request: EvalRequest,
+    ids: Sequence[str],
+    errors: ErrorCollector,
+    stratum: Callable[[str], str] | None = None,
+    unit: Callable[[str], str] = lambda name: name,
 ) -> list[str]:
     """Select ids by `--only`, `--sample` and `--limit`, in the order of the data; unknown ids are added to `errors`.
 
     Args:
-        stratum: function from an id to its sampling stratum. Each stratum has the same share of the sample as of all
-            ids, to within one. None: there is one stratum.
+        stratum: function from a unit to its sampling stratum. Each stratum has the same share of the sample as of all
+            units, to within one. None: there is one stratum.
+        unit: function from an id to the unit that `--sample` and `--limit` count, all of whose ids are selected
+            together; by default the id itself.
     """
     known_ids = set(ids)
     only = frozenset(map(canonical_id, request.only))
@@ -202,9 +208,13 @@ def select(
         if canonical_id(name) not in known_ids:
             errors.add(f"--only {name!r}: no item of the data has this id")
     selected_ids = [name for name in ids if name in only] if only else list(ids)
-    if request.sample is not None and request.sample < len(selected_ids):
-        selected_ids = _draw(selected_ids, request.sample, request.seed, stratum or (lambda _: ""))
-    return selected_ids[: request.limit]
+    units = list(dict.fromkeys(map(unit, selected_ids)))
+    if request.sample is not None and request.sample < len(units):
+        units = _draw(units, request.sample, request.seed, stratum or (lambda _: ""))
+    if request.limit is not None:
+        units = units[: request.limit]
+    chosen = set(units)
+    return [name for name in selected_ids if unit(name) in chosen]
 
 
 def describe_selection(request: EvalRequest, chosen: int, available: int) -> str:

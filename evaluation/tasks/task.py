@@ -18,7 +18,7 @@ import copy
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -234,6 +234,18 @@ class Task(ABC):
     def stratum(self, item_id: str) -> str:  # noqa: ARG002
         """Return the sampling stratum of an item; `--sample` draws the same share of each stratum."""
         return ""
+
+    def unit(self, item_id: str) -> str:
+        """Return what `--sample` and `--limit` count instead of single items; by default the item itself."""
+        return item_id
+
+    def note_items(self, ids: Collection[str]) -> Iterator[str]:  # noqa: ARG002
+        """Yield notes on the selected items, before any of them is answered.
+
+        Raises:
+            RequestError: the flags do not fit these items.
+        """
+        return iter(())
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
         """Return AUROC metric -> whether the sample is positive, and its score; empty: the sample does not count."""

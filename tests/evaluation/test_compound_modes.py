@@ -126,6 +126,22 @@ def test_four_orders_put_every_part_in_every_position(tmp_path):
     assert len(items_of(another)) == 4, "only Factual-Statement questions are asked in other orders"
 
 
+def test_demo_asks_whole_questions_in_four_orders(turnmark):
+    words = ("eval", "compound-qa", "--setting", "positions", "--domains", "Understanding", "--dry-run")
+    assert turnmark.json(*words)["n"] == 4
+    assert turnmark.json(*words[:4], "--sample", "1", "--dry-run")["n"] == 4, "a question is drawn with all its orders"
+    assert turnmark.json(*words[:4], "--dry-run")["n"] == 8
+
+
+def test_references_must_cover_some_of_the_questions(turnmark):
+    common = ("eval", "compound-qa", "--setting", "dialogue")
+    turnmark.ok(*common, "--domains", "Knowledge", "--out", "refs")
+    message = turnmark.refused(*common, "--domains", "Understanding", "--references", "refs", "--dry-run")
+    assert "--references 'refs': it has answers to the sub-questions of none of the" in message
+    notes = turnmark.json(*common, "--references", "refs", "--dry-run")["notes"]
+    assert any("--references 'refs' has no answers to" in note for note in notes)
+
+
 def test_coverage_is_measured_by_part_and_position(tmp_path):
     bench, [_, _, item, _] = bench_of(tmp_path, row(com_question=THREE), setting="positions")  # 2, 3, 1
     scores = values(bench, item, done(item, "The lamp burned rape oil. It was lit in 1868, the lamp."))

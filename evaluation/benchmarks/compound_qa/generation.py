@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -126,6 +126,28 @@ class CompoundQA(Task):
         of_types = [file for file in chosen if not self.options.types or file.type in self.options.types]
         self._several = len({file.capability for file in of_types}) > 1
 
+    def note_items(self, ids: Collection[str]) -> Iterator[str]:
+        """See `Task.note_items`: `--references` may lack some of the questions, but not all."""
+        if self.options.references is None:
+            return
+        uncovered = [item_id for item_id in ids if not self._references_of(item_id)]
+        flag = f"--references {str(self.options.references)!r}"
+        if uncovered and len(uncovered) == len(ids):
+            raise RequestError(
+                f"{flag}: it has answers to the sub-questions of none of the {len(ids)} questions here (such as "
+                f"{uncovered[0]!r}); name a run of the same data in the setting {modes.DIALOGUE}"
+            )
+        if uncovered:
+            yield f"{flag} has no answers to {len(uncovered)} of {len(ids)} questions; these have no sub_win_rate"
+
+    def _references_of(self, item_id: str) -> tuple[SubAnswer, ...]:
+        """Return the reference answers in the order asked; empty if there are none that fit."""
+        order = self._order(item_id)
+        references = self.references.get(self.unit(item_id), ())
+        if not order:
+            return references
+        return tuple(references[part] for part in order) if len(references) == len(order) else ()
+
     @property
     def metrics(self) -> Sequence[Metric[Any]]:  # type: ignore[override]
         """See `Task.metrics`; `part_coverage` needs the embedder."""
@@ -139,6 +161,10 @@ class CompoundQA(Task):
 
     def stratum(self, item_id: str) -> str:
         return compound_qa.file_of(item_id)
+
+    def unit(self, item_id: str) -> str:
+        """See `Task.unit`: the orders of a question are drawn together."""
+        return item_id.rpartition("#")[0] if self.setting == modes.POSITIONS else item_id
 
     def items(self) -> Iterator[Item | Problem]:
         for task in compound_qa.stream_tasks(self.source.root, self.domains, self.options.types):
@@ -196,11 +222,7 @@ class CompoundQA(Task):
     def context(self, item: Item, sample: Sample) -> CompoundCase:
         task: CompoundQuestion = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
-        order = self._order(item)
-        id_in_data = item.id.rpartition("#")[0] if order else item.id
-        references = self.references.get(id_in_data, ())
-        if order and len(references) == len(order):
-            references = tuple(references[part] for part in order)
+        order, references = self._order(item.id), self._references_of(item.id)
         turns = sample.sub_answers if self.setting == modes.DIALOGUE else ()
         parts = tuple(part.question for part in turns or references) or split_questions(task.question)
         replies = tuple(part.answer for part in turns)
@@ -218,9 +240,9 @@ class CompoundQA(Task):
             order=order,
         )
 
-    def _order(self, item: Item) -> tuple[int, ...]:
+    def _order(self, item_id: str) -> tuple[int, ...]:
         """See `modes.order_of`. Only `positions` has orders: in other settings an id may end in `#order1` by chance."""
-        return modes.order_of(item.id) if self.setting == modes.POSITIONS else ()
+        return modes.order_of(item_id) if self.setting == modes.POSITIONS else ()
 
     def _turn(
         self,
