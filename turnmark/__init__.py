@@ -20,6 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnmark.core.home import quiet_libraries
+
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant, Chat
     from turnmark.assistant.config import AssistantConfig
@@ -54,13 +56,12 @@ if (Path(__file__).parent / "assistant").is_file():  # Git writes a link as a te
         "`git clone -c core.symlinks=true`, in a terminal that may make links (on Windows: developer mode)"
     )
 
+quiet_libraries()  # here, so that it precedes every import of a library by one of our modules
+
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from turnmark.core.home import quiet_libraries
-
-    quiet_libraries()
     value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

@@ -20,7 +20,6 @@ from turnmark.assistant.mcp.command import add_mcp_command
 from turnmark.assistant.serving.command import add_serve_command
 from turnmark.core.console import ReaderGone, guarded_streams
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.home import quiet_libraries
 from turnmark.core.untrusted import one_line, valid_text
 from turnmark.corpora.commands import add_data_commands
 from turnmark.doctor import add_doctor_commands
@@ -30,8 +29,6 @@ from turnmark.evaluation.metrics.overlap import grade_exchange
 from turnmark.evaluation.report_commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command
 from turnmark.retrieval.commands import add_index_commands
-
-quiet_libraries()
 
 app = typer.Typer(
     name="turnmark",

@@ -113,7 +113,8 @@ class LocalModel:
             on_tokens: gets all tokens so far after every step that wrote one.
         """
         import numpy as np
-        import openvino
+
+        from turnmark.retrieval.openvino_run import openvino
 
         config = self._config(limit, temperature, seed, schema)
         ends = {int(config.eos_token_id), *map(int, config.stop_token_ids)}
@@ -121,7 +122,7 @@ class LocalModel:
         self._number += 1
         try:
             handle = self._pipeline.add_request(
-                self._number, openvino.Tensor(np.array([prompt], dtype=np.int64)), config
+                self._number, openvino().Tensor(np.array([prompt], dtype=np.int64)), config
             )
             try:
                 self._write(handle, result, ends, check, on_tokens)
@@ -140,8 +141,7 @@ class LocalModel:
     def _write(
         self, handle: Any, result: Generated, ends: set[int], check: Callable[[], None], on_tokens: OnTokens | None
     ) -> None:
-        from openvino_genai import GenerationFinishReason, GenerationStatus
-
+        library = genai()
         steps = 0
         while self._pipeline.has_non_finished_requests():
             check()
@@ -152,21 +152,19 @@ class LocalModel:
                     result.completion_tokens += len(output.generated_ids)
                     result.tokens += output.generated_ids
                     reason = output.finish_reason
-                    if reason != GenerationFinishReason.NONE:
-                        result.finish = "length" if reason == GenerationFinishReason.LENGTH else "stop"
+                    if reason != library.GenerationFinishReason.NONE:
+                        result.finish = "length" if reason == library.GenerationFinishReason.LENGTH else "stop"
                 result.cached_tokens = max(0, result.prompt_tokens - steps * PROMPT_CHUNK_TOKENS)
                 if result.tokens and result.tokens[-1] in ends:
                     result.tokens.pop()
                 if on_tokens is not None:
                     on_tokens(result.tokens)
-        if handle.get_status() == GenerationStatus.IGNORED:
+        if handle.get_status() == library.GenerationStatus.IGNORED:
             raise GeneratorError(
                 "bad_request", f"{self.path}: a prompt of {result.prompt_tokens} tokens does not fit into {CACHE_GB} GB"
             )
 
     def _config(self, limit: int, temperature: float, seed: int, schema: str) -> Any:
-        from openvino_genai import StructuredOutputConfig
-
         config = self._pipeline.get_config()
         config.max_new_tokens = limit
         config.apply_chat_template = False
@@ -176,18 +174,27 @@ class LocalModel:
             config.rng_seed = seed
             config.top_p = min(float(config.top_p), TOP_P)
         if schema:
-            config.structured_output_config = StructuredOutputConfig(json_schema=schema)
+            config.structured_output_config = genai().StructuredOutputConfig(json_schema=schema)
         return config
 
 
-def _pipeline(path: Path, **properties: object) -> Any:
-    from openvino_genai import ContinuousBatchingPipeline, SchedulerConfig
+def genai() -> Any:
+    """Import `openvino_genai`; its own import of `openvino` would report that to OpenVINO's makers."""
+    from turnmark.retrieval.openvino_run import openvino
 
-    scheduler = SchedulerConfig()
+    openvino()
+    import openvino_genai
+
+    return openvino_genai
+
+
+def _pipeline(path: Path, **properties: object) -> Any:
+    library = genai()
+    scheduler = library.SchedulerConfig()
     scheduler.enable_prefix_caching = True
     scheduler.cache_size = CACHE_GB
     scheduler.max_num_batched_tokens = PROMPT_CHUNK_TOKENS
-    return ContinuousBatchingPipeline(path, scheduler, "CPU", properties)
+    return library.ContinuousBatchingPipeline(path, scheduler, "CPU", properties)
 
 
 # --- GGUF ------------------------------------------------------------------------------------------------------------
@@ -216,14 +223,12 @@ def convert(path: Path) -> Path:
 
 
 def _convert(path: Path, folder: Path) -> None:
-    from openvino_genai import Tokenizer
-
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         # The library writes next to its input file.
         link = scratch / "model.gguf"
         link.symlink_to(path.resolve())
-        Tokenizer(link, enable_save_ov_model=True)
+        genai().Tokenizer(link, enable_save_ov_model=True)
         _pipeline(link, enable_save_ov_model=True)
         link.unlink()
         write_json(scratch / SOURCE_FILE, _state(path))
@@ -235,10 +240,10 @@ def _convert(path: Path, folder: Path) -> None:
 
 def _state(path: Path) -> dict[str, object]:
     """Return the mark of a conversion, which changes with the GGUF file and the version of the library."""
-    import openvino
+    from turnmark.retrieval.openvino_run import openvino
 
     stat = path.stat()
-    return {"size": stat.st_size, "changed": stat.st_mtime_ns, "openvino": openvino.__version__}
+    return {"size": stat.st_size, "changed": stat.st_mtime_ns, "openvino": openvino().__version__}
 
 
 def _converted_from(folder: Path) -> object:

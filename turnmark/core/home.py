@@ -66,6 +66,9 @@ def quiet_libraries() -> None:
         "ANONYMIZED_TELEMETRY": "False",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "DO_NOT_TRACK": "1",
+        # Read when onnxruntime is imported. Without it, 1.31 stores a device id and looks up a host; its function
+        # `disable_telemetry_events` stops neither.
+        "ORT_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_WAIT_POLICY": "PASSIVE",  # see `load_model` in retrieval/models.py
     }.items():

@@ -12,22 +12,29 @@ _MAX_SLIDE_WORDS = 250  # on one slide
 _MIN_NUMBERED_LINES = 15  # on one page
 
 
-def drop_overlays(pages: Sequence[PdfPage]) -> None:
-    """Empty each slide that the next one only adds to. Talks reveal points one by one, on a page each."""
+def drop_overlays(pages: Sequence[PdfPage]) -> int:
+    """Empty each slide that the next one only adds to, and return their number.
+
+    Talks reveal points one by one, on a page each.
+    """
+    dropped = 0
     for page, following in pairwise(pages):
         if 0 < len(page.words) <= min(_MAX_SLIDE_WORDS, len(following.words)):
             shown = {_place(word) for word in following.words}
             again = sum(_place(word) in shown for word in page.words)
             if again > 0.95 * len(page.words):
                 page.words = []
+                dropped += 1
+    return dropped
 
 
 def _place(word: Word) -> tuple[str, int, int]:
     return word.text, round(word.x0), round(word.base)
 
 
-def drop_line_numbers(page: PdfPage) -> None:
-    """Remove line numbers from the margins. Papers under review have them."""
+def drop_line_numbers(page: PdfPage) -> int:
+    """Remove line numbers from the margins, and return how many. Papers under review have them."""
+    count = len(page.words)
     places: dict[int, list[Word]] = {}  # numbers by their right edge
     for word in page.words:
         if word.text.isdecimal() and len(word.text) <= 5:
@@ -37,6 +44,7 @@ def drop_line_numbers(page: PdfPage) -> None:
         if len(numbers) >= _MIN_NUMBERED_LINES and _counts_lines(numbers) and _are_in_margin(numbers, page.words):
             gone = set(numbers)
             page.words = [word for word in page.words if word not in gone]
+    return count - len(page.words)
 
 
 def _counts_lines(numbers: Sequence[Word]) -> bool:

@@ -59,8 +59,8 @@ def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Docume
         file.close()
     _check_text(pages)
     laid = lay_out(pages)
-    drafts = drafts_of(laid, bookmarks)
-    text, blocks, offsets = write_markdown(drafts, len(pages), vocabulary(laid))
+    drafts = drafts_of(laid.pages, bookmarks)
+    text, blocks, offsets = write_markdown(drafts, len(pages), vocabulary(laid.pages))
     document = Document(
         id=relative,
         title=shorten_title(title_of(metadata, drafts) or title_from_name(relative)),

@@ -1,4 +1,4 @@
-"""Finds what a page shows besides its text: rules, boxes, form fields and pictures."""
+"""Finds what a page shows besides its text: rules, boxes, links, form fields and pictures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf.page import Rule
+from turnmark.corpora.readers.pdf.turning import Box
 
 MAX_OBJECTS = 20_000  # on one page in which rules are sought; a map has more, and no tables
 MAX_ANNOTATIONS = 2_000  # on one page in which fields are sought
@@ -66,6 +67,20 @@ def has_fields(page: pypdfium2.PdfPage) -> bool:
         if kind in (pdfium.FPDF_ANNOT_WIDGET, pdfium.FPDF_ANNOT_FREETEXT):
             return True
     return False
+
+
+def links_of(page: pypdfium2.PdfPage) -> Iterator[Box]:
+    """Yield the boxes of the links to places in the document."""
+    place, link, edges = ctypes.c_int(0), pdfium.FPDF_LINK(), pdfium.FS_RECTF()
+    for _ in range(MAX_ANNOTATIONS):
+        if not pdfium.FPDFLink_Enumerate(page, ctypes.byref(place), ctypes.byref(link)):
+            return
+        action = pdfium.FPDFLink_GetAction(link)
+        inside = pdfium.FPDFLink_GetDest(page.pdf, link) or (
+            action and pdfium.FPDFAction_GetType(action) == pdfium.PDFACTION_GOTO
+        )
+        if inside and pdfium.FPDFLink_GetAnnotRect(link, ctypes.byref(edges)):
+            yield Box(edges.left, edges.bottom, edges.right, edges.top)
 
 
 def picture_share(page: pypdfium2.PdfPage) -> float:

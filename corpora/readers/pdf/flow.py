@@ -27,14 +27,25 @@ def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> lis
     for page in pages:
         for place, column in enumerate(page.columns):
             made = ColumnReader(page.page, column, headings, body).read()
+            if page.aside:
+                drafts += map(_as_aside, made)
+                continue
             if page.wide and not place and made and made[0].kind == "heading":
                 before, title = title, made[0].texts
                 del made[: title == before]  # the slide continues the previous one
             _append(drafts, made)
     drafts = _with_chapter_numbers(drafts)
-    if len(pages) > 2:
+    if sum(not page.aside for page in pages) > 2:
         _lower_front_matter(drafts)
     return drafts
+
+
+def _as_aside(draft: BlockDraft) -> BlockDraft:
+    """Return a block of text in another direction: it interrupts the text of its page and is no heading of it."""
+    draft.note = True
+    if draft.kind == "heading":
+        draft.kind, draft.level = "paragraph", 0
+    return draft
 
 
 def _append(drafts: list[BlockDraft], column: list[BlockDraft]) -> None:

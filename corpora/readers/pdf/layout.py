@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.aligned_tables import with_aligned_tables
-from turnmark.corpora.readers.pdf.boxes import PdfColumn, Segment
+from turnmark.corpora.readers.pdf.boxes import PdfColumn, PdfLine, Segment
 from turnmark.corpora.readers.pdf.clutter import drop_line_numbers, drop_overlays
 from turnmark.corpora.readers.pdf.columns import columns_in_order
 from turnmark.corpora.readers.pdf.contents import Contents
+from turnmark.corpora.readers.pdf.leaders import without_leaders
 from turnmark.corpora.readers.pdf.lines import lines_of, segments_of
 from turnmark.corpora.readers.pdf.page import PdfPage
 from turnmark.corpora.readers.pdf.ruled_tables import find_ruled_tables
@@ -23,33 +26,58 @@ class PageLayout:
     Attributes:
         page: its index from 0.
         wide: whether it is wider than tall, like a slide.
+        aside: whether it is text of that page in another direction than the rest.
     """
 
     page: int
     columns: list[PdfColumn]
     wide: bool = False
+    aside: bool = False
 
 
-def lay_out(pages: Sequence[PdfPage]) -> list[PageLayout]:
+class Layout(NamedTuple):
+    """The pages of a document, each followed by its asides, and what was left out: reason -> count."""
+
+    pages: list[PageLayout]
+    left_out: Counter[str]
+
+
+def lay_out(pages: Sequence[PdfPage]) -> Layout:
     """Return the columns of each page. Words that are not text are removed from the pages."""
-    for page in pages:
-        drop_line_numbers(page)
-    drop_running_headers(pages)
-    drop_overlays(pages)
-    contents = Contents()
-    return [PageLayout(index, _columns(page, contents), page.width > page.height) for index, page in enumerate(pages)]
+    left_out = Counter[str]()
+    left_out["words of watermarks"] = sum(page.slanted for page in pages)
+    left_out["line numbers"] = sum(map(drop_line_numbers, pages))
+    for degrees in sorted({each.degrees for page in pages for each in (page, *page.asides)}):
+        headers = drop_running_headers([_in_direction(page, degrees) for page in pages])
+        left_out["running headers and page numbers"] += headers
+    left_out["slides that the next one repeats"] = drop_overlays(pages)
+    segments = [segments_of(page.words) for page in pages]
+    contents = Contents([[segment.text for segment in each] for each in segments], [page.links for page in pages])
+    layouts: list[PageLayout] = []
+    for index, page in enumerate(pages):
+        gone = _contents_lines(index, segments[index], contents)
+        left_out["lines of contents and indexes"] += len(gone)
+        pointers = {segment for line in gone for segment in line.segments}
+        kept = [segment for segment in segments[index] if segment not in pointers]
+        layouts.append(PageLayout(index, _columns(kept, page), page.width > page.height))
+        layouts += [PageLayout(index, _columns(segments_of(aside.words), aside), aside=True) for aside in page.asides]
+    return Layout(layouts, +left_out)
 
 
-def _columns(page: PdfPage, contents: Contents) -> list[PdfColumn]:
-    segments = _without_contents(segments_of(page.words), contents)
-    tables, rest = find_ruled_tables(segments, page.rules)
+def _in_direction(page: PdfPage, degrees: int) -> PdfPage:
+    """Return the page, or its aside, whose text runs in a direction: headers are upright on turned pages too."""
+    found = (each for each in (page, *page.asides) if each.degrees == degrees)
+    return next(found, None) or PdfPage(page.width, page.height, [], [])
+
+
+def _columns(segments: Sequence[Segment], page: PdfPage) -> list[PdfColumn]:
+    tables, rest = find_ruled_tables(without_leaders(segments), page.rules)
     return [with_aligned_tables(PdfColumn(lines_of(boxes))) for boxes in columns_in_order([*rest, *tables])]
 
 
-def _without_contents(segments: list[Segment], contents: Contents) -> list[Segment]:
-    if not contents.may_be_in([segment.text for segment in segments]):
-        return segments
+def _contents_lines(index: int, segments: list[Segment], contents: Contents) -> list[PdfLine]:
+    """Return the lines of a page that only point to pages."""
+    if not contents.may_be_in(index):
+        return []
     columns = [PdfColumn(lines_of(boxes)) for boxes in columns_in_order([*segments])]
-    lines = contents.lines([line for column in columns for line in column.lines])
-    gone = {segment for line in lines for segment in line.segments}
-    return [segment for segment in segments if segment not in gone]
+    return contents.lines(index, [line for column in columns for line in column.lines])

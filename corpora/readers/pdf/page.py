@@ -5,8 +5,10 @@ Positions are in points (1/72 inch) from the lower left corner of the page, turn
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from turnmark.corpora.readers.pdf.turning import Box, turned_point
 
 
 @dataclass(slots=True, eq=False)
@@ -29,10 +31,16 @@ class Word:
     mono: bool = False
     spaced: bool = True
 
-    def turned(self, angle: int) -> Word:
-        """Return the word as if its page, turned by 0, 90, 180 or 270 degrees, were upright."""
-        x0, x1 = (-self.x1, -self.x0) if angle in (180, 270) else (self.x0, self.x1)
-        return replace(self, x0=x0, x1=x1, base=-self.base if angle in (90, 180) else self.base)
+    def turned(self, degrees: float) -> Word:
+        """Return the word as it is placed once text that rises by this angle is upright. Its length stays the same."""
+        if not degrees:
+            return self
+        x0, base = turned_point(self.x0, self.base, degrees)
+        return replace(self, x0=x0, x1=x0 + self.x1 - self.x0, base=base)
+
+    def moved(self, across: float, up: float) -> Word:
+        """Return the word at another place."""
+        return replace(self, x0=self.x0 + across, x1=self.x1 + across, base=self.base + up)
 
 
 class Rule(NamedTuple):
@@ -43,16 +51,14 @@ class Rule(NamedTuple):
     x1: float
     y1: float
 
-    def turned(self, angle: int) -> Rule:
-        """Return the rule as if its page, turned by 0, 90, 180 or 270 degrees, were upright."""
-        xs, ys = (self.x0, self.x1), (self.y0, self.y1)
-        if angle in (90, 270):
-            xs, ys = ys, xs
-        if angle in (180, 270):
-            xs = (-xs[0], -xs[1])
-        if angle in (90, 180):
-            ys = (-ys[0], -ys[1])
-        return Rule(min(xs), min(ys), max(xs), max(ys))
+    def turned(self, degrees: float) -> Rule:
+        """Return the rule as it is placed once text that rises by a multiple of 90 degrees is upright."""
+        (x0, y0), (x1, y1) = turned_point(self.x0, self.y0, degrees), turned_point(self.x1, self.y1, degrees)
+        return Rule(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+
+    def moved(self, across: float, up: float) -> Rule:
+        """Return the rule at another place."""
+        return Rule(self.x0 + across, self.y0 + up, self.x1 + across, self.y1 + up)
 
 
 @dataclass
@@ -64,6 +70,10 @@ class PdfPage:
         unmapped: number of visible characters that the font maps to no letter.
         broken: whether the page cannot be opened.
         scanned: whether it is a picture with hardly any text.
+        degrees: direction of its text on the unturned page: 0, 90 (upwards), 180 or 270.
+        slanted: number of words that are left out because they are slanted, like a watermark.
+        links: boxes of the links to places in the document.
+        asides: text on the page in other directions, each as a page of its own.
     """
 
     width: float
@@ -74,6 +84,10 @@ class PdfPage:
     unmapped: int = 0
     broken: bool = False
     scanned: bool = False
+    degrees: int = 0
+    slanted: int = 0
+    links: list[Box] = field(default_factory=list)
+    asides: list[PdfPage] = field(default_factory=list)
 
     @property
     def unread(self) -> bool:

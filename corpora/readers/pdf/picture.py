@@ -15,7 +15,8 @@ import pypdfium2.raw as pdfium
 from PIL import Image, ImageChops, ImageDraw
 
 from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.pdf.glyphs import MAX_CHARS, read_page
+from turnmark.corpora.readers.pdf.glyphs import placed_words, read_page
+from turnmark.corpora.readers.pdf.turning import Box
 from turnmark.corpora.readers.prose import Unreadable
 
 WIDTH_PIXELS = 1200  # of the picture
@@ -103,22 +104,20 @@ def _plain_words(text: str) -> list[str]:
 
 
 def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
-    """Yield the words of a page with the boxes of their characters, in pixels of the picture."""
-    text = page.get_textpage()
-    try:
-        word = _PageWord("", [])
-        for index in range(min(text.count_chars(), MAX_CHARS)):
-            char = _plain_words(chr(pdfium.FPDFText_GetUnicode(text, index)))
-            if char:
-                word.text += char[0]
-                word.boxes.append(_box(page, size, text.get_charbox(index)))
-            elif word.text:
-                yield _PageWord(word.text, _joined(word.boxes))
-                word = _PageWord("", [])
-        if word.text:
-            yield _PageWord(word.text, _joined(word.boxes))
-    finally:
-        text.close()
+    """Yield the words of a page with their boxes, in pixels of the picture."""
+    for text, box, degrees in placed_words(page):
+        yield from _parts(text, box, degrees, page, size)
+
+
+def _parts(text: str, box: Box, degrees: float, page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
+    """Yield the parts of a word between its punctuation, each with its share of the box."""
+    width = (box.right - box.left) / max(len(text), 1)
+    at = 0
+    for part in _plain_words(text):
+        at = max(at, text.casefold().find(part, at))
+        piece = box._replace(left=box.left + at * width, right=min(box.right, box.left + (at + len(part)) * width))
+        at += len(part)
+        yield _PageWord(part, [_pixels(page, size, piece.turned(-degrees))])
 
 
 def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
@@ -132,9 +131,9 @@ def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord
             yield _PageWord(text, [(left, top, right, bottom)])
 
 
-def _box(page: pypdfium2.PdfPage, size: tuple[int, int], box: Sequence[float]) -> PixelBox:
+def _pixels(page: pypdfium2.PdfPage, size: tuple[int, int], box: Box) -> PixelBox:
     """Convert a box from page coordinates to pixels; pdfium turns it like the page."""
-    corners = [_pixel(page, size, box[0], box[1]), _pixel(page, size, box[2], box[3])]
+    corners = [_pixel(page, size, box.left, box.bottom), _pixel(page, size, box.right, box.top)]
     xs, ys = [x for x, _ in corners], [y for _, y in corners]
     return min(xs), min(ys), max(xs), max(ys)
 

@@ -18,6 +18,8 @@ def _by_address(function: Any, result: Any, *arguments: Any) -> Any:
 
 unicode_of = _by_address(pdfium.FPDFText_GetUnicode, ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)
 """(text of a page, index of a character) -> its code point"""
+angle_of = _by_address(pdfium.FPDFText_GetCharAngle, ctypes.c_float, ctypes.c_void_p, ctypes.c_int)
+"""(text of a page, index of a character) -> an angle that differs between directions, but also between slants"""
 _object_of = _by_address(pdfium.FPDFText_GetTextObject, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
 _font_of = _by_address(pdfium.FPDFTextObj_GetFont, ctypes.c_void_p, ctypes.c_void_p)
 _name_of = _by_address(

@@ -20,7 +20,7 @@ _MIN_COLUMN_LINES = 5  # of figures in one cell that make it a column of a table
 _FIGURE = re.compile(r"[^\w\s]?\s?\d|[-–—.(]|X\b|n/?a\b", re.IGNORECASE)
 _MAX_END_DIFFERENCE = 4  # points between the ends of the rules of one table
 
-_Grid = tuple[list[Rule], list[Rule]]  # horizontal and vertical rules
+RuleGrid = tuple[list[Rule], list[Rule]]  # horizontal and vertical rules
 _CellSegments = list[Segment]
 _TableSearch = tuple[PdfTable | None, list[Segment]]  # a table, and the segments outside it
 
@@ -30,8 +30,7 @@ def find_ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tup
     rest = list(segments)
     if len(rules) > MAX_RULES:
         return [], rest
-    across = _merged(rule for rule in rules if rule.y0 == rule.y1 and rule.x1 - rule.x0 > 8)
-    down = _merged_down(rule for rule in rules if rule.x0 == rule.x1 and rule.y1 - rule.y0 > 4)
+    across, down = _sorted_rules(rules)
     tables: list[PdfTable] = []
     grids = _grids(across, down)
     for grid in grids:
@@ -82,7 +81,18 @@ def _height(segment: Segment) -> float:
 # --- lines around cells ----------------------------------------------------------------------------------------------
 
 
-def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[_Grid]:
+def rule_grids(rules: Sequence[Rule]) -> list[RuleGrid]:
+    """Return the groups of rules that meet; none on a page with as many rules as a plot."""
+    return _grids(*_sorted_rules(rules)) if len(rules) <= MAX_RULES else []
+
+
+def _sorted_rules(rules: Sequence[Rule]) -> RuleGrid:
+    """Return the horizontal and the vertical rules, each with its pieces joined."""
+    across = _merged(rule for rule in rules if rule.y0 == rule.y1 and rule.x1 - rule.x0 > 8)
+    return across, _merged_down(rule for rule in rules if rule.x0 == rule.x1 and rule.y1 - rule.y0 > 4)
+
+
+def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[RuleGrid]:
     """Return the groups of rules that meet."""
     if not down or len(across) * len(down) > _MAX_PAIRS:
         return []
@@ -99,13 +109,13 @@ def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[_Grid]:
             meets = flat.x0 - _MAX_MEETING_GAP <= upright.x0 <= flat.x1 + _MAX_MEETING_GAP
             if meets and upright.y0 - _MAX_MEETING_GAP <= flat.y0 <= upright.y1 + _MAX_MEETING_GAP:
                 parent[root(first)] = root(second)
-    groups: dict[int, _Grid] = {}
+    groups: dict[int, RuleGrid] = {}
     for index, rule in enumerate([*across, *down]):
         groups.setdefault(root(index), ([], []))[index >= len(across)].append(rule)
     return [(flat, upright) for flat, upright in groups.values() if len(flat) >= 2 and upright]
 
 
-def _grid_table(grid: _Grid, segments: list[Segment]) -> _TableSearch:
+def _grid_table(grid: RuleGrid, segments: list[Segment]) -> _TableSearch:
     """Return the table whose cells a group of rules draws; None if they frame text or are part of a picture."""
     across, down = grid
     ends = [end for rule in down for end in (rule.y0, rule.y1)]  # there may be no rule above the first row

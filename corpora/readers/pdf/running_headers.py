@@ -21,8 +21,8 @@ _MAX_TITLE_SHARE = 0.4  # of all pages; a line at the top of more pages is not a
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
 
-def drop_running_headers(pages: Sequence[PdfPage]) -> None:
-    """Remove running headers, footers and page numbers from the pages.
+def drop_running_headers(pages: Sequence[PdfPage]) -> int:
+    """Remove running headers, footers and page numbers from the pages, and return the number of these lines.
 
     They are outermost lines with the same words, except for numbers, at the same height on several pages, and other
     lines at a height where many pages have such lines.
@@ -33,8 +33,7 @@ def drop_running_headers(pages: Sequence[PdfPage]) -> None:
     tops = _PageEdge(pages, [[_margin_row(words, large) for words in each[:_MAX_ROWS]] for each in rows])
     tops.keep_titles(large)
     bottoms = _PageEdge(pages, [[_margin_row(words, large) for words in each[::-1][:_MAX_ROWS]] for each in rows])
-    tops.drop()
-    bottoms.drop()
+    return tops.drop() + bottoms.drop()
 
 
 def _rows_of(page: PdfPage) -> list[list[Word]]:
@@ -134,8 +133,9 @@ class _PageEdge:
     def _is_repeated(self, row: _MarginRow) -> bool:
         return any(self._seen[row.key, level] >= self._needed for level in row.levels)
 
-    def drop(self) -> None:
-        """Remove the running rows from the pages."""
+    def drop(self) -> int:
+        """Remove the running rows from the pages, and return their number."""
+        dropped = 0
         for index, (page, rows) in enumerate(zip(self._pages, self._rows, strict=True)):
             if index in self._titled:
                 continue
@@ -144,8 +144,10 @@ class _PageEdge:
                 if not self._is_running(page, row, inner):
                     break
                 gone.update(row.words)
+                dropped += 1
             if gone:
                 page.words = [word for word in page.words if word not in gone]
+        return dropped
 
     def _is_running(self, page: PdfPage, row: _MarginRow, inner: _MarginRow | None) -> bool:
         """Return whether a row is a running header or footer; `inner` is the next row towards the middle."""

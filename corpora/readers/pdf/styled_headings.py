@@ -42,7 +42,7 @@ def slide_titles(pages: Sequence[PageLayout], taken: Container[LineOrTable]) -> 
     The second line may be large too. It is then a heading below the title.
     """
     slides = [page for page in pages if page.wide and page.columns]
-    if len(slides) < max(3, 0.8 * len(pages)):
+    if len(slides) < max(3, 0.8 * sum(not page.aside for page in pages)):
         return {}
     titles: dict[PdfLine, Heading] = {}
     for page in slides:

@@ -1,0 +1,122 @@
+"""Turns the words of a page upright, and divides those that run in several directions.
+
+Most of the text decides how the page is turned. Short labels in other directions, in cells or above columns of a
+table, stay where they are, as words of their cell. Other text in another direction, such as a sideways table or a
+label in the margin, becomes a page of its own, which is read after the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from statistics import median_high
+from typing import NamedTuple
+
+from turnmark.corpora.readers.pdf.page import PdfPage, Rule, Word
+from turnmark.corpora.readers.pdf.text_direction import as_left_to_right
+from turnmark.corpora.readers.pdf.turned_labels import place_labels
+from turnmark.corpora.readers.pdf.turning import MAX_SLANT_DEGREES, Box, between, quadrant, slant
+
+_MIN_SKEW_DEGREES = 0.3  # of a page; with less, its lines are level
+_MIN_LEVEL_CHARACTERS = 20  # of level text, so that slanted text is not the main text
+_MAX_LETTER_GAP = 0.1  # of the size; a space is wider
+
+_DirectedWord = tuple[float, Word]
+
+
+class PageMarks(NamedTuple):
+    """What a page has besides its words: rules, and boxes of the links to places in the document."""
+
+    rules: Sequence[Rule]
+    links: Sequence[Box]
+
+
+def upright_pages(words: Sequence[_DirectedWord], marks: PageMarks, box: Box) -> PdfPage:
+    """Return the page with its words and marks turned upright.
+
+    Args:
+        words: each with its direction, placed in the coordinates of that direction.
+        box: the box of the page.
+    """
+    main = _main_direction(words)
+    sides: dict[int, list[_DirectedWord]] = {}  # by the difference from the main direction: 0, 90, 180 or 270
+    for degrees, word in words:
+        beyond = between(degrees, main)
+        if abs(slant(beyond)) <= MAX_SLANT_DEGREES:
+            sides.setdefault(quadrant(beyond), []).append((degrees, word))
+    directions = {side: _direction(found, (main + side) % 360) for side, found in sides.items()}
+    level = directions.pop(0, main)
+    page = _turned_page(sides.get(0, ()), marks, box, level)
+    page.slanted = len(words) - sum(map(len, sides.values()))
+    others = {side: _turned_page(sides[side], marks, box, direction) for side, direction in sorted(directions.items())}
+    for side, other in others.items():
+        page.words += place_labels(other, side, page)
+        if other.words:
+            page.asides.append(_left_to_right(other))
+    return _left_to_right(page)
+
+
+def _left_to_right(page: PdfPage) -> PdfPage:
+    page.words, page.rules = as_left_to_right(page.words, page.rules, page.width)
+    return page
+
+
+def _main_direction(words: Iterable[_DirectedWord]) -> float:
+    """Return the direction of most of the text. Slanted text, such as a watermark, counts only if there is no other."""
+    characters = Counter[float]()
+    for degrees, word in words:
+        characters[round(degrees) % 360] += len(word.text)
+    level = Counter[float]()
+    for degrees, count in characters.items():
+        if abs(slant(degrees)) <= MAX_SLANT_DEGREES:
+            level[quadrant(degrees)] += count
+    if level and (level.total() >= _MIN_LEVEL_CHARACTERS or level.total() == characters.total()):
+        return level.most_common(1)[0][0]
+    return characters.most_common(1)[0][0] if characters else 0.0
+
+
+def _direction(words: Sequence[_DirectedWord], near: float) -> float:
+    """Return the direction in which most of the words run: exactly `near` unless they are skewed."""
+    skew = median_high(between(degrees, near) for degrees, word in words for _ in word.text)
+    return near if abs(skew) < _MIN_SKEW_DEGREES else (near + skew) % 360
+
+
+def _turned_page(words: Iterable[_DirectedWord], marks: PageMarks, box: Box, direction: float) -> PdfPage:
+    """Return a page whose text of a direction is upright, and whose lower left corner is at 0."""
+    right_angle = quadrant(direction)
+    turned = box.turned(right_angle)
+    placed = [word.turned(direction - degrees) for degrees, word in words]
+    if direction:
+        placed = _joined_letters(placed)
+    rules, links = list(marks.rules), list(marks.links)
+    if right_angle:
+        rules = [rule.turned(right_angle) for rule in rules]
+        links = [link.turned(right_angle) for link in links]
+    across, up = -turned.left, -turned.bottom
+    if across or up:
+        placed = [word.moved(across, up) for word in placed]
+        rules = [rule.moved(across, up) for rule in rules]
+        links = [link.moved(across, up) for link in links]
+    width, height = max(turned.right - turned.left, 1.0), max(turned.top - turned.bottom, 1.0)
+    return PdfPage(width, height, _without_duplicates(placed), rules, degrees=right_angle, links=links)
+
+
+def _joined_letters(words: Iterable[Word]) -> list[Word]:
+    """Join words that touch. On a page that is not upright, pdfium orders letters that are drawn one by one wrongly."""
+    joined: list[Word] = []
+    for word in sorted(words, key=lambda word: (-round(word.base), word.x0)):
+        last = joined[-1] if joined else None
+        if last and abs(last.base - word.base) < 1 and abs(word.x0 - last.x1) < _MAX_LETTER_GAP * word.size:
+            joined[-1] = replace(last, text=last.text + word.text, x1=max(last.x1, word.x1))
+        else:
+            joined.append(replace(word, spaced=True))
+    return joined
+
+
+def _without_duplicates(words: Iterable[Word]) -> list[Word]:
+    """Return each word once. Bold text is sometimes drawn twice, slightly shifted."""
+    kept: dict[tuple[str, int, int], Word] = {}
+    for word in words:
+        kept.setdefault((word.text, round(word.x0 / 2), round(word.base / 2)), word)
+    return list(kept.values())

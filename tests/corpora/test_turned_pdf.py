@@ -1,0 +1,223 @@
+"""PDFs whose text is drawn in other directions: whole pages, blocks, cells, skewed pages, and their pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from math import cos, radians, sin
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from turnmark.corpora.readers.pdf.document import read_pdf
+from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
+from turnmark.corpora.types import Document
+
+SIDE = 600  # points; the pages are square, so that text stays on them when they are turned
+HOURS = (
+    "The library is open from Monday to Friday, 9 to 17.",
+    "On Saturday it is open from 9 to 12 only.",
+    "The reading room closes half an hour earlier.",
+)
+ROWS = (("Gate", "Width", "Opened"), ("north", "4.5 m", "1931"), ("south", "3.2 m", "1944"), ("west", "2.2 m", "1951"))
+TABLE = "\n".join(f"| {' | '.join(cells)} |" for cells in (ROWS[0], *ROWS[1:])).replace("|\n", "|\n|---|---|---|\n", 1)
+
+
+def page(path: Path, draw: Callable[[Any], None], rotate: int = 0) -> Document:
+    """Draw a page and read it."""
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(path), pagesize=(SIDE, SIDE))
+    canvas.setPageRotation(rotate)
+    draw(canvas)
+    canvas.save()
+    return read_pdf(path, path.name)
+
+
+def turn(canvas: Any, degrees: float) -> None:
+    """Turn what is drawn from now on around the middle of the page."""
+    canvas.translate(SIDE / 2, SIDE / 2)
+    canvas.rotate(degrees)
+    canvas.translate(-SIDE / 2, -SIDE / 2)
+
+
+def draw_hours(canvas: Any, top: float = 520) -> None:
+    canvas.setFont("Helvetica", 24)
+    canvas.drawString(60, top, "Opening hours")
+    canvas.setFont("Helvetica", 14)
+    for number, line in enumerate(HOURS):
+        canvas.drawString(60, top - 50 - 24 * number, line)
+
+
+def draw_table(canvas: Any, x: float, y: float, ruled: bool) -> None:
+    canvas.setFont("Helvetica", 10)
+    for row, cells in enumerate(ROWS):
+        for column, cell in enumerate(cells):
+            if ruled:
+                canvas.rect(x + column * 60, y - row * 20, 60, 20)
+            canvas.drawString(x + column * 60 + 5, y - row * 20 + 6, cell)
+
+
+@pytest.mark.parametrize("rotate", [0, 90, 180, 270])
+@pytest.mark.parametrize("degrees", [0, 90, 180, 270, 2, 357, 88, 183])
+def test_reads_and_marks_pages_that_are_drawn_in_any_direction(tmp_path: Path, degrees: int, rotate: int) -> None:
+    def draw(canvas: Any) -> None:
+        turn(canvas, degrees)
+        draw_hours(canvas)
+
+    path = tmp_path / "hours.pdf"
+    document = page(path, draw, rotate)
+    assert document.text == "# Opening hours\n\n" + " ".join(HOURS)
+    marked = Image.open(io.BytesIO(page_picture(path, 1, HOURS[1]))).convert("RGB")
+    assert near_color(marked.rotate(rotate), turned(150, 450, degrees), YELLOW)  # on the second line
+    assert not near_color(marked.rotate(rotate), turned(150, 475, degrees), YELLOW)  # on the first
+
+
+def turned(x: float, y: float, degrees: float) -> tuple[float, float]:
+    """Return the place of a point of the upright page as a share of the width and height of the turned page."""
+    x, y, angle = x - SIDE / 2, y - SIDE / 2, radians(degrees)
+    return 0.5 + (x * cos(angle) - y * sin(angle)) / SIDE, 0.5 - (x * sin(angle) + y * cos(angle)) / SIDE
+
+
+def near_color(image: Image.Image, place: tuple[float, float], color: tuple[int, int, int]) -> bool:
+    """Return whether a pixel within some points of a place has a color."""
+    x, y = (round(share * image.width) for share in place)
+    near = image.crop((x - 6, y - 6, x + 7, y + 7))
+    return color in {found for _, found in near.getcolors(169) or []}
+
+
+def test_reads_page_that_is_slanted_as_a_whole(tmp_path: Path) -> None:
+    def draw(canvas: Any) -> None:
+        turn(canvas, 12)
+        draw_hours(canvas)
+        draw_table(canvas, 60, 300, ruled=False)
+
+    assert page(tmp_path / "a.pdf", draw).text == f"# Opening hours\n\n{' '.join(HOURS)}\n\n{TABLE}"
+
+
+def test_reads_slanted_letters_and_leaves_out_watermarks(tmp_path: Path) -> None:
+    def draw(canvas: Any) -> None:
+        draw_hours(canvas)
+        text = canvas.beginText()
+        text.setFont("Helvetica", 14)
+        text.setTextTransform(1, 0, 0.21, 1, 60, 300)
+        text.textOut("Closed on holidays.")
+        canvas.drawText(text)
+        canvas.translate(150, 100)
+        canvas.rotate(45)
+        canvas.setFont("Helvetica", 60)
+        canvas.drawString(0, 0, "DRAFT")
+
+    text = page(tmp_path / "a.pdf", draw).text
+    assert text.endswith("Closed on holidays.")
+    assert "DRAFT" not in text
+
+
+@pytest.mark.parametrize("ruled", [True, False])
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_reads_turned_table_among_upright_text(tmp_path: Path, degrees: int, ruled: bool) -> None:
+    def draw(canvas: Any) -> None:
+        draw_hours(canvas)
+        turn(canvas, degrees)
+        draw_table(canvas, 250, 320, ruled)
+
+    blocks = page(tmp_path / "a.pdf", draw).text.split("\n\n")
+    assert blocks == ["# Opening hours", " ".join(HOURS), TABLE]
+
+
+@pytest.mark.parametrize("degrees", [90, 270])
+def test_reads_label_in_the_margin_after_the_text(tmp_path: Path, degrees: int) -> None:
+    def draw(canvas: Any) -> None:
+        draw_hours(canvas)
+        canvas.translate(30, 300)
+        canvas.rotate(degrees)
+        canvas.setFont("Helvetica", 18)
+        canvas.drawString(0, 0, "Valid from March")
+
+    assert page(tmp_path / "a.pdf", draw).text == "# Opening hours\n\n" + " ".join(HOURS) + "\n\nValid from March"
+
+
+@pytest.mark.parametrize("ruled", [True, False])
+@pytest.mark.parametrize("degrees", [90, 270])
+def test_turned_column_names_stay_in_their_cells(tmp_path: Path, degrees: int, ruled: bool) -> None:
+    names = ("Width in metres", "Year of opening", "Keeper on duty")
+
+    def draw(canvas: Any) -> None:
+        draw_hours(canvas)
+        canvas.setFont("Helvetica", 10)
+        for column, name in enumerate(("Gate", *names)):
+            if ruled:
+                canvas.rect(60 + column * 50, 300, 50, 90)
+            if not column:
+                canvas.drawString(65, 305, name)
+                continue
+            canvas.saveState()
+            across, up = (20, 0) if degrees == 90 else (10, canvas.stringWidth(name, "Helvetica", 10))
+            canvas.translate(60 + column * 50 + across, 305 + up)
+            canvas.rotate(degrees)
+            canvas.drawString(0, 0, name)
+            canvas.restoreState()
+        for row, cells in enumerate((("north", "4.5", "1931", "Ann"), ("south", "3.2", "1944", "Ben"))):
+            for column, cell in enumerate(cells):
+                if ruled:
+                    canvas.rect(60 + column * 50, 280 - 20 * row, 50, 20)
+                canvas.drawString(65 + column * 50, 286 - 20 * row, cell)
+
+    text = page(tmp_path / "a.pdf", draw).text
+    assert f"| Gate | {' | '.join(names)} |\n|---|---|---|---|\n| north | 4.5 | 1931 | Ann |" in text
+
+
+def test_turned_label_over_several_rows_is_in_each_of_them(tmp_path: Path) -> None:
+    def draw(canvas: Any) -> None:
+        draw_hours(canvas)
+        canvas.setFont("Helvetica", 10)
+        for group, name in enumerate(("Upper river", "Lower river")):
+            canvas.rect(60, 260 - 60 * group, 20, 60)
+            canvas.saveState()
+            canvas.translate(73, 263 - 60 * group)
+            canvas.rotate(90)
+            canvas.drawString(0, 0, name)
+            canvas.restoreState()
+            for row in range(3):
+                for column, cell in enumerate((f"gate {group}{row}", f"{row}.5 m")):
+                    canvas.rect(80 + 60 * column, 300 - 60 * group - 20 * row, 60, 20)
+                    canvas.drawString(85 + 60 * column, 306 - 60 * group - 20 * row, cell)
+
+    text = page(tmp_path / "a.pdf", draw).text
+    for row in ("Upper river | gate 00 | 0.5 m", "Upper river | gate 02 | 2.5 m", "Lower river | gate 11 | 1.5 m"):
+        assert f"| {row} |" in text
+
+
+@pytest.mark.parametrize("degrees", [0, 90, 180, 270])
+def test_joins_turned_letters_that_are_drawn_one_by_one(tmp_path: Path, degrees: int) -> None:
+    def draw(canvas: Any) -> None:
+        turn(canvas, degrees)
+        canvas.setFont("Helvetica", 12)
+        at = 100.0
+        for letter in HOURS[0]:
+            if letter != " ":
+                canvas.drawString(at, 400, letter)
+            at += 1.01 * canvas.stringWidth(letter)
+
+    assert page(tmp_path / "a.pdf", draw).text == HOURS[0]
+
+
+def test_removes_upright_running_headers_from_turned_pages(tmp_path: Path) -> None:
+    def draw(canvas: Any) -> None:
+        for number in range(6):
+            canvas.setFont("Helvetica", 9)
+            canvas.drawString(60, 585, "Report of the mill")
+            canvas.drawRightString(540, 585, str(number + 1))
+            canvas.saveState()
+            if number == 3:
+                turn(canvas, 90)
+                draw_table(canvas, 60, 500, ruled=True)
+                draw_table(canvas, 60, 300, ruled=True)
+            else:
+                draw_hours(canvas)
+            canvas.restoreState()
+            canvas.showPage()
+
+    document = page(tmp_path / "a.pdf", draw)
+    assert "Report" not in document.text
+    assert document.text[document.pages[3] : document.pages[4]].strip() == f"{TABLE}\n\n{TABLE}"
