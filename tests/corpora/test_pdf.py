@@ -357,6 +357,7 @@ def test_removes_running_headers_page_numbers_and_contents(tmp_path: Path) -> No
     assert ". . ." not in document.text
     assert kinds(document) == ["heading", "paragraph"] * 5
     assert len(document.pages) == 6
+    assert document.left_out == {"running headers and page numbers": 12, "lines of contents and indexes": 6}
 
 
 def test_pages_with_only_page_numbers_are_empty(tmp_path: Path) -> None:
@@ -540,8 +541,9 @@ def test_reports_scanned_pages_without_ocr(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_ocr_evens_sizes_and_places_words_within_lines() -> None:
-    corners = [[[10, top], [110, top], [110, bottom], [10, bottom]] for top, bottom in ((10, 50), (60, 70), (80, 91))]
-    words = ocr.words_of(["Gates", "shut at night", "by a keeper"], np.array(corners, dtype=np.float64), 100)
+    corners = [[[10, top], [110, top], [110, bottom], [10, bottom]] for top, bottom in ((90, 50), (40, 30), (20, 9))]
+    texts = ["Gates", "shut at night", "by a keeper"]
+    words = [word for _, word in ocr.words_of(texts, np.array(corners, dtype=np.float64), 0)]
     ocr.even_sizes([PdfPage(120, 100, words, [])], [PdfPage(120, 100, words, [])])
     heading, *others = words
     assert heading.size == 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,13 +53,14 @@ def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Docume
     file = _open(path)
     try:
         pages = _pages(file, progress)
-        doubts = read_scans(file, pages, progress)
+        scans = read_scans(file, pages, progress)
         bookmarks = bookmarks_of(file)
         metadata = file.get_metadata_dict()
     finally:
         file.close()
-    _check_text(pages)
+    _check_text(pages, scans.doubts)
     laid = lay_out(pages)
+    left_out = laid.left_out + Counter({"lines that OCR only guessed": scans.guessed})
     drafts = drafts_of(laid.pages, bookmarks)
     text, blocks, offsets = write_markdown(drafts, len(pages), vocabulary(laid.pages))
     document = Document(
@@ -69,8 +71,9 @@ def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Docume
         blocks=blocks,
         pages=offsets,
         date=date_of(metadata, text[:_OPENING_LENGTH]),
+        left_out=dict(left_out),
     )
-    return document, doubts
+    return document, scans.doubts
 
 
 def _open(path: Path) -> pypdfium2.PdfDocument:
@@ -112,14 +115,14 @@ def _read_or_mark_broken(file: pypdfium2.PdfDocument, index: int) -> PdfPage:
         return PdfPage(1.0, 1.0, [], [], broken=True)
 
 
-def _check_text(pages: Sequence[PdfPage]) -> None:
+def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str]) -> None:
     if all(page.broken for page in pages):
         raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_ADVICE}")
     total = sum(page.characters for page in pages)
     unmapped = sum(page.unmapped for page in pages)
     if not total:
         if ocr.is_installed():
-            raise Unreadable(f"a PDF without text on its {len(pages)} pages")
+            raise Unreadable(doubts[0] if doubts else f"a PDF without text on its {len(pages)} pages")
         raise Unreadable(
             f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, or {ocr.INSTALL}"
         )

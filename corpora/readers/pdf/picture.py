@@ -123,10 +123,10 @@ def _parts(text: str, box: Box, degrees: float, page: pypdfium2.PdfPage, size: t
 def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
     """Yield the words that OCR read on a page, each with its part of the line box, in pixels of the picture."""
     read = ocr.read_cached(page)
-    if read is None:
-        return
-    for word in read.words:
-        left, top, right, bottom = (edge * width / read.width for edge in ocr.box_of(word, read.height))
+    for degrees, word in read.words if read else ():
+        box, scale = ocr.box_of(word).turned(-degrees), width / read.width
+        edges = (box.left, read.height - box.top, box.right, read.height - box.bottom)
+        left, top, right, bottom = (edge * scale for edge in edges)
         for text in _plain_words(word.text):
             yield _PageWord(text, [(left, top, right, bottom)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pypdfium2
 
@@ -10,39 +11,48 @@ from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.page import PdfPage
 from turnmark.corpora.readers.registry import ProgressCallback
 
-_MIN_CONFIDENCE = 0.75  # pages read with less confidence are reported
 _MAX_LISTED_RANGES = 8  # of pages in one message
 
 
-def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: ProgressCallback) -> list[str]:
-    """Replace the pages that need OCR with what it reads.
+class ScanNotes(NamedTuple):
+    """Messages about pages that were not read, or not reliably, and the number of lines left out as guesses."""
 
-    Returns:
-        Messages about pages that were not read, or not reliably.
-    """
+    doubts: list[str]
+    guessed: int
+
+
+def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: ProgressCallback) -> ScanNotes:
+    """Replace the pages that need OCR with what it reads."""
     unread = [index for index, page in enumerate(pages) if page.unread]
     if not unread:
-        return []
+        return ScanNotes([], 0)
     if not ocr.is_installed():
-        return [
-            f"{_page_ranges(unread)} without text that can be read, so probably scanned; to read them: {ocr.INSTALL}"
-        ]
+        where = _page_ranges(unread)
+        return ScanNotes(
+            [f"{where} without text that can be read, so probably scanned; to read them: {ocr.INSTALL}"], 0
+        )
     doubtful: list[int] = []
+    guessed = 0
     said = "OCR"
     for index in unread:
         progress(index + 1, len(pages), said)
         page = document[index]
         try:
-            pages[index], confidence = ocr.recognize(page)
+            read = ocr.recognize(page)
         finally:
             page.close()
-        if confidence is not None:
-            said = f"OCR, confidence {confidence:.2f}"
-            if confidence < _MIN_CONFIDENCE:
+        pages[index] = read.page
+        guessed += read.guessed
+        if read.confidence is not None:
+            said = f"OCR, confidence {read.confidence:.2f}"
+            if read.confidence < ocr.MIN_PAGE_CONFIDENCE:
                 doubtful.append(index)
     progress(len(pages), len(pages))
     ocr.even_sizes(pages, [pages[index] for index in unread])
-    return [f"{_page_ranges(doubtful)} read by OCR, but hardly legible"] if doubtful else []
+    if not doubtful:
+        return ScanNotes([], 0)
+    doubt = f"{_page_ranges(doubtful)} read by OCR, but hardly legible; lines that it only guessed are left out"
+    return ScanNotes([doubt], guessed)
 
 
 def _page_ranges(indexes: Sequence[int]) -> str:
