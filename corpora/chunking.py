@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import ceil
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.tables import clipped_head, head_of, is_caption
+from turnmark.corpora.tables import cell_bars, clipped_head, head_from, head_of, is_caption
 from turnmark.corpora.text import CJK, heading_text, lines, sentences, trimmed
 from turnmark.corpora.types import CONTINUED, Block, Document, Passage
 
@@ -185,7 +185,12 @@ class _Cutter:
         at = self._table(start)
         if at is None or start <= self.block_starts[at] + len(self.head(at)):
             return ""
-        return self.captioned_head(at) if self.head(at) else ""
+        return self.captioned_head(at, self._cells_before(start)) if self.head(at) else ""
+
+    def _cells_before(self, start: int) -> int:
+        """Return the number of cells of a row that end before a position within it."""
+        row = self.text[self.text.rfind("\n", 0, start) + 1 : start]
+        return max(0, len(cell_bars(row)) - (not self.text.startswith("|", start))) if row.strip() else 0
 
     def _table(self, start: int) -> int | None:
         """Return the number of the table that a position is in."""
@@ -198,9 +203,20 @@ class _Cutter:
         block = self.document.blocks[at]
         return head_of(self.text[block.start : block.end])
 
-    def _captioned_head(self, at: int) -> str:
-        """Return the column names of a table below its caption, shortened to leave most of the passage to the rows."""
-        caption, head = self._caption(at), self.head(at)
+    def _ends_partial_row(self, start: int, end: int) -> bool:
+        """Return whether a passage that starts within a row ends where the next row begins, which needs all names."""
+        at = self._table(start)
+        return (
+            at is not None and at == self._table(end) and self.text[end - 1] == "\n" and self._cells_before(start) > 0
+        )
+
+    def _captioned_head(self, at: int, skipped: int) -> str:
+        """Return the column names of a table below its caption, shortened to leave most of the passage to the rows.
+
+        Args:
+            skipped: number of cells that are missing at the start of the first row, and whose names are left out.
+        """
+        caption, head = self._caption(at), head_from(self.head(at), skipped)
         headers = [f"{caption}\n\n{head}"] if caption else []
         headers += [head, *(clipped_head(head, most) for most in _NAME_LENGTHS)]
         fitting = (header for header in headers if self.header_cost(header) <= _MAX_HEADER_SHARE * self.size)
@@ -286,6 +302,7 @@ class _Cutter:
             extended = replace(drafts[-1], end=end) if drafts else None
             if (
                 extended
+                and not self._ends_partial_row(extended.start, start)
                 and self.count(extended.start, start) + self.count(start, end) / 2 <= goal
                 and self.fits(extended)
             ):
@@ -317,7 +334,7 @@ class _Cutter:
 
     def finer(self, begin: int, end: int, kind: str, room: int) -> Iterator[int]:
         """Yield the start of a piece. If the piece is longer than a passage, also the starts of its rows or sentences,
-        and of words in those that are too long.
+        and of cells or words in those that are too long.
         """
         starts = [begin]
         if self.count(begin, end) > room:
@@ -325,6 +342,7 @@ class _Cutter:
             starts += [begin + offset for offset, _ in split(self.text[begin:end]) if offset]
         if kind == "table":
             starts = [start for start in starts if start == begin or self.may_begin(start)]
+            starts = [cell for row in pairwise([*starts, end]) for cell in self._cell_starts(*row, room)]
         for start, stop in pairwise([*starts, end]):
             yield start
             index = bisect_left(self.tokens, start) + room
@@ -333,6 +351,13 @@ class _Cutter:
                 index = self._word_start(index, index - room // 4)
                 yield self.tokens[index]
                 index += room
+
+    def _cell_starts(self, start: int, end: int, room: int) -> list[int]:
+        """Return the start of a row of a table. If the row is longer than a passage, also the starts of its cells."""
+        if self.count(start, end) <= room:
+            return [start]
+        bars = [start + offset for offset in cell_bars(self.text[start:end].rstrip())]
+        return [start, *bars[1:-1]]
 
     def may_begin(self, start: int) -> bool:
         """Return whether a passage may begin at a line of a table: it may not begin at the rule or the first row."""

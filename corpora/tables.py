@@ -124,10 +124,26 @@ def head_of(table: str) -> str:
     return f"{first}\n{second}" if second.strip() and _RULE.fullmatch(second) else ""
 
 
+def cell_bars(row: str) -> list[int]:
+    """Return the offsets of the bars around the cells of a row."""
+    return [match.start() for match in _CELL_END.finditer(row)]
+
+
+def head_from(head: str, skipped: int) -> str:
+    """Return the head of a table without its first columns; the last column always remains."""
+    names = cells_of(head.partition("\n")[0])
+    names = names[min(skipped, len(names) - 1) :] if skipped else ()
+    return _as_head(names) if names else head
+
+
+def _as_head(names: Sequence[str]) -> str:
+    return f"| {' | '.join(names)} |\n|{'-|' * len(names)}"
+
+
 def clipped_head(head: str, most: int) -> str:
     """Return the head of a table with each column name cut to `most` characters."""
     names = [name if len(name) <= most else f"{name[:most].rstrip()}…" for name in cells_of(head.partition("\n")[0])]
-    return f"| {' | '.join(names)} |\n|{'-|' * len(names)}"
+    return _as_head(names)
 
 
 def is_caption(paragraph: str) -> bool:

@@ -20,8 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.core.home import quiet_libraries
-
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant, Chat
     from turnmark.assistant.config import AssistantConfig
@@ -56,7 +54,7 @@ if (Path(__file__).parent / "assistant").is_file():  # Git writes a link as a te
         "`git clone -c core.symlinks=true`, in a terminal that may make links (on Windows: developer mode)"
     )
 
-quiet_libraries()  # here, so that it precedes every import of a library by one of our modules
+import_module("turnmark.core.home").quiet_libraries()  # precedes every import of a library by one of our modules
 
 
 def __getattr__(name: str) -> Any:

@@ -162,6 +162,22 @@ def test_table_head_is_repeated_above_each_later_part(text: str, header: str) ->
         assert passage.header or not passage.text.startswith(("|---", "| service number 0 "))
 
 
+@pytest.mark.parametrize("length", [30, 120])
+def test_long_row_is_cut_between_cells_and_keeps_their_columns(length: int) -> None:
+    """Each part has the names of its own cells. In the middle of a cell too, the names begin with that of the cell."""
+    names = ("name", "use", "risk", "price")
+    cells = [" ".join(f"{name}{number}" for number in range(length)) for name in names]
+    text = f"| {' | '.join(names)} |\n|---|---|---|---|\n| {' | '.join(cells)} |\n| a | b | c | d |\n"
+    passages = checked(markdown.parse_markdown(text, "t.md"), regex_tokens, 100)
+    assert len(passages) >= 3
+    for passage in passages[1:]:
+        first_names = [cell.strip() for cell in passage.header.split("\n")[0].strip("|").split("|")]
+        first_word = passage.text.strip("| ").split()[0].rstrip("0123456789")
+        assert first_names == list(names[names.index(first_word) if first_word in names else 0 :])
+        assert length > 30 or passage.text.startswith("| ")
+        assert passage.text.count("\n") == 0
+
+
 def test_shortens_column_names_until_rows_fit() -> None:
     names = [f"a long name of the column {n}" for n in range(8)]
     row = f"| {' | '.join('value' for _ in names)} |\n"

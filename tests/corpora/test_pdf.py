@@ -174,6 +174,17 @@ def test_reads_slides_with_an_empty_one(tmp_path: Path) -> None:
     assert len(slides.pages) == 4
 
 
+@pytest.mark.parametrize("large", ["mf  ff", "8", "42", "𝑎𝑏 = 𝑐𝑑", "4.  4"])
+def test_large_notation_and_lone_numbers_are_no_headings(tmp_path: Path, large: str) -> None:
+    story = [*heading("The gates"), *text_of(prose(60)), *text_of(large, size=20), *text_of(prose(60, 3))]
+    assert "heading" not in kinds(built(tmp_path / "a.pdf", story))[1:]
+
+
+def test_lone_numbers_that_count_chapters_are_headings(tmp_path: Path) -> None:
+    story = [part for number in range(1, 5) for part in (*heading(str(number)), *text_of(prose(60, number)))]
+    assert kinds(built(tmp_path / "a.pdf", story)) == ["heading", "paragraph"] * 4
+
+
 def test_slides_with_one_title_are_one_section(tmp_path: Path) -> None:
     titles = ("Water", "Gates", "Gates", "Gates", "Stones", "Sails")
     pages = [

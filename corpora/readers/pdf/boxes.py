@@ -106,6 +106,11 @@ class PdfLine:
     def text(self) -> str:
         return " ".join(segment.text for segment in self.segments)
 
+    @cached_property
+    def plain_text(self) -> str:
+        """Its words in ordinary fonts: without those of formulas and of music."""
+        return " ".join(word.text for word in self.words if not word.notation)
+
     def share(self, style: Literal["bold", "italic", "mono"]) -> float:
         """Return the share of its characters that have a style."""
         total = sum(len(word.text) for word in self.words)

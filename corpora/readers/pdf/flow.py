@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.blocks import ColumnReader
 from turnmark.corpora.readers.pdf.body import body_of
@@ -10,10 +11,17 @@ from turnmark.corpora.readers.pdf.draft import BlockDraft
 from turnmark.corpora.readers.pdf.headings import Headings
 from turnmark.corpora.readers.pdf.layout import PageLayout
 from turnmark.corpora.readers.pdf.outline import Bookmark
-from turnmark.corpora.readers.pdf.text_patterns import chapter_number, ends_sentence, hyphenated_start, numbering_depth
+from turnmark.corpora.readers.pdf.text_patterns import (
+    chapter_number,
+    ends_sentence,
+    hyphenated_start,
+    number_of,
+    numbering_depth,
+)
 
 _MAX_SKIPPED_NOTES = 7  # footnotes and captions that may interrupt a block
 _MAX_SKIPPED_FLOATS = 2  # tables and captions at the top of a column that may interrupt a block
+_MIN_COUNTED_SHARE = 0.6  # of the numbers that are headings; they follow the number before them
 _MAX_TABLE_SHIFT = 6  # points between the left edges of two parts of a table
 
 
@@ -35,6 +43,7 @@ def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> lis
                 del made[: title == before]  # the slide continues the previous one
             _append(drafts, made)
     drafts = _with_chapter_numbers(drafts)
+    _lower_lone_numbers(drafts)
     if sum(not page.aside for page in pages) > 2:
         _lower_front_matter(drafts)
     return drafts
@@ -93,7 +102,7 @@ def _with_chapter_numbers(drafts: Sequence[BlockDraft]) -> list[BlockDraft]:
     kept: list[BlockDraft] = []
     number = ""
     for draft, following in zip(drafts, [*drafts[1:], None], strict=False):
-        over = draft.kind == "heading" and following is not None and following.kind == "heading"
+        over = draft.kind == "heading" and following is not None and _is_title(following)
         said = chapter_number(" ".join(draft.texts)) if over else None
         if said is not None:
             number = said
@@ -103,6 +112,24 @@ def _with_chapter_numbers(drafts: Sequence[BlockDraft]) -> list[BlockDraft]:
         number = ""
         kept.append(draft)
     return kept
+
+
+def _is_title(draft: BlockDraft) -> bool:
+    """Return whether a block is a heading with words."""
+    return draft.kind == "heading" and number_of(" ".join(draft.texts)) is None
+
+
+def _lower_lone_numbers(drafts: Sequence[BlockDraft]) -> None:
+    """Turn headings that are only a number into paragraphs, unless they count the chapters of the document.
+
+    Large numbers are also those of a figure, of a clock, or the meter of music.
+    """
+    alone = [draft for draft in drafts if draft.kind == "heading" and not draft.bookmarked]
+    numbers = [(draft, number) for draft in alone if (number := number_of(" ".join(draft.texts))) is not None]
+    steps = [second - first for (_, first), (_, second) in pairwise(numbers)]
+    if not steps or steps.count(1) < _MIN_COUNTED_SHARE * len(steps):
+        for draft, _ in numbers:
+            draft.kind, draft.level = "paragraph", 0
 
 
 def _lower_front_matter(drafts: Sequence[BlockDraft]) -> None:

@@ -16,16 +16,22 @@ _BOLD = re.compile(
 )
 _ITALIC = re.compile(r"ital|obli|cmti|cmsl|slant|lmri|sfti", re.IGNORECASE)
 _SYMBOLS = re.compile(r"dingbat|wingding|webding", re.IGNORECASE)
+_NOTATION = re.compile(
+    r"emmentaler|feta|bravura|petaluma|leland|maestro|petrucci|sonata|gonville|musiq|cmmi|cmsy|cmex|msam|msbm|eufm|rsfs"
+    r"|stmary|wasy|lmmi|lmsy|lmex|[tp]xsy|mtextra|mathematicalpi|math(?![a-z])",
+    re.IGNORECASE,
+)
 _FIXED_PITCH, _FORCED_BOLD, _ITALIC_FLAG = 1, 1 << 18, 1 << 6  # PDF 32000-1, table 123
 
 
 class Font(NamedTuple):
-    """The style of a font. `symbols` says that its letters draw pictures."""
+    """The style of a font. `symbols`: its letters draw pictures; `notation`: they are of formulas or of music."""
 
     bold: bool = False
     italic: bool = False
     mono: bool = False
     symbols: bool = False
+    notation: bool = False
 
 
 def font_at(address: int) -> Font:
@@ -36,4 +42,5 @@ def font_at(address: int) -> Font:
         italic=bool(_ITALIC.search(name) or flags & _ITALIC_FLAG),
         mono=bool(_MONO.search(name) or flags & _FIXED_PITCH),
         symbols=bool(_SYMBOLS.search(name)),
+        notation=bool(_NOTATION.search(name)),
     )

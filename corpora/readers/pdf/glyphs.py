@@ -165,9 +165,8 @@ class _TextReader:
             content = "•"
         if content:
             size = self._size(self._first) or 1.0
-            word = Word(
-                content, self._left, self._right, self._base(), size, font.bold, font.italic, font.mono, self._spaced
-            )
+            word = Word(content, self._left, self._right, self._base(), size, spaced=self._spaced)
+            word.bold, word.italic, word.mono, word.notation = font.bold, font.italic, font.mono, font.notation
             self.words.append((self._rise, word))
 
     def _font(self) -> Font:

@@ -19,6 +19,7 @@ class Word:
         base: height of the baseline.
         size: font size in points.
         spaced: whether a space precedes it.
+        notation: whether it is part of a formula or of music, judging by its font.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Word:
     italic: bool = False
     mono: bool = False
     spaced: bool = True
+    notation: bool = False
 
     def turned(self, degrees: float) -> Word:
         """Return the word as it is placed once text that rises by this angle is upright. Its length stays the same."""

@@ -123,7 +123,9 @@ def _parts(text: str, box: Box, degrees: float, page: pypdfium2.PdfPage, size: t
 def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
     """Yield the words that OCR read on a page, each with its part of the line box, in pixels of the picture."""
     read = ocr.read_cached(page)
-    for degrees, word in read.words if read else ():
+    if read is None:
+        return
+    for degrees, word in read.words:
         box, scale = ocr.box_of(word).turned(-degrees), width / read.width
         edges = (box.left, read.height - box.top, box.right, read.height - box.bottom)
         left, top, right, bottom = (edge * scale for edge in edges)

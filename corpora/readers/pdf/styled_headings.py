@@ -48,7 +48,7 @@ def slide_titles(pages: Sequence[PageLayout], taken: Container[LineOrTable]) -> 
     for page in slides:
         items = [item for column in page.columns for item in column.items]
         for place, line in enumerate(items[:2]):
-            if not isinstance(line, PdfLine) or line in taken or not has_words(line.text):
+            if not isinstance(line, PdfLine) or line in taken or not has_words(line.plain_text):
                 break
             if place and (match_list_mark(line.text) or ends_sentence(line.text)):
                 break
@@ -143,7 +143,7 @@ class _StyleTester:
             bold = line.bold and line.size > _MIN_BOLD_RATIO * self._body.size
             if not bold or (line.mono and not self._body.typewritten) or text[:1].islower():
                 return False
-        if not has_words(text) and not _ROMAN.fullmatch(text):
+        if not has_words(line.plain_text) and not _ROMAN.fullmatch(text):
             return False
         return not begins_as_caption(text) and not begins_with_bullet(text)
 

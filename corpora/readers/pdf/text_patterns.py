@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.boxes import HAN
 
+_NOTATION = re.compile(r"[\U0001d400-\U0001d7ff]|(?<!\w)(?:m?[pf]{1,4}|s?fz?)(?!\w)")
+"""Mathematical letters, and the dynamics of music: pp, mf, sfz."""
 _BULLETS = "•‣◦▪▫–—*·■□○●✓✔➢➤»►▶▸▷◮◆◇❖∙⋄-"
 _BULLET = re.compile(rf"(?P<mark>[{re.escape(_BULLETS)}])(?:\s+|$)")
 _ENUMERATED = re.compile(r"(?P<mark>\(?(?P<number>\d{1,3})[.)]|\(?[a-z][.)]|\([A-Z]\)|\(?[ivx]{2,4}[.)])(?:\s+|$)")
@@ -28,6 +31,7 @@ _CAPTION = re.compile(
     r"(?:figure|fig\.|table|listing|algorithm|example|abbildung|tabelle)\s+[A-Z]?\d{1,3}(?:[.-]\d{1,3})*\s*[.:]",
     re.IGNORECASE,
 )
+_ROMAN_NUMBER = re.compile(r"[IVXLC]{1,7}")
 _BOX = re.compile(
     r"(?:note|tip|hint|warning|caution|important|danger|attention|remark|see also"
     r"|achtung|hinweis|warnung|remarque)s?[:!.]?",
@@ -91,6 +95,18 @@ def chapter_number(text: str) -> str | None:
     return text.rstrip(".") if match["number"] else ""
 
 
+def number_of(text: str) -> int | None:
+    """Return the number that a text consists of, up to 999, in digits or in Roman letters; None for other texts."""
+    bare = text.strip().rstrip(".")
+    if bare.isdecimal() and len(bare) <= 3:
+        return int(bare)
+    if not _ROMAN_NUMBER.fullmatch(bare):
+        return None
+    values = ["IVXLC".index(letter) for letter in bare]
+    amounts = [(1, 5, 10, 50, 100)[value] for value in values]
+    return sum(-one if one < next_one else one for one, next_one in pairwise([*amounts, 0]))
+
+
 def without_numbering(text: str) -> str:
     """Return the letters and digits after the heading number, or of the whole text if nothing follows the number."""
     match = _NUMBERING.match(text.strip())
@@ -104,7 +120,7 @@ def letters_and_digits(text: str) -> str:
 
 def has_words(text: str) -> bool:
     """Return whether a text has words, not only single letters as in drawings and formulas."""
-    return bool(re.search(r"[^\W\d_]{2}", text) or HAN.search(text))
+    return bool(re.search(r"[^\W\d_]{2}", _NOTATION.sub(" ", text)) or HAN.search(text))
 
 
 def begins_as_caption(text: str) -> bool:
