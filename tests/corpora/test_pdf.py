@@ -333,6 +333,32 @@ def test_reads_text_in_a_grid_that_is_not_a_table() -> None:
     assert rest == ["gates", "stones", "sails"]
 
 
+def test_cell_over_several_rows_is_in_each_of_them() -> None:
+    """Its text is in the middle of its rows, as most programs draw it."""
+    across = [Rule(0, y, 300, y) for y in (100, 80, 40, 20)] + [Rule(100, 60, 300, 60)]
+    down = [Rule(x, 20, x, 100) for x in (0, 100, 200, 300)]
+    words = [(10, 86, "Gate"), (110, 86, "Width"), (210, 86, "Year"), (10, 57, "north"), (110, 66, "4.5"),
+             (210, 66, "1931"), (110, 46, "4.6"), (210, 46, "1932"), (10, 26, "south"), (110, 26, "3.2")]  # fmt: skip
+    tables, rest = ruled(words, [*across, *down])
+    assert tables == [
+        [["Gate", "Width", "Year"], ["north", "4.5", "1931"], ["north", "4.6", "1932"], ["south", "3.2", ""]]
+    ]
+    assert not rest
+
+
+def test_boxes_and_connectors_of_a_diagram_are_no_table() -> None:
+    boxes = {(60, 280): "Upload", (260, 260): "Parse", (80, 180): "Chunk", (300, 150): "Embed", (480, 160): "Index"}
+    rules, words = [], []
+    for (x, y), text in boxes.items():
+        rules += [Rule(x, y, x + 100, y), Rule(x, y + 36, x + 100, y + 36)]
+        rules += [Rule(x, y, x, y + 36), Rule(x + 100, y, x + 100, y + 36)]
+        words.append((x + 30, y + 12, text))
+    rules += [Rule(160, 290, 260, 290), Rule(120, 216, 120, 280), Rule(180, 170, 300, 170), Rule(400, 170, 480, 170)]
+    tables, rest = ruled(words, rules)
+    assert not tables
+    assert sorted(rest) == sorted(boxes.values())
+
+
 def test_joins_lines_of_a_cell_and_parts_of_a_table(tmp_path: Path) -> None:
     platypus = pytest.importorskip("reportlab.platypus")
     cell = text_of(prose(25))[0]

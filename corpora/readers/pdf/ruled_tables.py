@@ -18,6 +18,9 @@ _MAX_MEETING_GAP = 3.0  # points; rules that end closer together meet
 _MIN_ROW_RULE_LENGTH = 60  # points; a shorter rule does not separate rows
 _MIN_COLUMN_LINES = 5  # of figures in one cell that make it a column of a table
 _FIGURE = re.compile(r"[^\w\s]?\s?\d|[-–—.(]|X\b|n/?a\b", re.IGNORECASE)
+_MIN_SPARSE_ROWS = 4  # of a table without vertical rules that may be half empty
+_MAX_SPARSE_SHARE = 0.5
+_MAX_DIAGRAM_SHARE = 0.5  # of the length that the inner rules of a table would have
 _MAX_END_DIFFERENCE = 4  # points between the ends of the rules of one table
 
 RuleGrid = tuple[list[Rule], list[Rule]]  # horizontal and vertical rules
@@ -124,6 +127,8 @@ def _grid_table(grid: RuleGrid, segments: list[Segment]) -> _TableSearch:
     count = (len(heights) - 1) * (len(edges) - 1)
     if len(heights) < 3 or len(edges) < 3 or count > _MAX_CELLS:
         return None, segments
+    if _is_diagram(grid, heights, edges):
+        return None, segments
     box = edges[0], edges[-1], heights[0], heights[-1]
     inside, outside = _split_by_box(segments, *box)
     rows = _in_cells(inside, heights, edges)
@@ -133,8 +138,55 @@ def _grid_table(grid: RuleGrid, segments: list[Segment]) -> _TableSearch:
     figures = [cell for cell in rows[-1] if _is_of_figures(cell)]
     if texts and figures and (len(texts) == len(rows) or any(map(_has_columns, figures))):
         texts = _table_of_words(inside, heights[1]) or texts  # the rules separate neither rows nor columns
-    table = table_of(texts or [[joined_lines(_lines(cell)) for cell in row] for row in rows], *box)
+    if not texts:
+        texts = [[joined_lines(_lines(cell)) for cell in row] for row in rows]
+        _fill_spanning_cells(texts, grid, heights, edges)
+    table = table_of(texts, *box)
     return (table, outside) if table else (None, segments)
+
+
+def _fill_spanning_cells(
+    rows: list[list[str]], grid: RuleGrid, heights: Sequence[float], edges: Sequence[float]
+) -> None:
+    """Repeat the text of each cell that spans rows in all of them; no rule divides its rows.
+
+    Only cells with text in one of their rows are filled: others are rows that rules in another column divide.
+    """
+    last = len(rows) - 1
+    for column in range(len(edges) - 1):
+        middle = (edges[column] + edges[column + 1]) / 2
+        ruled = {
+            index
+            for index, height in enumerate(reversed(heights))
+            if any(abs(rule.y0 - height) <= _MAX_MEETING_GAP and rule.x0 < middle < rule.x1 for rule in grid[0])
+        }
+        start = 0
+        for row in range(len(rows)):
+            if row + 1 not in ruled and row < last:
+                continue
+            filled = [text for index in range(start, row + 1) if (text := rows[index][column])]
+            if len(filled) == 1 and start > 0:
+                for index in range(start, row + 1):
+                    rows[index][column] = filled[0]
+            start = row + 1
+
+
+def _is_diagram(grid: RuleGrid, heights: Sequence[float], edges: Sequence[float]) -> bool:
+    """Return whether rules are boxes and connectors: neither those between rows nor those between columns go through.
+
+    Args:
+        heights: heights of the rules, ascending; `edges` are the places of the vertical ones.
+    """
+    across, down = grid
+    flat = [rule.x1 - rule.x0 for rule in across if _is_inner(rule.y0, heights)]
+    upright = [rule.y1 - rule.y0 for rule in down if _is_inner(rule.x0, edges)]
+    wide = sum(flat) / max(1.0, (len(heights) - 2) * (edges[-1] - edges[0]))
+    high = sum(upright) / max(1.0, (len(edges) - 2) * (heights[-1] - heights[0]))
+    return max(wide, high) <= _MAX_DIAGRAM_SHARE
+
+
+def _is_inner(place: float, places: Sequence[float]) -> bool:
+    return places[0] + _MAX_MEETING_GAP < place < places[-1] - _MAX_MEETING_GAP
 
 
 def _distinct(values: Iterable[float]) -> list[float]:
@@ -267,7 +319,15 @@ def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _TableSear
     # A table with longer or shorter rules may already contain all of the text.
     cells = align_cells(_rows_of(inside), breaks=[rule.y0 for rule in inner]) if inside else None
     table = table_of(cells, *box) if cells else None
-    return (table, outside) if table else (None, segments)
+    if table is None or _is_sparse(table):
+        return None, segments
+    return table, outside
+
+
+def _is_sparse(table: PdfTable) -> bool:
+    """Return whether a table of few rows is half empty, like boxes of a diagram between two lines."""
+    cells = [cell for row in table.rows for cell in row]
+    return len(table.rows) < _MIN_SPARSE_ROWS and sum(map(bool, cells)) <= _MAX_SPARSE_SHARE * len(cells)
 
 
 def _rows_of(segments: Sequence[Segment]) -> list[PdfLine]:
