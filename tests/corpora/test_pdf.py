@@ -79,6 +79,15 @@ def test_reads_two_columns_one_after_the_other(tmp_path: Path) -> None:
     assert kinds(document) == ["paragraph", "paragraph"]
 
 
+def test_reads_two_short_columns_one_after_the_other(tmp_path: Path) -> None:
+    lines = ((60, 712, "The committee reviewed the annual"), (60, 698, "report and"),
+             (330, 712, "approved the budget for the"), (330, 698, "coming fiscal year."))  # fmt: skip
+    document = drawn(tmp_path / "a.pdf", [[(x, y, 11, text) for x, y, text in lines]], (595, 842))
+    assert document.text == (
+        "The committee reviewed the annual report and approved the budget for the coming fiscal year."
+    )
+
+
 def test_finds_headings_by_size(tmp_path: Path) -> None:
     story = [
         *heading("The Mill", 20), *text_of(prose(60)),

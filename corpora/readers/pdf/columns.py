@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from turnmark.corpora.readers.pdf.boxes import Segment, SegmentOrTable
+from turnmark.corpora.readers.pdf.text_patterns import ends_sentence
 
 _MIN_FILL = 0.55  # of the width of a column of prose
 _MIN_JUSTIFIED_SHARE = 0.5  # of the lines of justified prose, which reach the right edge
@@ -13,7 +14,8 @@ _MIN_LINE_LENGTH = 18  # characters on average in a column of prose
 _MAX_GUTTER_OFFSET = 0.03  # of the width; distance of a gutter from where equal columns have it
 _MIN_CARD_LINES = 20  # in a column of a reference card; a table without rules is hardly ever this long
 _MAX_DEPTH = 4  # columns within columns
-_MIN_BOXES = 8  # with fewer boxes there are no columns
+_MIN_BOXES = 8  # fewer are columns only if sentences go on from line to line on both sides
+_MIN_FLOWING_BOXES = 4
 _MIN_ROWS = 4  # of a column
 _BIN_WIDTH = 2.0  # points
 _MIN_BINS = 20  # a narrower area has no columns
@@ -56,7 +58,7 @@ def _bands(
 
 def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
     """Return the position of the gutter between two columns of prose; None if there is none."""
-    if len(boxes) < _MIN_BOXES:
+    if len(boxes) < _MIN_FLOWING_BOXES:
         return None
     low, high = min(box.x0 for box in boxes), max(box.x1 for box in boxes)
     width = high - low
@@ -70,7 +72,8 @@ def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
         place = (middle - low) / width
         even = any(abs(place - part) < _MAX_GUTTER_OFFSET for part in (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4))
         halved = start * _BIN_WIDTH <= width / 2 <= end * _BIN_WIDTH
-        if _are_columns(left, right, even, halved):
+        few = len(boxes) < _MIN_BOXES
+        if _flow_on(left) and _flow_on(right) if few else _are_columns(left, right, even, halved):
             return middle
     return None
 
@@ -87,7 +90,7 @@ def _crossing(boxes: Sequence[SegmentOrTable], low: float, bins: int) -> list[in
 def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
     """Return the ranges of bins that few boxes cross, best first."""
     inner = range(int(len(crossing) * _MARGIN_SHARE), int(len(crossing) * (1 - _MARGIN_SHARE)))
-    most = min(crossing[index] for index in inner) + max(1, total // 50)
+    most = min(crossing[index] for index in inner) + (max(1, total // 50) if total >= _MIN_BOXES else 0)
     if most > 0.45 * total:
         return []
     found: list[tuple[int, int]] = []
@@ -129,6 +132,13 @@ def _are_columns(left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable]
         return True  # a reference card with terms and explanations in each column
     aligned = sum(any(abs(row - other) < 2 for other in many.rows) for row in few.rows) / len(few.rows)
     return aligned < 0.5 and len(few.rows) >= 6
+
+
+def _flow_on(side: Sequence[SegmentOrTable]) -> bool:
+    """Return whether each line of a side goes on in the line below it: in the middle of a sentence, in lower case."""
+    lines = [box for box in sorted(side, key=lambda box: -box.base) if isinstance(box, Segment)]
+    goes_on = [below.text[:1].islower() and not ends_sentence(above.text) for above, below in pairwise(lines)]
+    return len(lines) == len(side) and bool(goes_on) and all(goes_on)
 
 
 class _GutterSide:

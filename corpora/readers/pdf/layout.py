@@ -60,7 +60,10 @@ def lay_out(pages: Sequence[PdfPage]) -> Layout:
         pointers = {segment for line in gone for segment in line.segments}
         kept = [segment for segment in segments[index] if segment not in pointers]
         layouts.append(PageLayout(index, _columns(kept, page), page.width > page.height))
-        layouts += [PageLayout(index, _columns(segments_of(aside.words), aside), aside=True) for aside in page.asides]
+        for aside in page.asides:
+            columns = _columns(segments_of(aside.words), aside)
+            left_out["numbers along the axes of drawings"] += sum(map(_drop_wordless_lines, columns))
+            layouts.append(PageLayout(index, columns, aside=True))
     return Layout(layouts, +left_out)
 
 
@@ -73,6 +76,14 @@ def _in_direction(page: PdfPage, degrees: int) -> PdfPage:
 def _columns(segments: Sequence[Segment], page: PdfPage) -> list[PdfColumn]:
     tables, rest = find_ruled_tables(without_leaders(segments), page.rules)
     return [with_aligned_tables(PdfColumn(lines_of(boxes))) for boxes in columns_in_order([*rest, *tables])]
+
+
+def _drop_wordless_lines(column: PdfColumn) -> int:
+    """Remove the lines without letters, which turned text has along an axis, and return their number."""
+    kept = [item for item in column.items if not isinstance(item, PdfLine) or any(map(str.isalpha, item.text))]
+    dropped = len(column.items) - len(kept)
+    column.items = kept
+    return dropped
 
 
 def _contents_lines(index: int, segments: list[Segment], contents: Contents) -> list[PdfLine]:
