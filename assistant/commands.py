@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
-from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverIndex
+from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverIndex, with_index, without_index
 from turnmark.core.console import print_json, stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.flags import AsJson, Flatten, Request, RequestCommand, command_from, flags_of
+from turnmark.core.flags import AsJson, Request, RequestCommand, command_from, flags_of
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
+from turnmark.core.usage import CommandGroup
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 WatchFolder = Annotated[
     bool, typer.Option("--watch", help="Watch the folder and index changed files at once, until Ctrl-C")
+]
+
+Folder = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FOLDER]", help="Documents to index first, or to bring up to date", show_default=False),
 ]
 
 # --- ask -------------------------------------------------------------------------------------------------------------
@@ -43,6 +48,7 @@ class AskRequest(Request):
             metavar="QUESTION|-", help="-: read questions from standard input, one per line", show_default=False
         ),
     ] = None
+    folder: Folder = None
     assistant: ConfigOverIndex = AssistantConfig()
     generator: Annotated[tuple[str, ...], flags_of(AssistantConfig)["generator"].info] = (EXTRACTIVE,)
     history: Annotated[
@@ -71,6 +77,10 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     earlier = (errors.collect(read_history, request.history) if request.history else None) or []
     generators = request.generators()
     config = request.assistant.model_copy(update={"generator": generators[0]})
+    if request.folder is not None:
+        errors.collect(open_contenders, without_index(config), generators)
+        config = _over_folder(request, config, errors, err=True)
+    config = with_index(config, errors)
     answer: Callable[[str, bool], None] | None = None
     if len(generators) > 1:
         if contenders := errors.collect(open_contenders, config, generators):
@@ -186,10 +196,8 @@ class ChatCommand(RequestCommand):
 class ChatSessionRequest(Request):
     """The options of `turnmark chat`."""
 
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="FOLDER", help="Documents to index first, or to bring up to date")
-    ] = None
-    assistant: Annotated[AssistantConfig, Flatten(without=("embedder",))] = AssistantConfig()
+    folder: Folder = None
+    assistant: ConfigOverIndex = AssistantConfig()
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="[SESSION]", help="Continue a kept session; without a name, the last one"),
@@ -212,16 +220,18 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
     config = request.assistant
     if request.folder is not None and request.resume is not None:
         errors.add("FOLDER and --resume exclude each other, as a session has an index already")
-    elif request.folder is not None and not errors.problems:
-        config = config.model_copy(update={"index": _index_folder(request.folder, config)})
+    elif request.folder is not None:
+        errors.collect(Assistant.from_config, without_index(config))
+        config = _over_folder(request, config, errors)
     with ExitStack() as stack:
         if request.resume is not None:
             session = errors.collect(resume_session, request.resume or None, not request.no_save)
         if session is not None:
             stack.callback(session.close)
             config = _resumed_config(request, session.conversation.config)
-        if not config.index:
-            config = config.model_copy(update={"index": errors.collect(choose_index, console) or ""})
+        elif not config.index and request.resume is None:
+            errors.collect(Assistant.from_config, config)  # a mistake is reported before the user is asked
+            config = config.model_copy(update={"index": choose_index(console, errors)})
         assistant = errors.collect(Assistant.from_config, config)
         news: SimpleQueue[str] = SimpleQueue()
         watches = None
@@ -246,31 +256,26 @@ def _resumed_config(request: ChatSessionRequest, kept: AssistantConfig) -> Assis
     return kept.model_copy(update=typed)
 
 
-def _index_folder(folder: Path, config: AssistantConfig) -> str:
-    """Build the index of a folder, or bring it up to date, and return its name together with the other names.
+def _over_folder(
+    request: AskRequest | ChatSessionRequest, config: AssistantConfig, errors: ErrorCollector, err: bool = False
+) -> AssistantConfig:
+    """Index the folder of a request, or bring its index up to date, and return the configuration over it.
 
     Args:
-        config: names the indexes to search; the first one is the folder's.
+        err: report the build on standard error.
     """
-    from turnmark.retrieval.commands import build
-    from turnmark.retrieval.stored import list_indexes, split_names
+    from turnmark.retrieval.commands import index_folder
 
-    source = folder.expanduser().resolve()
-    default = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
-    names = split_names(config.index or default)
-    sources = {manifest.name: manifest.source for manifest in list_indexes()}
-    if Path(sources.get(names[0], source)).resolve() != source:
-        raise RequestError(f"the index {names[0]!r} is of {sources[names[0]]!r}; choose another name with --index")
-    build(source, names[0], config.retriever)
-    return ",".join(names)
+    assert request.folder is not None, "called for a request with a folder"
+    typed = config.index if "index" in request.typed else ""
+    return config.model_copy(update={"index": index_folder(request.folder, typed, config.retriever, errors, err)})
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 MAX_QUESTION_CHARACTERS = 50
 """Length to which a session's first question is cut in a list."""
-sessions_app = typer.Typer(no_args_is_help=True, help="List and delete kept conversations.")
-Name = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session; `turnmark sessions list` shows it")]
+sessions_app = CommandGroup(help="List kept conversations.")
 
 
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
@@ -289,15 +294,6 @@ def list_sessions_command(as_json: AsJson = False) -> None:
         typer.echo(f"{session.name}  {changed}  {turns}  {one_line(session.index)}  {question}")
     if not sessions:
         typer.echo("no session is kept yet")
-
-
-@sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")
-def delete_session_command(name: Name) -> None:
-    """Delete a kept session for good."""
-    from turnmark.assistant.session_files import delete_session
-
-    delete_session(name)
-    typer.echo(f"session {name} is deleted")
 
 
 def add_assistant_commands(app: typer.Typer, grade: Grade | None = None) -> None:

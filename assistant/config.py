@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError
 
-from turnmark.core.errors import ErrorCollector
+from turnmark.core.errors import ErrorCollector, unknown_name
 from turnmark.core.flags import FlagMark, Flatten, reasons
 from turnmark.core.record import Record
 
@@ -53,6 +53,7 @@ class AssistantConfig(Record):
             metavar="NAME",
             envvar="TURNMARK_INDEX",
             show_envvar=False,
+            show_default="the only index",
             help="Index to search, e.g. notes; repeatable: several are searched together",
         ),
     ] = Field(default="", description="names separated by commas; empty: a benchmark provides the passages")
@@ -122,10 +123,10 @@ class AssistantConfig(Record):
             return cls.model_validate(values)
         except ValidationError as error:
             wrong = reasons(error)
-        settings = ", ".join(sorted(cls.model_fields))
         for name, reason in wrong.items():
             known = name in cls.model_fields
-            errors.add(f"{name}={values[name]!r}: {reason if known else f'no such setting; there are: {settings}'}")
+            unknown = unknown_name("setting", name, sorted(cls.model_fields))
+            errors.add(f"{name}={values[name]!r}: {reason}" if known else unknown)
         return cls.model_validate({name: value for name, value in values.items() if name not in wrong})
 
     def shown(self) -> dict[str, Any]:
@@ -133,5 +134,17 @@ class AssistantConfig(Record):
         return self.model_dump(mode="json", exclude={"prompts"})
 
 
-ConfigOverIndex = Annotated[AssistantConfig, Flatten(without=("embedder",), required=("index",))]
-"""The configuration in a request that must name an index; the embedder is the one of the index."""
+ConfigOverIndex = Annotated[AssistantConfig, Flatten(without=("embedder",))]
+"""The configuration in a request that searches an index; the embedder is the one of the index."""
+
+
+def without_index(config: AssistantConfig) -> AssistantConfig:
+    """Return the configuration without an index, to check everything else before a folder is indexed."""
+    return config.model_copy(update={"index": ""})
+
+
+def with_index(config: AssistantConfig, errors: ErrorCollector) -> AssistantConfig:
+    """Return the configuration with the only index if it names none."""
+    from turnmark.retrieval.stored import only_index
+
+    return config if config.index else config.model_copy(update={"index": errors.collect(only_index) or ""})

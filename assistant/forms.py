@@ -14,7 +14,7 @@ from typing import Literal
 
 from turnmark.assistant.generators.base import Generator, ToolGenerator, traits_of
 from turnmark.assistant.turn import Step
-from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.specs import Entry, load_python
 
 ENTRY_POINT_GROUP = "turnmark.steps"
@@ -177,12 +177,12 @@ def forms_for(reader: ReaderProfile, choices: Sequence[str] = (), tools: bool = 
     for choice in choices:
         step, _, form = choice.partition("=")
         if step not in available:
-            errors.add(f"--step {choice!r}: no step is called {step!r}; there are: {', '.join(available)}")
+            errors.add(f"--step {choice!r}: {unknown_name('step', step, available)}")
         elif form.startswith(PYTHON_PREFIX):
             errors.collect(load_python, form.removeprefix(PYTHON_PREFIX), f"form of {step}")
             forms[step] = form
         elif form not in available[step]:
-            errors.add(f"--step {choice!r}: {step} has no form {form!r}; there are: {', '.join(available[step])}")
+            errors.add(f"--step {choice!r}: {unknown_name(f'form of {step}', form, available[step])}")
         elif reader == "none" and available[step][form].model:
             errors.add(f"--step {choice!r}: {form} needs a language model: add --generator")
         else:

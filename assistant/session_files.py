@@ -18,13 +18,10 @@ from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from turnmark.assistant.session import EVENT_ADAPTER, Conversation, SessionBegan, SessionEvent, TurnAnswered
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import check_name, home
 from turnmark.core.record import Record
 from turnmark.corpora.text import spans
-
-MAX_SHOWN_NAMES = 10
-"""Maximum session names in an error message."""
 
 
 class SessionInfo(Record):
@@ -76,14 +73,11 @@ def list_sessions() -> list[SessionInfo]:
 
 
 def _existing_file(name: str) -> Path:
-    """Return the file of a session; raise RequestError with the saved sessions if it does not exist."""
+    """Return the file of a session; raise RequestError with the names of sessions if it does not exist."""
     path = _path(name)
     if not path.is_file():
         names = session_names()
-        more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
-        raise RequestError(
-            f"unknown session {name!r} (saved sessions: {', '.join(names[:MAX_SHOWN_NAMES]) or 'none yet'}{more})"
-        )
+        raise RequestError(unknown_name("session", name, names))
     return path
 
 

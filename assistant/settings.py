@@ -26,7 +26,7 @@ import typer
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from turnmark.assistant.config import AssistantConfig
-from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.flags import FlagMark, flags_of
 from turnmark.core.home import home
 from turnmark.core.record import Record
@@ -71,7 +71,7 @@ class ConfigFile:
         """Yield a sentence for each top-level entry that is unknown or not a table."""
         for name, table in self.content.items():
             if name not in TABLES:
-                yield f"{self.path}: {name}: no such table; there are: {', '.join(TABLES)}"
+                yield f"{self.path}: {name}: {unknown_name('table', name, TABLES)}"
             elif not isinstance(table, dict):
                 yield f"{self.path}: {name}: a table ([{name}]) was expected"
 
@@ -84,7 +84,7 @@ class ConfigFile:
         """
         for key, value in table.items():
             if key not in known:
-                yield f"{self.path}: {name}.{key}: no such key; there are: {', '.join(sorted(known))}"
+                yield f"{self.path}: {name}.{key}: {unknown_name('key', key, sorted(known))}"
             elif not self.trusted:
                 reason = _refused(key, value)
                 if reason:

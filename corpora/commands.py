@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmark.core.console import print_json
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.flags import AsJson
 from turnmark.core.untrusted import one_line
+from turnmark.core.usage import CommandGroup
 
 if TYPE_CHECKING:
     from turnmark.corpora.checking import CheckedData
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_PROBLEMS = 50
 
-model_app = typer.Typer(no_args_is_help=True, help="List and fetch small models by name.")
-data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check benchmark data.")
+model_app = CommandGroup(help="List and fetch small models by name.")
+data_app = CommandGroup(help="List, fetch and check benchmark data.")
 
 
 @data_app.command("list", epilog="Example: turnmark data list")
@@ -211,7 +212,7 @@ def get_model(
     from turnmark.corpora.models import MODELS, fetch_model, model_path
 
     if name not in MODELS:
-        raise RequestError(f"no model is called {name!r}; there are: {', '.join(MODELS)}")
+        raise RequestError(unknown_name("model", name, MODELS))
     model = MODELS[name]
     folder = None if folder is None else folder.expanduser()
     with shown_progress() as progress:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from turnmark.core.console import NoProgress, Progress
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import file_sha256, home, write_atomic
 from turnmark.core.record import Record
 
@@ -78,7 +78,7 @@ def entry_named(name: str) -> DataSet:
     """Return the data set with a name, or the one that serves the benchmark of that name."""
     entry = next((entry for entry in CATALOG.values() if name == entry.name or name in entry.benchmarks), None)
     if entry is None:
-        raise RequestError(f"no data is called {name!r}; there are: {', '.join(CATALOG)}")
+        raise RequestError(unknown_name("data set", name, CATALOG))
     if entry.why_not:
         raise RequestError(f"{name}: {entry.why_not}")
     return entry

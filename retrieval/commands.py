@@ -3,51 +3,56 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import BeforeValidator, Field
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from turnmark.core.console import notify, print_json, shown_progress
 from turnmark.core.errors import ErrorCollector, TurnmarkError
-from turnmark.core.flags import AsJson, HelpAll
+from turnmark.core.flags import AsJson, FlagMark, Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line, valid_text
+from turnmark.core.usage import CommandGroup
 
 if TYPE_CHECKING:
     from turnmark.retrieval.build import BuildReport
     from turnmark.retrieval.manifest import Manifest
     from turnmark.retrieval.types import Hit
 
-index_app = typer.Typer(no_args_is_help=True, help="Build and manage indexes of documents.")
+index_app = CommandGroup(help="Build and manage indexes of documents.")
 
 IndexName = Annotated[str, typer.Argument(help="Name of the index", metavar="NAME")]
+NameOrOnly = Annotated[
+    str | None,
+    typer.Argument(help="Name of the index; default: the only index", metavar="[NAME]", show_default=False),
+]
+
 IndexNames = Annotated[
-    list[str],
+    str,
+    BeforeValidator(",".join),
+    FlagMark.REPEATABLE,
     typer.Option(
-        "--index",
         metavar="NAME",
         envvar="TURNMARK_INDEX",
         show_envvar=False,
+        show_default="the only index",
         help="Index to search, e.g. notes; repeatable to search several together",
     ),
 ]
 
-Watch = Annotated[bool, typer.Option("--watch", help="Watch the folder and index changed files until Ctrl-C")]
-
 MAX_SHOWN_PROBLEMS = 20
 
 
-@index_app.command(
-    "build",
-    epilog="Examples: turnmark index build ~/notes --name notes   ·   "
-    "turnmark index build corpus.jsonl --name c --retriever bm25",
-)
-def build(
-    source: Annotated[Path, typer.Argument(help="Folder, single file, or BEIR corpus.jsonl")],
-    name: Annotated[str, typer.Option("--name", help="Name of the index")],
+class BuildRequest(Request):
+    """The options of `turnmark index build`."""
+
+    source: Annotated[Path, typer.Argument(help="Folder, single file, or BEIR corpus.jsonl")]
+    name: Annotated[str, FlagMark.REQUIRED, typer.Option("--name", metavar="NAME", help="Name of the index")] = ""
     retriever: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +60,7 @@ def build(
             help="Retriever to build for and to search with by default, e.g. bm25 (turnmark list retrievers); default: "
             "conversational, with splade-tiny if it has been fetched",
         ),
-    ] = None,
+    ] = None
     embedder: Annotated[
         str | None,
         typer.Option(
@@ -64,52 +69,94 @@ def build(
             "multilingual-e5-small for documents in other languages than English, if it has been fetched",
             hidden=True,
         ),
-    ] = None,
+    ] = None
     include: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="Index only matching paths, e.g. '*.md'; repeatable")
-    ] = None,
+        tuple[str, ...], typer.Option(metavar="GLOB", help="Index only matching paths, e.g. '*.md'; repeatable")
+    ] = ()
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="Leave out matching paths, e.g. 'drafts/*'; repeatable")
-    ] = None,
-    engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="Where models run", hidden=True)] = "local",
-    watch: Watch = False,
-    as_json: AsJson = False,
-    help_all: HelpAll = False,  # noqa: ARG001
-) -> None:
-    """Build an index, continue an interrupted build, or bring an index up to date with its source."""
-    from turnmark.corpora.readers.report import describe_left_out, describe_unread
-    from turnmark.retrieval.build import build_index
+        tuple[str, ...], typer.Option(metavar="GLOB", help="Leave out matching paths, e.g. 'drafts/*'; repeatable")
+    ] = ()
+    engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="Where models run", hidden=True)] = "local"
+    watch: Annotated[bool, typer.Option("--watch", help="Watch the folder and index changed files until Ctrl-C")] = (
+        False
+    )
+    as_json: AsJson = False
 
-    _check_build(source, name, retriever, embedder, engine, include or [], exclude or [], watch)
-    with shown_progress() as progress:
-        report = build_index(
-            source, name, retriever=retriever, embedder=embedder, include=include or (), exclude=exclude or (),
-            progress=progress, engine=engine,
-        )  # fmt: skip
-    err = Console(stderr=True)
-    for problem in report.problems[:MAX_SHOWN_PROBLEMS]:
-        err.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
-    if len(report.problems) > MAX_SHOWN_PROBLEMS:
-        err.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
-    for remark in report.remarks[:MAX_SHOWN_PROBLEMS]:
-        err.print(Text(one_line(remark), style="yellow"), soft_wrap=True)
-    if left_out := describe_left_out(report.left_out):
-        err.print(Text(one_line(left_out), style="yellow"), soft_wrap=True)
-    if unread := describe_unread(report.unread):
-        err.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
-    if report.advice:
-        err.print(Text(one_line(report.advice), style="yellow"), soft_wrap=True)
-    _report(report, as_json)
-    if watch:
+
+def run_build(request: BuildRequest, errors: ErrorCollector) -> None:
+    """Build an index, continue an interrupted build, or bring an index up to date with its source."""
+    _check_build(request, errors)
+    _build(request)
+    if request.watch:
         from turnmark.retrieval.stored import open_index
         from turnmark.retrieval.watch import watch_folder
 
-        notify(f"watching {one_line(source)}; Ctrl-C ends it")
-        watch_folder(open_index(name), lambda line: notify(line), engine)
+        notify(f"watching {one_line(request.source)}; Ctrl-C ends it")
+        watch_folder(open_index(request.name), lambda line: notify(line), request.engine)
 
 
-def _report(report: BuildReport, as_json: bool) -> None:
-    """Print the result of a build on standard output."""
+index_app.command(
+    "build",
+    cls=RequestCommand,
+    epilog="Examples: turnmark index build ~/notes --name notes   ·   "
+    "turnmark index build corpus.jsonl --name c --retriever bm25",
+)(command_from(BuildRequest, run_build))
+
+
+def index_folder(folder: Path, names: str, retriever: str | None, errors: ErrorCollector, err: bool = False) -> str:
+    """Build the index of a folder, or bring it up to date, and return its name together with the other names.
+
+    Nothing is built if the request has a mistake.
+
+    Args:
+        names: indexes to search that were typed, separated by commas; the first one is the folder's. Empty: the
+            folder's is named after it.
+        retriever: spec of the retriever to build for; None: the default.
+        errors: mistakes are added to it.
+        err: report on standard error, since the answer goes to standard output.
+    """
+    from turnmark.retrieval.stored import list_indexes, split_names
+
+    source = folder.expanduser().resolve()
+    default = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
+    searched = split_names(names or default)
+    sources = {manifest.name: manifest.source for manifest in list_indexes()}
+    if Path(sources.get(searched[0], source)).resolve() != source:
+        errors.add(f"the index {searched[0]!r} is of {sources[searched[0]]!r}; choose another name with --index")
+    request = BuildRequest(source=source, name=searched[0], retriever=retriever)
+    _check_build(request, errors)
+    _build(request, err)
+    return ",".join(searched)
+
+
+def _build(request: BuildRequest, err: bool = False) -> None:
+    """Carry out a checked build and report it."""
+    from turnmark.corpora.readers.report import describe_left_out, describe_unread
+    from turnmark.retrieval.build import build_index
+
+    with shown_progress() as progress:
+        report = build_index(
+            request.source, request.name, retriever=request.retriever, embedder=request.embedder,
+            include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
+        )  # fmt: skip
+    screen = Console(stderr=True)
+    for problem in report.problems[:MAX_SHOWN_PROBLEMS]:
+        screen.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
+    if len(report.problems) > MAX_SHOWN_PROBLEMS:
+        screen.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
+    for remark in report.remarks[:MAX_SHOWN_PROBLEMS]:
+        screen.print(Text(one_line(remark), style="yellow"), soft_wrap=True)
+    if left_out := describe_left_out(report.left_out):
+        screen.print(Text(one_line(left_out), style="yellow"), soft_wrap=True)
+    if unread := describe_unread(report.unread):
+        screen.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
+    if report.advice:
+        screen.print(Text(one_line(report.advice), style="yellow"), soft_wrap=True)
+    _report(report, request.as_json, err)
+
+
+def _report(report: BuildReport, as_json: bool, err: bool) -> None:
+    """Print the result of a build on standard output, or with `err` on standard error."""
     name = report.name
     if as_json:
         lists = {name: [each.model_dump() for each in getattr(report, name)] for name in ("problems", "remarks")}
@@ -117,22 +164,13 @@ def _report(report: BuildReport, as_json: bool) -> None:
         return
     counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
     if report.unchanged:
-        typer.echo(f"{name}: nothing has changed ({counts}; {report.seconds:.1f} s)")
+        typer.echo(f"{name}: nothing has changed ({counts}; {report.seconds:.1f} s)", err=err)
     else:
         work = f"{report.embedded} embedded, {report.kept} kept, {report.removed} removed"
-        typer.echo(f"{name}: {counts}; {work}; {report.seconds:.1f} s")
+        typer.echo(f"{name}: {counts}; {work}; {report.seconds:.1f} s", err=err)
 
 
-def _check_build(
-    source: Path,
-    name: str,
-    retriever: str | None,
-    embedder: str | None,
-    engine: str,
-    include: list[str],
-    exclude: list[str],
-    watch: bool,
-) -> None:
+def _check_build(request: BuildRequest, errors: ErrorCollector) -> None:
     """Check all arguments of a build and report all mistakes at once."""
     from turnmark.core.home import check_name
     from turnmark.corpora.readers import read_source
@@ -142,19 +180,19 @@ def _check_build(
     from turnmark.retrieval.watch import check_watch
     from turnmark.retrieval.workers import check_engine
 
-    errors = ErrorCollector()
-    errors.collect(read_source, source)
-    path = os.path.realpath(source)
+    errors.collect(read_source, request.source)
+    path = os.path.realpath(request.source)
     if path != valid_text(path):
         errors.add(f"source {path!r}: the path is not valid UTF-8; rename it")
-    errors.collect(check_name, name, "index")
-    embedder = embedder or DEFAULT_EMBEDDER
-    errors.collect(build_settings, retriever or retriever_to_build(), embedder)
+    if request.name:  # a missing name has been reported
+        errors.collect(check_name, request.name, "index")
+    embedder = request.embedder or DEFAULT_EMBEDDER
+    errors.collect(build_settings, request.retriever or retriever_to_build(), embedder)
     errors.collect(EMBEDDERS.check, embedder)
-    errors.collect(Globs, include, exclude)
-    errors.collect(check_engine, engine)
-    if watch:
-        errors.collect(check_watch, source)
+    errors.collect(Globs, request.include, request.exclude)
+    errors.collect(check_engine, request.engine)
+    if request.watch:
+        errors.collect(check_watch, request.source)
     errors.raise_all()
 
 
@@ -188,12 +226,12 @@ def _made_by(manifest: Manifest) -> str:
 
 
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
-def info(name: IndexName, as_json: AsJson = False) -> None:
+def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
     """Show what an index contains and how it was built."""
     from turnmark.retrieval.registry import default_retriever
-    from turnmark.retrieval.stored import open_index
+    from turnmark.retrieval.stored import only_index, open_index
 
-    index = open_index(name)
+    index = open_index(name or only_index("NAME"))
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
     fields = {**index.manifest.model_dump(mode="json"), "retriever": default_retriever(index), "bytes": size}
     if as_json:
@@ -213,12 +251,13 @@ def remove(name: IndexName) -> None:
 
 
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
-def verify(name: IndexName) -> None:
+def verify(name: NameOrOnly = None) -> None:
     """Check the files of an index against their checksums, and the contents of Chroma against the passages."""
     from turnmark.retrieval.components import verify_index
     from turnmark.retrieval.rebuild import rebuild_command
-    from turnmark.retrieval.stored import open_index
+    from turnmark.retrieval.stored import only_index, open_index
 
+    name = name or only_index("NAME")
     index = open_index(name)
     problems = verify_index(index)
     if problems:
@@ -228,52 +267,67 @@ def verify(name: IndexName) -> None:
     typer.echo(f"{name}: {index.manifest.passages} passages, everything is intact")
 
 
-def search(
-    query: Annotated[str, typer.Argument(help="Text to search for")],
-    index_names: IndexNames,
+class SearchRequest(Request):
+    """The options of `turnmark search`."""
+
+    query: Annotated[str, FlagMark.REQUIRED, typer.Argument(metavar="QUERY", help="Text to search for")] = ""
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="Documents to index first, or to bring up to date")
+    ] = None
+    index: IndexNames = ""
     retriever: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Retriever, e.g. bm25; default: the one the index was built for")
-    ] = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", metavar="N", min=1, max=1000, help="Number of passages")] = 10,
+    ] = None
+    top_k: Annotated[
+        int, Field(ge=1, le=1000), typer.Option("--top-k", "-k", metavar="N", help="Number of passages")
+    ] = 10
     where: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         typer.Option(
             metavar="KEY=GLOB", help="Filter by document, title, path, section, page or index, e.g. path=bread/*"
         ),
-    ] = None,
+    ] = ()
     explain: Annotated[
         bool, typer.Option("--explain", help="Show which rankings contain a passage, with rank and score")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+    ] = False
+    as_json: AsJson = False
+
+
+def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
     """Search one or several indexes for passages."""
     from turnmark.retrieval.index import Index
     from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+    from turnmark.retrieval.stored import only_index
     from turnmark.retrieval.types import Query
 
-    errors = ErrorCollector()
-    if not query.strip():
+    if request.query and not request.query.strip():
         errors.add("the query is empty")
-    filters = errors.collect(parse_where, where or [])
-    index = errors.collect(Index.open, *index_names)
-    opened = None
+    filters = errors.collect(parse_where, list(request.where))
+    if request.folder is not None:
+        typed = request.index if "index" in request.typed else ""
+        names: str | None = index_folder(request.folder, typed, request.retriever, errors, err=True)
+    else:
+        names = request.index or errors.collect(only_index)
+    index = errors.collect(Index.open, names) if names else None
+    retriever = None
     if index is not None:
-        opened = errors.collect(open_retriever, retriever or default_retriever(index), index)
-    elif retriever is not None:
-        errors.collect(build_settings, retriever)
+        retriever = errors.collect(open_retriever, request.retriever or default_retriever(index), index)
+    elif request.retriever is not None:
+        errors.collect(build_settings, request.retriever)
     errors.raise_all()
     assert index is not None, "raise_all reports an index that cannot be opened"
-    assert opened is not None, "raise_all reports a retriever that cannot be opened"
-    hits = opened.search([Query(text=valid_text(query), where=filters or {})], top_k)[0]
+    assert retriever is not None, "raise_all reports a retriever that cannot be opened"
+    hits = retriever.search([Query(text=valid_text(request.query), where=filters or {})], request.top_k)[0]
     hits = [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
-    if as_json:
-        print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
+    if request.as_json:
+        found = [hit.model_dump(mode="json") for hit in hits]
+        print_json({"query": request.query, "retriever": retriever.name, "hits": found})
         return
-    _draw(hits, explain)
-    if explain:
+    _draw(hits, request.explain)
+    if request.explain:
         for name, weight in index.manifest.weights.items():
-            found = f"finds passages of this index with an MRR of {weight.mrr:.2f} (n {weight.n})"
-            reason = found if weight.n else "not measured, since the index is too small"
+            described = f"finds passages of this index with an MRR of {weight.mrr:.2f} (n {weight.n})"
+            reason = described if weight.n else "not measured, since the index is too small"
             typer.echo(f"{name}: {weight.share:.0%} of its usual weight; {reason}")
 
 
@@ -315,9 +369,46 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
     return filters
 
 
+class DocumentsRequest(Request):
+    """The options of `turnmark documents`."""
+
+    named: Annotated[
+        str,
+        typer.Argument(metavar="[INDEX]", help="Index to list; default: --index, or the only index"),
+    ] = ""
+    index: IndexNames = ""
+    as_json: AsJson = False
+
+
+def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
+    """List the documents of an index: title, path, date, number of passages and language."""
+    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.listing import document_table, list_documents
+    from turnmark.retrieval.stored import only_index
+
+    if request.named and "index" in request.typed and request.named != request.index:
+        errors.add(f"INDEX {request.named!r} and --index {request.index!r}: name one of them")
+    names = request.named or request.index or errors.collect(only_index)
+    index = errors.collect(Index.open, names) if names else None
+    errors.raise_all()
+    assert index is not None, "raise_all reports an index that cannot be opened"
+    documents = list_documents(index)
+    if request.as_json:
+        listed = [each.model_dump(mode="json", exclude={"matches"}) for each in documents]
+        print_json({"index": index.name, "documents": listed})
+        return
+    Console().print(document_table(documents))
+
+
 def add_index_commands(app: typer.Typer) -> None:
     """Mount `index` and `search`."""
     app.add_typer(index_app, name="index")
-    app.command("search", epilog="Example: turnmark search 'sourdough starter' --index notes --where 'path=bread/*'")(
-        search
+    app.command(
+        "search",
+        cls=RequestCommand,
+        epilog="Examples: turnmark search 'sourdough starter' --index notes --where 'path=bread/*'   ·   "
+        "turnmark search 'sourdough starter' ~/notes",
+    )(command_from(SearchRequest, run_search))
+    app.command("documents", cls=RequestCommand, epilog="Example: turnmark documents notes --json")(
+        command_from(DocumentsRequest, run_documents)
     )

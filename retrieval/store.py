@@ -48,6 +48,7 @@ class DocumentEntry(Record):
     date: str = Field(description="date of its last change or of writing; empty if unknown")
     passages: int = Field(description="number of its passages")
     characters: int = Field(description="length of its text")
+    language: str = Field(default="", description="code of its language, e.g. en; empty if unknown")
 
 
 class StoredText(NamedTuple):
@@ -169,7 +170,8 @@ class PassageStore(Passages):
     def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
         tests, values = self._tests(where or {})
         rows = self._all(
-            'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end") FROM passages '
+            'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end"), '
+            'coalesce(max("language"), \'\') FROM passages LEFT JOIN languages USING ("document") '
             f'WHERE {tests} GROUP BY "document" ORDER BY "document"',
             values,
         )

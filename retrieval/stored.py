@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import check_name, home
 from turnmark.core.specs import Spec
 from turnmark.corpora.types import Passage
@@ -38,6 +38,8 @@ from turnmark.retrieval.views import Views
 MAX_TITLED_DOCUMENTS = 600
 """Maximum number of documents whose titles are returned; a prompt would have room for less
 than a tenth of a larger collection."""
+
+NO_INDEX = "there is no index yet; build one with: turnmark index build SOURCE --name NAME"
 
 T = TypeVar("T")
 
@@ -341,20 +343,33 @@ def open_index(name: str) -> StoredIndex:
     folder = indexes_folder() / check_name(name, "index")
     manifest = read_manifest(folder)
     if manifest is None:
-        names = ", ".join(m.name for m in list_indexes()) or "none yet"
-        half = (
-            " (a build of it was interrupted; the same `index build` command continues it)" if folder.is_dir() else ""
-        )
-        raise RequestError(
-            f"no index is called {name!r}{half}; there are: {names}. "
-            f"Build one: turnmark index build SOURCE --name {name}"
-        )
+        unknown = unknown_name("index", name, [each.name for each in list_indexes()])
+        if folder.is_dir():
+            unknown += "; a build of it was interrupted, and the same `index build` command continues it"
+        raise RequestError(f"{unknown}. Build one: turnmark index build SOURCE --name {name}")
     if manifest.format != FORMAT:
         raise RequestError(
             f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again: "
             f"{build_command(manifest, built_for(manifest))}"
         )
     return StoredIndex(folder, manifest)
+
+
+def only_index(flag: str = "--index") -> str:
+    """Return the name of the only index, which is used where none is named.
+
+    Args:
+        flag: the flag or argument that names an index, for the message.
+
+    Raises:
+        RequestError: there is no index, or several.
+    """
+    names = [manifest.name for manifest in list_indexes()]
+    if not names:
+        raise RequestError(NO_INDEX)
+    if len(names) > 1:
+        raise RequestError(f"{flag} is missing (expected one of: {', '.join(names)})")
+    return names[0]
 
 
 def split_names(names: str) -> list[str]:

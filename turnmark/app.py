@@ -21,6 +21,7 @@ from turnmark.assistant.serving.command import add_serve_command
 from turnmark.core.console import ReaderGone, guarded_streams
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import one_line, valid_text
+from turnmark.core.usage import CommandGroup
 from turnmark.corpora.commands import add_data_commands
 from turnmark.doctor import add_doctor_commands
 from turnmark.evaluation.check.command import add_check_command
@@ -28,11 +29,11 @@ from turnmark.evaluation.commands import add_eval_commands
 from turnmark.evaluation.metrics.overlap import grade_exchange
 from turnmark.evaluation.report_commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command
+from turnmark.kept import add_kept_commands
 from turnmark.retrieval.commands import add_index_commands
 
-app = typer.Typer(
+app = CommandGroup(
     name="turnmark",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="A multi-turn assistant over your own documents that grades itself.",
     epilog="Start: turnmark index build FOLDER --name docs   ·   turnmark chat --index docs",
@@ -48,8 +49,13 @@ for add_commands in (
     add_synth_command,
     add_data_commands,
     add_doctor_commands,
+    add_kept_commands,
 ):
     add_commands(app)
+
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 
 
 def _show_version(show_version: bool) -> None:
@@ -89,16 +95,20 @@ def run_command_line() -> int:
 
 def _run() -> int:
     try:
-        app(prog_name="turnmark")
+        code = app(prog_name="turnmark", standalone_mode=False)
     except ReaderGone:
         raise
+    except typer.TyperException as error:
+        raise RequestError(error.format_message()) from error
+    except typer.Abort:
+        return _say(["the input ended"], 1)
     except SystemExit as exiting:
-        if exiting.code == 130:
-            return _say(["interrupted; finished work is kept"], 130)
         if isinstance(exiting.code, str):
             return _say([exiting.code], 1)
         return exiting.code or 0
-    return 0
+    if code == INTERRUPTED:
+        return _say(["interrupted; finished work is kept"], code)
+    return code if isinstance(code, int) else 0
 
 
 def _say(problems: Iterable[str], code: int) -> int:

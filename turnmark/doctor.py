@@ -18,7 +18,7 @@ from rich.text import Text
 
 from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
 from turnmark.core.console import print_json
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.flags import AsJson
 from turnmark.core.home import file_sha256, home
 from turnmark.core.specs import Entry
@@ -331,7 +331,7 @@ def list_names(
     """List the retrievers, rerankers, embedders, generators, query modes, forms of steps and document readers."""
     by_role = names_by_role()
     if role is not None and role not in by_role:
-        raise RequestError(f"unknown role {role!r} (expected one of: {', '.join(by_role)})")
+        raise RequestError(unknown_name("role", role, by_role))
     shown = by_role if role is None else {role: by_role[role]}
     if as_json:
         summaries: dict[str, dict[str, str]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -12,7 +11,6 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.mcp.records import (
     MAX_LISTED,
     MAX_READ_CHARS,
-    DocumentMatch,
     DocumentsArguments,
     DocumentsResult,
     ReadArguments,
@@ -23,10 +21,11 @@ from turnmark.assistant.mcp.records import (
 from turnmark.assistant.open import up_to_date
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.retrieve import join_passages
-from turnmark.core.errors import RequestError
+from turnmark.core.errors import RequestError, unknown_name
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
 from turnmark.corpora.types import CONTINUED, Passage, without_continued
 from turnmark.retrieval.index import Index
+from turnmark.retrieval.listing import list_documents
 from turnmark.retrieval.store import DocumentEntry
 from turnmark.retrieval.types import Query
 
@@ -62,10 +61,10 @@ class ServedIndexes:
         """Return the name of the requested index, or the name of all indexes together if none was requested."""
         if (requested or self.everything) in self.assistants:
             return requested or self.everything
-        names = ", ".join(self.names)
         if requested:
-            raise RequestError(f"index: unknown index {_quote_name(requested)} (expected one of: {names})")
-        raise RequestError(f"index: these indexes cannot be searched together; choose one of: {names}")
+            shown = ellipsize(one_line(requested), _MAX_NAME_CHARS)
+            raise RequestError(f"index: {unknown_name('index', shown, self.names)}")
+        raise RequestError(f"index: these indexes cannot be searched together; choose one of: {', '.join(self.names)}")
 
     def index(self, name: str) -> Index:
         """Return the index with this name."""
@@ -135,24 +134,13 @@ class ServedIndexes:
         """List the documents of an index, or those with a passage that contains all of the given words."""
         name = self.name(arguments.index)
         index = self.index(name)
-        entries = index.store.documents()
-        if not arguments.words.strip():
-            matching = [DocumentMatch(**entry.model_dump()) for entry in entries]
-        else:
-            if not index.bm25.analyze(arguments.words):
-                raise RequestError(
-                    f"words: {_quote_name(arguments.words)} contains only words that are too common; use rarer ones"
-                )
-            counts = Counter(index.store.documents_of(index.bm25.rows_with(arguments.words)))
-            matched = [entry for entry in entries if entry.document in counts]
-            matching = [DocumentMatch(**entry.model_dump(), matches=counts[entry.document]) for entry in matched]
-            matching.sort(key=lambda match: (-(match.matches or 0), match.document))
+        matching = list_documents(index, arguments.words)
         return DocumentsResult(
             index=name,
             words=arguments.words,
             documents=tuple(matching[:MAX_LISTED]),
             total=len(matching),
-            of=len(entries),
+            of=index.store.document_count,
             left_out=max(0, len(matching) - MAX_LISTED),
         )
 

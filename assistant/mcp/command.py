@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmark.assistant.config import AssistantConfig, ConfigOverIndex
+from turnmark.assistant.config import AssistantConfig, ConfigOverIndex, with_index
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.console import notify
 from turnmark.core.errors import ErrorCollector, TurnmarkError
@@ -65,12 +65,13 @@ def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
     else:
         given = {"--host": request.host, "--port": request.port, "--token": request.token}
         errors.problems += [f"{flag}: only with --http" for flag, value in given.items() if value is not None]
-    names = errors.collect(split_names, request.assistant.index) or []
+    config = with_index(request.assistant, errors)
+    names = split_names(config.index)
     if request.http:
-        _serve_http(_open_served(names, request.assistant, errors), host, port, secret)
+        _serve_http(_open_served(names, config, errors), host, port, secret)
         return
     with StandardStreams() as streams:
-        _serve_stdio(_open_served(names, request.assistant, errors), streams)
+        _serve_stdio(_open_served(names, config, errors), streams)
 
 
 def _serve_stdio(served: ServedIndexes, streams: StandardStreams) -> None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from turnmark.assistant.types import Checks, Citation, Decision, ProcedureStep, Reply, SubQuestion, Usage
 from turnmark.core.record import Record
-from turnmark.retrieval.store import DocumentEntry
+from turnmark.retrieval.listing import DocumentMatch
 from turnmark.retrieval.types import Hit
 
 MAX_HITS = 100
@@ -115,14 +115,6 @@ class ReadResult(Record):
     left_out: int = Field(description="number of further characters of the section or document that did not fit")
     sections: tuple[str, ...] = Field(description="sections of the document, in reading order")
     sections_left_out: int = Field(description="number of sections that are not listed")
-
-
-class DocumentMatch(DocumentEntry):
-    """A document in the list of `documents`."""
-
-    matches: int | None = Field(
-        default=None, description="number of its passages that contain all of the words; null: no words were given"
-    )
 
 
 class DocumentsResult(Record):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from turnmark.assistant.generators.base import PromptMessage
-from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, unknown_name
 from turnmark.core.untrusted import break_control_marks, fence, fence_tag, quote_lines
 from turnmark.corpora.types import Message
 
@@ -190,7 +190,7 @@ class PromptFolder:
         """
         file_of_name = self._files
         if name not in file_of_name:
-            raise RequestError(f"no prompt of {self.users} is called {name!r}; there are: {', '.join(self.names)}")
+            raise RequestError(unknown_name(f"prompt of {self.users}", name, self.names))
         built_in = read_prompt(name, file_of_name[name])
         if directory is None or not self.replaced([name], directory):
             return built_in

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import get_args
 
@@ -32,9 +31,10 @@ from turnmark.assistant.session import (
 from turnmark.assistant.session_files import new_session
 from turnmark.assistant.types import Reply, Search, ToolUse
 from turnmark.core.console import stdin_is_terminal
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError, nearest_name
 from turnmark.core.home import write_atomic
 from turnmark.core.untrusted import one_line, printable, valid_text
+from turnmark.retrieval.listing import document_table, list_documents
 
 KEY_HELP = """\
 Alt-Enter, or a backslash at the end of the line, starts a new line. Tab completes commands and names.
@@ -42,6 +42,8 @@ Ctrl-C cancels an answer that is being written. To leave, press Ctrl-D, or Ctrl-
 EXPORT_FORMATS = ("mtrag", "kiwi", "markdown")
 DEFAULT_RETRIEVER = "default"
 """The name in `/retriever` for the default retriever of the index."""
+MAX_SHOWN_DOCUMENTS = 100
+"""Maximum documents that `/documents` lists."""
 MAX_SHOWN_HITS = 12
 """Maximum hits of a search that `/why` lists."""
 
@@ -272,6 +274,19 @@ def parts_line(assistant: Assistant) -> str:
     return f"{one_line(config.index)}{finder} · {one_line(assistant.name)}{mode}"
 
 
+def show_documents(chat: TerminalChat, words: str) -> None:
+    """List the documents, or those with a passage that contains all of the words."""
+    index = chat.assistant.index
+    if index is None:
+        raise RequestError("this chat has no index")
+    documents = list_documents(index, words)
+    chat.console.print(document_table(documents[:MAX_SHOWN_DOCUMENTS]))
+    more = len(documents) - MAX_SHOWN_DOCUMENTS
+    if more > 0:
+        chat.say(f"and {more} more; `turnmark documents {one_line(index.name)}` lists all", style="dim")
+    chat.say(f"{len(documents)} of {index.store.document_count} documents", style="dim")
+
+
 # --- the session -----------------------------------------------------------------------------------------------------
 
 
@@ -364,6 +379,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "/edit": SlashCommand("[TEXT]", "replace the last answer with your version; without TEXT, in your editor", edit),
     "/rate": SlashCommand("good|neutral|bad [COMMENT]", "rate the last answer", rate),
     "/retry": SlashCommand("", "answer the last question again", retry),
+    "/documents": SlashCommand("[WORDS]", "list the documents, or those that contain all of the words", show_documents),
     "/index": SlashCommand("[NAME]", "switch to another index; without NAME, list the indexes", make_swap("index")),
     "/retriever": SlashCommand(
         "[SPEC]", "switch to another retriever; without SPEC, list the names", make_swap("retriever")
@@ -389,8 +405,8 @@ def run_command(chat: TerminalChat, line: str) -> None:
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        near = nearest_name(name, COMMANDS)
+        hint = f" (did you mean {near}?)" if near else ""
         chat.say(f"{one_line(name)}: unknown command{hint}; /help lists the commands")
     elif argument.strip() and not command.arguments and name != "/quit":
         chat.say(f"{one_line(line)}: {name} takes no argument")

@@ -24,7 +24,7 @@ from turnmark.assistant.repl.commands import COMMANDS, EXPORT_FORMATS, names_for
 from turnmark.assistant.session import AssistantSwapped, Rating, SessionBegan
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.core.console import stdin_is_terminal, stdin_lines
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.untrusted import one_line, printable, valid_text
 
@@ -142,21 +142,18 @@ def make_confirm(console: Console) -> Callable[[str], bool]:
     return ask
 
 
-def choose_index(console: Console) -> str:
-    """Return the only index, or ask the user to choose one.
+def choose_index(console: Console, errors: ErrorCollector) -> str:
+    """Return the only index, or ask the user to choose one; "" if there is none, or no terminal.
 
-    Raises:
-        RequestError: there is no index, or several and no terminal.
+    Args:
+        errors: mistakes of the request, to which a missing index is added. With a mistake, nothing is asked.
     """
-    from turnmark.retrieval.stored import list_indexes
+    from turnmark.retrieval.stored import list_indexes, only_index
 
     names = [manifest.name for manifest in list_indexes()]
-    if not names:
-        raise RequestError("there is no index yet; build one with: turnmark index build SOURCE --name NAME")
-    if len(names) == 1:
-        return names[0]
-    if not stdin_is_terminal():
-        raise RequestError(f"--index is missing (expected one of: {', '.join(names)})")
+    if len(names) < 2 or not stdin_is_terminal():
+        return errors.collect(only_index) or ""
+    errors.raise_all()
     from rich.prompt import Prompt
 
     try:

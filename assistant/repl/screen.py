@@ -100,7 +100,7 @@ class TurnView:
         elif event.step == "note":
             self._line(f"note: {one_line(event.text)}", "yellow")
         elif event.step == "understand" and event.text:
-            self._line(f"→ {one_line(event.text)}")
+            self._line(f"Understood as: {one_line(event.text)}")
         elif "found" in event.detail:
             self._calls[-1:] = [one_line(event.text)]
         elif "tool" in event.detail:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnmark.assistant.commands import WatchFolder
-from turnmark.assistant.config import AssistantConfig, ConfigOverIndex
+from turnmark.assistant.config import AssistantConfig, ConfigOverIndex, with_index
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import Request, RequestCommand, command_from
@@ -46,7 +46,8 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
 
     errors.collect(check_port, request.port)
     secret = errors.collect(read_token, request.token, request.host)
-    assistant = errors.collect(Assistant.from_config, request.assistant)
+    config = with_index(request.assistant, errors)
+    assistant = errors.collect(Assistant.from_config, config)
     watching: AbstractContextManager[object] | None = nullcontext()
     if request.watch and assistant is not None and assistant.index is not None:
         watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(one_line(line), err=True))
@@ -56,7 +57,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     listening = listen(request.host, request.port)
     url_host = f"[{request.host}]" if ":" in request.host else request.host
     url = f"http://{url_host}:{listening.getsockname()[1]}"
-    about = f"serving {request.assistant.index} ({assistant.name})"
+    about = f"serving {config.index} ({assistant.name})"
 
     def on_ready() -> None:
         typer.echo(one_line(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from turnmark.assistant.config import with_index, without_index
 from turnmark.core.console import notify, print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
@@ -18,7 +19,7 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
     """
     from turnmark.evaluation.check.checking import plan_check, run_check
 
-    checked = plan_check(request, errors)
+    checked = plan_check(_over_index(request, errors), errors)
     try:
         result, gave_up = run_check(checked)
     except KeyboardInterrupt:
@@ -34,6 +35,20 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
         show_check(result, Console())
     if gave_up:
         raise TurnmarkError(f"{result.failed} questions failed; the same command tries them again")
+
+
+def _over_index(request: CheckRequest, errors: ErrorCollector) -> CheckRequest:
+    """Return the request with the index that it names as an argument or as a flag, or with the only one."""
+    config = request.assistant
+    if request.named and request.named != config.index:
+        if "index" in request.typed:
+            errors.add(f"INDEX {request.named!r} and --index {config.index!r}: name one of them")
+        config = config.model_copy(update={"index": request.named})
+    config = with_index(config, errors)
+    if "," in config.index:
+        errors.add(f"--index {config.index}: one index is checked at a time")
+        config = without_index(config)
+    return request.model_copy(update={"assistant": config})
 
 
 def add_check_command(app: typer.Typer) -> None:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
-from turnmark.core.flags import AsJson, FlagMark, Flatten, Request
+from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverIndex
+from turnmark.core.flags import AsJson, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
 from turnmark.evaluation.tasks.options import BudgetOption, Concurrency, MaxFailures
@@ -33,14 +33,12 @@ MAX_FOUND_RANK = 3
 
 
 class CheckRequest(Request):
-    """The options of `turnmark check INDEX …`."""
+    """The options of `turnmark check`."""
 
-    index: Annotated[
-        str,
-        FlagMark.REQUIRED,
-        typer.Argument(metavar="INDEX", help="Index to check; `turnmark index list` has them"),
+    named: Annotated[
+        str, typer.Argument(metavar="[INDEX]", help="Index to check; default: --index, or the only index")
     ] = ""
-    assistant: Annotated[AssistantConfig, Flatten(without=("embedder",))] = AssistantConfig()
+    assistant: ConfigOverIndex = AssistantConfig()
     judge: Annotated[str, typer.Option(metavar="SPEC", help="Judge of whether passages support the answers")] = (
         "embedded"
     )
@@ -54,6 +52,11 @@ class CheckRequest(Request):
         typer.Option(metavar="DIR", help="Folder; the same command resumes it, and another configuration joins it"),
     ] = None
     as_json: AsJson = False
+
+    @property
+    def index(self) -> str:
+        """The index to check."""
+        return self.assistant.index
 
     @property
     def asks_model(self) -> bool:

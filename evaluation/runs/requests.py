@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import create_model
 from typer.models import ParameterInfo
 
-from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.flags import Flag, build_request, flag_of, flags_of
 from turnmark.evaluation.tasks.benchmark import benchmarks, load
 from turnmark.evaluation.tasks.registry import (
@@ -168,14 +168,14 @@ def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCol
     known = errors.collect(import_tasks, benchmark)
     known_tasks = task_names(benchmark)
     if known == () and benchmark != "all":
-        errors.add(f"no benchmark is called {benchmark!r}; there are: {', '.join(benchmark_names())}")
+        errors.add(unknown_name("benchmark", benchmark, benchmark_names()))
     if benchmark == "all" and command == "score":
         errors.add("score: name one benchmark; `all` is for eval")
     elif benchmark == "all" and task is not None:
         errors.add("--task: `all` runs the default task of each benchmark; leave it out")
     elif task is not None and task not in (choosable := known_tasks or all_task_names()):
-        choices = f"{benchmark} has no task {task!r}; it has" if known_tasks else f"no task {task!r}; there are"
-        errors.add(f"--task: {choices}: {', '.join(choosable)}")
+        kind = f"task of {benchmark}" if known_tasks else "task"
+        errors.add(f"--task: {unknown_name(kind, task, choosable)}")
 
 
 def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:

@@ -8,13 +8,14 @@ import typer
 
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
-from turnmark.core.flags import command_from
+from turnmark.core.flags import RequestCommand, command_from
+from turnmark.core.usage import CommandGroup
 from turnmark.evaluation.synth.request import DeclaredSynthesis, SynthRequest, syntheses
 
 if TYPE_CHECKING:
     from turnmark.evaluation.synth.run import SynthReport
 
-synth_app = typer.Typer(no_args_is_help=True, help="Make benchmark data from your own documents by published methods.")
+synth_app = CommandGroup(help="Make benchmark data from your own documents by published methods.")
 
 
 def _mount(declared: DeclaredSynthesis) -> None:
@@ -23,7 +24,7 @@ def _mount(declared: DeclaredSynthesis) -> None:
 
     make.__doc__ = declared.request.__doc__
     example = f"Example: turnmark synth {declared.name} --index docs --n 50 --generator openai:MODEL@URL"
-    synth_app.command(declared.name, epilog=example)(command_from(declared.request, make))
+    synth_app.command(declared.name, cls=RequestCommand, epilog=example)(command_from(declared.request, make))
 
 
 for _declared in syntheses().values():

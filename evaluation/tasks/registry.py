@@ -11,7 +11,7 @@ import importlib.metadata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.evaluation.tasks.benchmark import benchmarks
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def setting_of(benchmark: str, name: str | None, errors: ErrorCollector, task: s
     known_task = find_task(benchmark, task) or find_task(benchmark, None)
     settings = known_task.settings if known_task is not None else ()
     if name is not None and name not in settings:
-        choices = f"it has: {', '.join(settings)}" if settings else "it has no settings; leave it out"
-        errors.add(f"--setting: {benchmark} has no setting {name!r}; {choices}")
+        unknown = unknown_name(f"setting of {benchmark}", name, settings)
+        errors.add(f"--setting: {unknown if settings else f'{benchmark} has no settings; leave it out'}")
         return None
     return name or next(iter(settings), None)

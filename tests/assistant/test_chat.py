@@ -156,10 +156,10 @@ def test_lists_and_deletes_sessions(named, turnmark):
     listed = json.loads(turnmark("sessions", "list", "--json").out)
     rows = sorted((session["name"], session["turns"], session["question"]) for session in listed["sessions"])
     assert rows == [("broken", 0, ""), ("first", 1, QUESTION)]
-    assert turnmark("sessions", "delete", "nope").code == 2
-    assert turnmark("sessions", "delete", "../first").code == 2
+    assert turnmark("remove", "sessions/nope").code == 2
+    assert turnmark("remove", "sessions/../first").code == 2
     for name in ("first", "broken"):
-        assert turnmark("sessions", "delete", name).code == 0
+        assert turnmark("remove", f"sessions/{name}").code == 0
     assert turnmark("sessions", "list").out == "no session is kept yet\n"
 
 

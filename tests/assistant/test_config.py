@@ -49,7 +49,7 @@ def test_reports_every_mistake_with_its_field() -> None:
         load_prices()
     assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
     messages = [problem.removeprefix(f"{path}: ") for problem in caught.value.problems]
-    assert messages[0].startswith("price: no such table; there are: defaults, prices")
+    assert messages[0].startswith("price: no table is called 'price' (did you mean 'prices'?); there are: defaults")
     assert {message.partition(": ")[0] for message in messages[1:]} == {
         "prices.a", "prices.b.prompt", "prices.b.completion", "prices.b.promt", "prices.c.prompt",
         "prices.c.completion", "prices.c.currency", "prices.d.prompt", "prices.d.completion", "prices.d.currency",

@@ -169,7 +169,7 @@ def test_documents_are_resources_and_mistakes_are_explained(plain_home):
         assert (await mistake(client, "ask", question=" ", index="x"))[1] == "question: is empty"
         assert (await mistake(client, "ask", question="Why?", index="x"))[
             1
-        ] == "index: unknown index 'x' (expected one of: demo)"
+        ] == "index: no index is called 'x'; there are: demo"
         _, message = await mistake(client, "search", query="a", k=0, colour="red", where={"author": "x"})
         for part in ("where.author: unknown argument", "k: Input should be greater", "colour: unknown argument"):
             assert part in message

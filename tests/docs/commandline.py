@@ -9,6 +9,8 @@ from typing import Any
 import typer
 
 from turnmark.app import app
+from turnmark.core.errors import RequestError
+from turnmark.core.usage import mistakes_of
 
 NO_FLAGS = frozenset({"--help", "--install-completion", "--show-completion"})
 """Flags that every typer application has."""
@@ -49,8 +51,6 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
 
     The options of typer itself, such as `--help`, are accepted everywhere.
     """
-    from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError
-
     command, arguments = root(), [word for word in words if word not in NO_FLAGS]
     if words and not arguments:
         return {}
@@ -59,12 +59,15 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
         while getattr(command, "commands", None):
             name, command, arguments = command.resolve_command(context, [*context._protected_args, *context.args])
             context = command.make_context(name, arguments, parent=context)
-    except (MissingParameter, NoArgsIsHelpError) as error:
-        raise Incomplete(error.format_message()) from error
-    except ClickException as error:
+    except typer.Exit as error:  # a group without a command prints its help
+        raise Incomplete(" ".join(words)) from error
+    except RequestError as error:
+        mistakes = list(error.problems)
+    else:
+        mistakes = mistakes_of(context)
+    if mistakes:
         # A flag without its value is only a mention of the flag.
-        if error.format_message().endswith("requires an argument."):
-            raise Incomplete(error.format_message()) from error
-        raise ValueError(error.format_message()) from error
+        incomplete = all(" is missing" in mistake or mistake.endswith("needs a value") for mistake in mistakes)
+        raise (Incomplete if incomplete else ValueError)("; ".join(mistakes))
     values: dict[str, Any] = context.params
     return values

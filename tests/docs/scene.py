@@ -134,7 +134,7 @@ class Scene:
             if before != "--out":
                 self.bring(word, folder)
         self.bring("my_retrievers.py", folder)
-        if "kept" in words and not list((self.root / "home" / "sessions").glob("kept*")):
+        if {"kept", "sessions/kept"} & {*words} and not list((self.root / "home" / "sessions").glob("kept*")):
             self.fine("chat", "--index", "notes", stdin=f"{QUESTIONS}/save kept\n")
         stdin = TYPED if "chat" in words[:2] else "a\n" * 6
         if example.stdin:

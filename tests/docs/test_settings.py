@@ -83,6 +83,6 @@ def test_a_new_setting_of_the_record_is_in_every_command_in_files_and_in_python(
     assert (seen["file"], seen["keyword"]) == ("3", 5)
     assert seen["mistakes"] == [
         "patience=0: expected at least 1",
-        "patients=3: no such setting; there are: embedder, generator, index, patience, prompts, retriever, steps, "
-        "tokens, top_k",
+        "no setting is called 'patients' (did you mean 'patience'?); there are: embedder, generator, index, patience, "
+        "prompts, retriever, steps, tokens, top_k",
     ]

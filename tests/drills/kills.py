@@ -177,6 +177,6 @@ def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
             questions = [event["question"] for event in events if event["event"] == "turn"]
             assert questions == QUESTIONS[: len(questions)], questions
             assert len(questions) >= answered - 1, f"{answered} answers were shown, {len(questions)} are kept"
-            fine(turnmark("sessions", "delete", name, home=home, folder=folder))
+            fine(turnmark("remove", f"sessions/{name}", home=home, folder=folder))
 
     _series(tally, times, dice, run, check)

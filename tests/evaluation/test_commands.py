@@ -65,13 +65,14 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--limit 0: expected at least 1",
     ]),
     (["eval", "mtrag", "--setting", "odd", "--data", "nowhere", "--limit", "0", "--retriever", "magic"], [
-        "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag, live",
+        "--setting: no setting of mtrag is called 'odd'; there are: reference, reference+rag, rag, live",
         "--limit 0: expected at least 1",
         f"no retriever is called 'magic'; there are: {', '.join(sorted(RETRIEVERS.entries()))}",
         f"--data: {NO_FOLDER}",
     ]),
     (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [
-        "--setting: compound-qa has no setting 'rag'; it has: decompose, vanilla, cot, few-shot, dialogue, positions",
+        "--setting: no setting of compound-qa is called 'rag'; there are: decompose, vanilla, cot, few-shot, "
+        "dialogue, positions",
         "--budget 'much' is not a budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
         "--passages: compound-qa does not use it; it is for mtrag, mtrag-un, mtrag-s",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
@@ -83,7 +84,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--predictions 'x.trec' cannot be read: No such file or directory",
     ]),
     (["score", "kiwi", "--predictions", "none.jsonl", "--seed", "-1", "--task", "odd"], [
-        "--task: kiwi has no task 'odd'; it has: revise, judge, analyse",
+        "--task: no task of kiwi is called 'odd'; there are: revise, judge, analyse",
         "--seed -1: expected at least 0",
         "--predictions 'none.jsonl' cannot be read: No such file or directory",
     ]),

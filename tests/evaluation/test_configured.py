@@ -57,11 +57,11 @@ def test_the_project_counts_before_the_user_and_a_command_before_the_defaults():
         '[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n'
         '[search]\nretriever = "dense"\ntop-k = 3\n[index.build]\nretriever = "hybrid"\n'
     )
-    assert found("search") == {"index_names": ["u"], "retriever": "dense", "top_k": "3"}
+    assert found("search") == {"index": ["u"], "retriever": "dense", "top_k": "3"}
     assert found("index") == {"build": {"retriever": "hybrid"}}
     path = project('[defaults]\nindex = "p"\nretriever = "conversational"\n[eval]\nlimit = 3\n')
     assert found("ask") == {"index": ["p"], "retriever": "conversational"}
-    assert found("search") == {"index_names": ["p"], "retriever": "conversational", "top_k": "3"}
+    assert found("search") == {"index": ["p"], "retriever": "conversational", "top_k": "3"}
     assert found("eval") == {"retriever": "conversational", "concurrency": "2", "limit": "3", "seed": "4"}
     path.rename(path.parent.parent / "turnmark.toml")  # one above the working folder is not read
     assert found("ask") == {"index": ["u"], "retriever": "bm25"}
@@ -96,7 +96,7 @@ def test_every_mistake_has_its_file_and_field():
     assert [message.removeprefix(f"{path}: ").partition(":")[0] for message in messages] == [
         "what", "defaults.concurency", "eval.tsak", "eval.seed",
     ]  # fmt: skip
-    assert "no such table; there are: defaults" in messages[0]
+    assert "no table is called 'what' (did you mean 'chat'?); there are: defaults" in messages[0]
     assert "there are: budget, concurrency" in messages[1]
     user("[index]\nbuild = 1\n")
     assert problems("index") == [f"{path}: index.build: a table was expected"]

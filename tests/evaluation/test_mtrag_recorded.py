@@ -84,7 +84,7 @@ def test_queries_and_corpora_are_checked(benchmark_root, tmp_path):
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x", setting="rag", query="yesterday")
     messages = "\n".join(caught.value.problems)
-    for words in ("unknown mode 'yesterday'", "the passages of fiqa", "name the ones to use with --domains"):
+    for words in ("no query mode is called 'yesterday'", "the passages of fiqa", "name the ones to use with --domains"):
         assert words in messages
     assert planned(benchmark_root, tmp_path / "x", setting="rag", domains=("clapnq",)).items == 5
     assert planned(benchmark_root, tmp_path / "x").items == 9, "the setting reference needs no corpus"

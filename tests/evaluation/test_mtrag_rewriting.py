@@ -109,11 +109,8 @@ MODEL_FLAGS = "is for the calls of a model: generation, --query assistant or min
         f"--generator {MODEL_FLAGS}", f"--deadline {MODEL_FLAGS}", f"--budget {MODEL_FLAGS}",
     ]),
     (["--query", "minimum", "--generator", "openai:x@http://127.0.0.1:9/v1"], [
-        "--query: unknown mode 'minimum'; expected one of: last-turn (the recorded last message), rewrite (the "
-        "recorded rewrite), questions (the recorded questions up to this one), conversation (all turns and answers), "
-        "last-K (the last K turns of the user, such as last-3), assistant (what our own turn searches for, "
-        "with the --generator's rewrite, parts and phrases), minimal (a "
-        "language model's rewrite)",
+        "--query: no query mode is called 'minimum' (did you mean 'minimal'?); there are: last-turn, rewrite, "
+        "questions, conversation, last-K, assistant, minimal (`turnmark list queries` describes them)",
     ]),
     (["--query", "minimal", "--generator", "magic", "--concurrency", "0", "--deadline", "0", "--setting", "rag"], [
         "--concurrency 0: expected at least 1",

@@ -60,7 +60,7 @@ def test_the_turn_answers_by_default(turnmark):
 
 def test_what_is_wrong_is_said_at_once(turnmark, tmp_path):
     message = turnmark.refused("eval", SPEC, "--data", tmp_path / "none.json", "--setting", "odd", "--query", "rewrite")
-    assert "no setting 'odd'; it has: turn, parrot" in message
+    assert "is called 'odd'; there are: turn, parrot" in message
     assert "--query" in message
     assert "none.json" in message
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -30,6 +31,22 @@ class MissingExtra(RequestError):
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(f"{part} needs packages that are not installed: pip install 'turnmark[{extra}]'")
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant, whatever its case; "" if none is close."""
+    by_lower = {other.lower().strip("-"): other for other in known}
+    near = get_close_matches(name.lower().strip("-"), by_lower, n=1)
+    return by_lower[near[0]] if near else ""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Describe a name that nothing of a kind has: with the name that was probably meant, and all names."""
+    names = list(known)
+    near = nearest_name(name, names)
+    hint = f" (did you mean {near!r}?)" if near else ""
+    there_are = f"there are: {', '.join(names)}" if names else "there is none yet"
+    return f"no {kind} is called {name!r}{hint}; {there_are}"
 
 
 class ErrorCollector:

@@ -15,11 +15,11 @@ import typer
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
-from typer.core import TyperCommand
 from typer.models import ArgumentInfo, ParameterInfo
 
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.record import Record
+from turnmark.core.usage import CheckedCommand, missing, mistakes_of, needs_value
 
 
 def _show_all(context: typer.Context, wants_all: bool) -> None:
@@ -142,11 +142,11 @@ def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollect
     """
     flags = flags_of(kind)
     values = {name: value for name, value in values.items() if value is not None}
-    missing = [flag for name, flag in flags.items() if flag.required and values.get(name, ()) in ("", (), [])]
-    for flag in missing:
-        help_text = flag.info.help or ""
-        errors.add(f"{flag.spelling} is missing: {help_text[:1].lower()}{help_text[1:]}")
-    if any(flag.field.is_required() and not flag.record for flag in missing):
+    absent = [flag for name, flag in flags.items() if flag.required and values.get(name, ()) in ("", (), [])]
+    for flag in absent:
+        if needs_value(flag.spelling) not in errors.problems:
+            errors.add(missing(flag.spelling, flag.info.help))
+    if any(flag.field.is_required() and not flag.record for flag in absent):
         try:
             kind.model_validate(_nest(kind, values))
         except ValidationError as error:
@@ -225,10 +225,12 @@ def _set_required(parameters: Iterable[Any], required: bool) -> Iterator[None]:
             parameter.required = not required
 
 
-class RequestCommand(TyperCommand):
-    """A command made by `command_from`. The help shows what is required, and the request reports what is missing,
-    because typer would stop at the first mistake.
+class RequestCommand(CheckedCommand):
+    """A command made by `command_from`. The help shows what is required. The request reports what is missing, together
+    with the mistakes of the command line and its own.
     """
+
+    raises_mistakes = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line without checking for missing parameters."""
@@ -258,6 +260,7 @@ def command_from(
         sources = {flag.name: context.get_parameter_source(flag.name) for flag in flags}
         typed = frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
         errors = ErrorCollector()
+        errors.problems += mistakes_of(context)
         run(build_request(kind, {**values, "typed": typed}, errors), errors)
 
     parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context), *map(_parameter, flags)]

@@ -11,11 +11,10 @@ import importlib.metadata
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote, unquote
 
-from turnmark.core.errors import MissingExtra, RequestError
+from turnmark.core.errors import MissingExtra, RequestError, unknown_name
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]*")
 # Up to the last "@", since a password may contain any character.
@@ -114,9 +113,7 @@ class Registry:
         spec = parse_spec(text)
         names = self.entries()
         if spec.name not in names:
-            near = get_close_matches(spec.name, names, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise RequestError(f"no {self.role} is called {spec.name!r}{hint}; there are: {', '.join(sorted(names))}")
+            raise RequestError(unknown_name(self.role, spec.name, sorted(names)))
         return spec
 
     def factory(self, spec: Spec) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import cast
 
 from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY
-from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.record import Record
 from turnmark.corpora import mtrag
 from turnmark.corpora.checking import NAMES, PRINTED
@@ -400,8 +400,8 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, retrieval: bool = False) -
         RequestError: the mode does not exist or does not fit.
     """
     if not known_mode(mode):
-        modes = ", ".join(f"{name} ({summary})" for name, summary in MODE_DESCRIPTIONS.items())
-        raise RequestError(f"--query: unknown mode {mode!r}; expected one of: {modes}")
+        unknown = unknown_name("query mode", mode, MODE_DESCRIPTIONS)
+        raise RequestError(f"--query: {unknown} (`turnmark list queries` describes them)")
     if mode == MINIMAL_QUERY and not retrieval:
         raise RequestError(
             f"--query {mode} is only for --task retrieval; in other tasks, the --generator rewrites without it"

@@ -1,0 +1,175 @@
+"""Wrong command lines: every command reports all mistakes at once, and suggests the name that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from turnmark.app import app
+from turnmark.retrieval.build import build_index
+
+
+def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command with its words."""
+    for name, command in group.commands.items():
+        if getattr(command, "commands", None):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_reports_all_mistakes_of_its_command_line(turnmark, words):
+    ran = turnmark(*words, "--nonsense", "--jsonn")
+    assert (ran.code, ran.out) == (2, "")
+    mistakes = ran.err.splitlines()
+    assert all(line.startswith("turnmark: ") for line in mistakes)
+    assert f"turnmark: unknown option --nonsense (see turnmark {' '.join(words)} --help)" in mistakes
+    assert any("unknown option --jsonn" in line for line in mistakes)
+    required = [parameter for parameter in COMMANDS[words].params if parameter.required]
+    for parameter in required:
+        spelling = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[0]
+        assert any(line.startswith(f"turnmark: {spelling or parameter.name.upper()} is missing: ") for line in mistakes)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_refuses_a_flag_without_its_value(turnmark, words):
+    options = [parameter for parameter in COMMANDS[words].params if parameter.param_type_name == "option"]
+    flags = [max(option.opts, key=len) for option in options if not option.is_flag and "--resume" not in option.opts]
+    for flag in flags[:1]:
+        message = turnmark.refused(*words, flag)
+        assert f"turnmark: {flag} needs a value" in message
+        assert f"{flag} is missing" not in message
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_shows_its_help_next_to_a_mistake(turnmark, words):
+    assert f"Usage: turnmark {' '.join(words)}" in turnmark.ok(*words, "--nonsense", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["serach", "x"], "no command is called 'serach' (did you mean 'search'?); there are: search, "),
+        (["index", "lst"], "no command of turnmark index is called 'lst' (did you mean 'list'?); there are: "),
+        (["--nonsense", "ask"], "unknown option --nonsense (see turnmark --help)"),
+        (["ask", "x", "--generater", "y"], "unknown option --generater (did you mean --generator?)"),
+        (["list", "retriever"], "no role is called 'retriever' (did you mean 'retrievers'?)"),
+        (["model", "get", "splade-tyni"], "no model is called 'splade-tyni' (did you mean 'splade-tiny'?)"),
+        (["eval", "mtragg"], "no benchmark is called 'mtragg' (did you mean 'mtrag'?)"),
+        (["eval", "mtrag", "--setting", "reg"], "no setting of mtrag is called 'reg' (did you mean 'rag'?)"),
+        (["eval", "mtrag", "--task", "retreival"], "is called 'retreival' (did you mean 'retrieval'?)"),
+        (["eval", "mtrag", "--step", "decid=llm"], "no step is called 'decid' (did you mean 'decide'?)"),
+        (["eval", "mtrag", "--generator", "opnai:x"], "no generator is called 'opnai' (did you mean 'openai'?)"),
+        (["eval", "mtrag", "--retriever", "bm52"], "no retriever is called 'bm52' (did you mean 'bm25'?)"),
+    ],
+)  # fmt: skip
+def test_suggests_the_name_that_was_meant(turnmark, words, message):
+    assert message in turnmark.refused(*words)
+
+
+def test_misspelt_option_does_not_turn_its_value_into_an_argument(turnmark):
+    message = turnmark.refused("search", "tea", "--indx", "notes", "--top-k", "0")
+    assert "unknown option --indx (did you mean --index?)" in message
+    assert "--top-k 0: expected at least 1" in message
+    assert "unexpected" not in message
+    assert "no such file" not in message
+
+
+def test_text_without_quotes_is_explained(turnmark):
+    assert "unexpected arguments 'a' 'kettle'; put a text that contains spaces in quotes" in turnmark.refused(
+        "ask", "how", "to", "a", "kettle"
+    )
+
+
+# --- which index -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Build the index `notes` of a folder with this name."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
+    build_index(folder, "notes", retriever="bm25")
+    return folder
+
+
+NEEDING_AN_INDEX = [
+    ["ask", "What colour is the kettle?"],
+    ["search", "kettle"],
+    ["chat"],
+    ["index", "info"],
+    ["index", "verify"],
+]
+
+
+@pytest.mark.parametrize("words", NEEDING_AN_INDEX, ids=str)
+def test_the_only_index_is_used(turnmark, notes, words):
+    turnmark.ok(*words, stdin="")
+
+
+@pytest.mark.parametrize("words", [*NEEDING_AN_INDEX, ["check"], ["serve"], ["mcp"]], ids=str)
+def test_several_indexes_are_listed_and_without_any_the_way_to_one(turnmark, tmp_path, words):
+    assert "there is no index yet; build one with: turnmark index build SOURCE" in turnmark.refused(*words, stdin="")
+    for name in ("notes", "work"):
+        (tmp_path / "note.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
+        build_index(tmp_path, name, retriever="bm25")
+    assert "is missing (expected one of: notes, work)" in turnmark.refused(*words, stdin="")
+
+
+def test_misspelt_index_is_suggested(turnmark, notes):
+    for words in (["ask", "x", "--index", "Nots"], ["search", "x", "--index", "Nots"], ["check", "Nots"],
+                  ["check", "--index", "Nots"], ["index", "info", "Nots"], ["serve", "--index", "Nots"]):  # fmt: skip
+        assert "no index is called 'Nots' (did you mean 'notes'?); there are: notes" in turnmark.refused(*words)
+
+
+def test_check_takes_the_index_as_argument_or_flag(turnmark, notes):
+    for words in (["check", "notes"], ["check", "--index", "notes"], ["check"]):
+        assert "index 'notes': no passage has a sentence that can be removed" in turnmark.refused(*words)
+    assert "name one of them" in turnmark.refused("check", "notes", "--index", "work")
+    assert "one index is checked at a time" in turnmark.refused("check", "--index", "notes", "--index", "work")
+
+
+# --- a folder in place of an index -----------------------------------------------------------------------------------
+
+
+def test_ask_and_search_index_a_folder_on_the_way(turnmark, tmp_path):
+    folder = tmp_path / "my notes"
+    folder.mkdir()
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
+    ran = turnmark.ok("search", "kettle", folder, "--retriever", "bm25", "--json")
+    assert ran.out.startswith('{"query": "kettle"')
+    assert ran.out.count("\n") == 1
+    assert "my-notes: 1 documents" in ran.err
+    asked = turnmark.ok("ask", "What colour is the kettle?", folder, "--retriever", "bm25")
+    assert "The kettle is red." in asked.out
+    assert "nothing has changed" in asked.err
+    (folder / "oven.md").write_text("# Oven\n\nThe oven is green.\n", encoding="utf-8")
+    assert "green" in turnmark.ok("ask", "What colour is the oven?", folder, "--retriever", "bm25").out
+
+
+def test_no_folder_is_indexed_for_a_wrong_request(turnmark, notes):
+    for words in (["ask", " ", "--history", "nowhere", "--generator", "opnai:x"], ["search", " ", "--where", "x"]):
+        message = turnmark.refused(*words, notes.parent)
+        assert "is empty" in message
+        assert ("opnai" in message and "nowhere" in message) or "--where 'x'" in message
+    assert [each["name"] for each in turnmark.json("index", "list")["indexes"]] == ["notes"]
+    assert "the index 'notes' is of" in turnmark.refused("ask", "x", notes.parent, "--index", "notes")
+
+
+def test_mistakes_are_reported_before_a_chat_asks_for_an_index(turnmark, tmp_path):
+    for name in ("notes", "work"):
+        (tmp_path / "note.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
+        build_index(tmp_path, name, retriever="bm25")
+    message = turnmark.refused("chat", "--resume", "nowhere", "--generator", "opnai:x")
+    assert "no session is called 'nowhere'; there is none yet" in message
+    assert "no generator is called 'opnai' (did you mean 'openai'?)" in message
+    assert "--index" not in message
