@@ -159,6 +159,7 @@ class Assistant:
         on_event: Callable[[Event], None] = lambda _: None,
         evidence: Sequence[Hit] | None = None,
         trusted: bool = False,
+        on_answer: Callable[[Reply], None] = lambda _: None,
     ) -> Reply:
         """Reply to a message: run all steps of one turn.
 
@@ -167,6 +168,7 @@ class Assistant:
             on_event: called with each event of a step while it runs; the answer arrives in pieces (`delta`).
             evidence: passages to answer from, best first; then nothing is searched, and no model writes a rewrite.
             trusted: the evidence is known to be about the question, so it is not judged by similarity.
+            on_answer: called with the reply when its answer is complete, before it is checked.
         """
         with self.parts.tracing.turn(message) as finish:
             turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
@@ -180,16 +182,22 @@ class Assistant:
                     turn.run(self.steps["retrieve"])
                     turn.run(self.steps["decide"])
                 turn.run(self.steps["answer"])
+            on_answer(turn.reply())
             turn.run(self.steps["verify"])
             return finish(turn.reply())
 
     def revise(
-        self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
+        self,
+        history: Sequence[Message],
+        instruction: str,
+        on_event: Callable[[Event], None] = lambda _: None,
+        on_answer: Callable[[Reply], None] = lambda _: None,
     ) -> Reply:
-        """Revise the last answer by an instruction; see `turnmark.assistant.steps.revise`."""
+        """Revise the last answer by an instruction; see `reply` and `turnmark.assistant.steps.revise`."""
         turn = self._begin(history, instruction, on_event)
         turn.understood(Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,)), "by name")
         turn.run(self.steps["revise"])
+        on_answer(turn.reply())
         turn.run(self.steps["verify"])
         return turn.reply()
 

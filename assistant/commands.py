@@ -26,6 +26,8 @@ from turnmark.corpora.types import Message
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.repl.chat import Grade
+    from turnmark.core.console import Progress
+    from turnmark.retrieval.build import BuildReport
 
 WatchFolder = Annotated[
     bool, typer.Option("--watch", help="Watch the folder and index changed files at once, until Ctrl-C")
@@ -211,18 +213,22 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
     from rich.console import Console
 
     from turnmark.assistant.assistant import Assistant
-    from turnmark.assistant.repl.loop import choose_index, run_chat
+    from turnmark.assistant.repl.building import PromptDuringBuild
+    from turnmark.assistant.repl.commands import COMMANDS
+    from turnmark.assistant.repl.loop import choose_index, prompt_session, run_chat
     from turnmark.assistant.session_files import resume_session
     from turnmark.retrieval.watch import Watches
 
     console = Console(highlight=False)
-    session = None
+    session = waiting = None
     config = request.assistant
     if request.folder is not None and request.resume is not None:
         errors.add("FOLDER and --resume exclude each other, as a session has an index already")
     elif request.folder is not None:
         errors.collect(Assistant.from_config, without_index(config))
-        config = _over_folder(request, config, errors)
+        if stdin_is_terminal():
+            waiting = PromptDuringBuild(console, prompt_session(COMMANDS, not request.no_save))
+        config = _over_folder(request, config, errors, carry_out=waiting.carry_out if waiting else None)
     with ExitStack() as stack:
         if request.resume is not None:
             session = errors.collect(resume_session, request.resume or None, not request.no_save)
@@ -241,7 +247,8 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
         assert assistant is not None, "a part that could not be opened has been reported"
         if watches is not None:
             stack.enter_context(watches)
-        run_chat(assistant, console, session, not request.no_save, grade, news)
+        entered, typed = (waiting.question, waiting.typed) if waiting else ("", "")
+        run_chat(assistant, console, session, not request.no_save, grade, news, entered, typed)
 
 
 def _resumed_config(request: ChatSessionRequest, kept: AssistantConfig) -> AssistantConfig:
@@ -257,18 +264,24 @@ def _resumed_config(request: ChatSessionRequest, kept: AssistantConfig) -> Assis
 
 
 def _over_folder(
-    request: AskRequest | ChatSessionRequest, config: AssistantConfig, errors: ErrorCollector, err: bool = False
+    request: AskRequest | ChatSessionRequest,
+    config: AssistantConfig,
+    errors: ErrorCollector,
+    err: bool = False,
+    carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] | None = None,
 ) -> AssistantConfig:
     """Index the folder of a request, or bring its index up to date, and return the configuration over it.
 
     Args:
         err: report the build on standard error.
+        carry_out: carries out the build; None: with a progress bar.
     """
-    from turnmark.retrieval.commands import index_folder
+    from turnmark.retrieval.commands import build_with_bar, index_folder
 
     assert request.folder is not None, "called for a request with a folder"
     typed = config.index if "index" in request.typed else ""
-    return config.model_copy(update={"index": index_folder(request.folder, typed, config.retriever, errors, err)})
+    names = index_folder(request.folder, typed, config.retriever, errors, err, carry_out or build_with_bar)
+    return config.model_copy(update={"index": names})
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------

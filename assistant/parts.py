@@ -14,7 +14,7 @@ from turnmark.assistant.tracing import NOT_TRACED, Tracing, tracing_by_environme
 from turnmark.core.errors import ErrorCollector
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.task_passages import Embed
+from turnmark.retrieval.task_passages import Embed, cache_by_text
 from turnmark.retrieval.types import Retriever, check_retriever
 
 if TYPE_CHECKING:
@@ -77,17 +77,28 @@ def open_parts(
 def embed_with(index: Index) -> Embed | None:
     """Return a function that embeds sentences with the embedder of an index; None if the index has none.
 
-    The model is loaded at the first call, and runs in one thread, however many turns a server takes at once.
+    The model is loaded at the first call, and runs in one thread, however many turns a server takes at once. Vectors of
+    passages are read from the index. Other vectors are kept for later turns if they do not depend on the texts that are
+    embedded together.
     """
     if not index.manifest.trusts_cosines():
         return None
 
     def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
         from turnmark.retrieval.embed import in_one_thread
 
-        return in_one_thread(index.embedder)(texts)
+        embed_texts = in_one_thread(index.embedder)
+        vectors = index.stored_vectors(texts)
+        if not vectors:
+            return embed_texts(texts)
+        if others := [text for text in dict.fromkeys(texts) if text not in vectors]:
+            vectors.update(zip(others, embed_texts(others), strict=True))
+        return np.stack([vectors[text] for text in texts])
 
-    return embed
+    cached = cache_by_text(embed)
+    return lambda texts: (cached if index.embedder.is_batch_independent else embed)(texts)
 
 
 def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None, ReaderProfile]:

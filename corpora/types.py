@@ -125,7 +125,12 @@ class Passage(Record):
     @property
     def content_hash(self) -> str:
         """Fingerprint of `indexed_text`: passages with equal hashes have equal vectors."""
-        return hashlib.sha256(self.indexed_text.encode("utf-8", "surrogatepass")).hexdigest()
+        return content_hash_of(self.indexed_text)
+
+
+def content_hash_of(indexed_text: str) -> str:
+    """Return the content hash of the passage that is indexed as this text."""
+    return hashlib.sha256(indexed_text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Message(Record):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.core.console import notify, print_json, shown_progress
+from turnmark.core.console import Progress, notify, print_json, shown_progress
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import AsJson, FlagMark, Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line, valid_text
@@ -103,7 +104,20 @@ index_app.command(
 )(command_from(BuildRequest, run_build))
 
 
-def index_folder(folder: Path, names: str, retriever: str | None, errors: ErrorCollector, err: bool = False) -> str:
+def build_with_bar(build: Callable[[Progress], BuildReport]) -> BuildReport:
+    """Carry out a build with a progress bar."""
+    with shown_progress() as progress:
+        return build(progress)
+
+
+def index_folder(
+    folder: Path,
+    names: str,
+    retriever: str | None,
+    errors: ErrorCollector,
+    err: bool = False,
+    carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
+) -> str:
     """Build the index of a folder, or bring it up to date, and return its name together with the other names.
 
     Nothing is built if the request has a mistake.
@@ -114,6 +128,7 @@ def index_folder(folder: Path, names: str, retriever: str | None, errors: ErrorC
         retriever: spec of the retriever to build for; None: the default.
         errors: mistakes are added to it.
         err: report on standard error, since the answer goes to standard output.
+        carry_out: carries out the build, which reports to the progress that it is called with.
     """
     from turnmark.retrieval.stored import list_indexes, split_names
 
@@ -125,20 +140,25 @@ def index_folder(folder: Path, names: str, retriever: str | None, errors: ErrorC
         errors.add(f"the index {searched[0]!r} is of {sources[searched[0]]!r}; choose another name with --index")
     request = BuildRequest(source=source, name=searched[0], retriever=retriever)
     _check_build(request, errors)
-    _build(request, err)
+    _build(request, err, carry_out)
     return ",".join(searched)
 
 
-def _build(request: BuildRequest, err: bool = False) -> None:
+def _build(
+    request: BuildRequest,
+    err: bool = False,
+    carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
+) -> None:
     """Carry out a checked build and report it."""
     from turnmark.corpora.readers.report import describe_left_out, describe_unread
     from turnmark.retrieval.build import build_index
 
-    with shown_progress() as progress:
-        report = build_index(
+    report = carry_out(
+        lambda progress: build_index(
             request.source, request.name, retriever=request.retriever, embedder=request.embedder,
             include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
-        )  # fmt: skip
+        )
+    )  # fmt: skip
     screen = Console(stderr=True)
     for problem in report.problems[:MAX_SHOWN_PROBLEMS]:
         screen.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)

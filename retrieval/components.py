@@ -211,24 +211,32 @@ def _where_values(passage: Passage) -> dict[str, Any]:
 # --- the models of a build -------------------------------------------------------------------------------------------
 
 
+Values = Mapping[str, Sequence[bytes]]
+"""The values of some passages by checkpoint key, in one order for all keys."""
+
+
 @dataclass(frozen=True)
 class Encoder:
     """One pass of a model over texts, which returns the values of one or more checkpoint keys."""
 
     keys: tuple[str, ...]
-    encode: Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
+    encode: Callable[[Sequence[str]], Values]
+    on_gpu: bool = False
+    """Whether a model on a GPU encodes, which takes many texts at once."""
 
 
 def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
     """Return the encoder of vectors and, with `tokens`, of token vectors in the same pass."""
     if not tokens:
-        return Encoder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
+        return Encoder(
+            (VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))}, embedder.is_on_gpu
+        )
 
     def encode(texts: Sequence[str]) -> Mapping[str, Sequence[bytes]]:
         vectors, token_vectors = pack_tokens_of(embedder, texts)
         return {VECTORS: _unit_bytes(vectors), TokensComponent.key: list(token_vectors)}
 
-    return Encoder((VECTORS, TokensComponent.key), encode)
+    return Encoder((VECTORS, TokensComponent.key), encode, embedder.is_on_gpu)
 
 
 def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:

@@ -24,7 +24,8 @@ from turnmark.core.home import file_sha256
 from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.bert import BertConfig, NotBert, read_bert
-from turnmark.retrieval.models import Backend, load_model, local_folder, weights_digest
+from turnmark.retrieval.models import Backend, has_gpu, load_model, local_folder, weights_digest
+from turnmark.retrieval.torch_run import TorchRunner, unit_vectors
 
 TextRole = Literal["query", "passage"]
 
@@ -117,6 +118,7 @@ class Embedder:
         self._source, self._sha256 = model, weights_sha256
         self._lock = threading.Lock()
         self._loaded: Any = None
+        self._on_gpu: TorchRunner | None = None
         self._digest = weights_sha256 or weights_digest(str(model))
         self._config = self._read_config()
         self._backend = Backend(f"embedder {name!r}", self._config, self._check_weights)
@@ -177,6 +179,26 @@ class Embedder:
         """
         return str(self._backend.choice)
 
+    @property
+    def is_batch_independent(self) -> bool:
+        """Whether a text has the same vector, to the bit, alone and among others, as with OpenVINO."""
+        return self._backend.choice.backend == "openvino"
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the model runs on a GPU, in large batches."""
+        return self._backend.choice.backend == "torch" and has_gpu()
+
+    def _gpu_runner(self) -> TorchRunner | None:
+        """Return what runs the model on a GPU; None without one, or if it has separate modules for queries."""
+        if not self.is_on_gpu:
+            return None
+        model = self._model()
+        with self._lock:
+            if self._on_gpu is None and not any(type(module).__name__ == "Router" for module in model):
+                self._on_gpu = TorchRunner(model, self.max_tokens)
+            return self._on_gpu
+
     def encode(self, texts: Sequence[str], role: TextRole) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), dimension), in the order of `texts`, each text with the prompt of the
         role.
@@ -186,13 +208,16 @@ class Embedder:
         runner = self._backend.runner()
         if runner is not None:
             return runner.encode([self._prompts[role] + text for text in texts])
+        gpu = self._gpu_runner()
+        if gpu is not None:
+            return gpu.encode(texts, self._prompts[role])
         model = self._model()
         encode = model.encode_query if role == "query" else model.encode_document
         vectors = encode(
             list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
         )
         # Scaled here: in bf16 a length can miss 1 by .003.
-        return _unit(vectors)
+        return unit_vectors(vectors)
 
     def encode_both(
         self, texts: Sequence[str], role: TextRole
@@ -208,13 +233,16 @@ class Embedder:
         runner = self._backend.runner()
         if runner is not None:
             return runner.encode_both([self._prompts[role] + text for text in texts])
+        gpu = self._gpu_runner()
+        if gpu is not None:
+            return gpu.encode_both(texts, self._prompts[role])
         model = self._model()
         encode = model.encode_query if role == "query" else model.encode_document
         rows = encode(
             list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, output_value=None
         )
-        vectors = np.stack([_unit(row["sentence_embedding"]) for row in rows])
-        tokens = [_unit(row["token_embeddings"][row["attention_mask"].bool()]) for row in rows]
+        vectors = np.stack([unit_vectors(row["sentence_embedding"]) for row in rows])
+        tokens = [unit_vectors(row["token_embeddings"][row["attention_mask"].bool()]) for row in rows]
         ids = [row["input_ids"][row["attention_mask"].bool()].cpu().numpy().astype(np.int32) for row in rows]
         return vectors, tokens, ids
 
@@ -223,14 +251,6 @@ class Embedder:
         if isinstance(self._config, BertConfig):
             return offsets_of((self._config.folder / "tokenizer.json").read_text(encoding="utf-8"))
         return offsets_of(self._model().tokenizer.backend_tokenizer.to_str())
-
-
-def _unit(vectors: Any) -> NDArray[np.float32]:
-    """Return PyTorch vectors in float32, scaled to length 1."""
-    import torch
-
-    unit: NDArray[np.float32] = torch.nn.functional.normalize(vectors.float(), dim=-1).cpu().numpy()
-    return unit
 
 
 def offsets_of(tokenizer_json: str) -> Tokenizer:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +27,9 @@ from turnmark.core.record import Record
 from turnmark.corpora import chunking
 from turnmark.corpora.readers import read_file, source_items
 from turnmark.corpora.readers.folder import SourceFile
+from turnmark.corpora.readers.isolation import MAX_PROCESSES
 from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.registry import GROUP
+from turnmark.corpora.readers.registry import GROUP, readers
 from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.components import Window
@@ -36,6 +39,8 @@ FILE = "files.json"
 SETTLED_NS = 2_000_000_000
 """Minimum age of a file's last change for the file to count as settled. A file that is written again within the
 resolution of the file system's clock can keep its size and time, so the next build reads unsettled files again."""
+MAX_WAITING_ENTRIES = 256
+"""Number of files that wait behind one that is being read, so that files further on can be read ahead."""
 _LIBRARIES = (
     "beautifulsoup4", "lxml", "markdown-it-py", "openpyxl", "pypandoc_binary", "pypdfium2", "python-calamine",
 )  # fmt: skip
@@ -117,7 +122,8 @@ class SourceEntry:
         remarks: what the owner of the file should know about how it was read.
         changed: whether the file's passages differ from those in the current generation.
         stamp: stamp of the file; None: the next build reads it again.
-        uncut: documents that were read ahead and are not cut into passages yet.
+        unread: 1 for the file's suffix if its type is not read.
+        uncut: documents that are not cut into passages yet.
     """
 
     path: str = ""
@@ -128,18 +134,24 @@ class SourceEntry:
     remarks: list[str] = field(default_factory=list)
     changed: bool = False
     stamp: FileStamp | None = None
+    unread: Counter[str] = field(default_factory=Counter)
     uncut: list[Document] = field(default_factory=list)
+
+
+class _ReadingStopped(Exception):
+    """The build ended while a file was being read."""
 
 
 @dataclass
 class SourceReader:
-    """A reader of a source that has one file in memory at a time.
+    """A reader of a source that has a few files in memory at a time.
 
     Attributes:
         window: cuts passages; None until the documents that are read ahead have decided about it.
         current: the passages of the current generation; None if there is none.
         known: the files that the current generation was built from.
         watch: the report of what is being read.
+        processes: maximum number of files that are read at the same time.
     """
 
     source: Path
@@ -149,15 +161,20 @@ class SourceReader:
     current: PassageStore | None
     known: dict[str, KnownFile]
     watch: ReadingReport
+    processes: int = MAX_PROCESSES
 
     def __post_init__(self) -> None:
         self._entries = self._read_source()
         self._ahead: list[SourceEntry] = []
 
+    def close(self) -> None:
+        """End all reading that was begun."""
+        self._entries.close()
+
     def read_ahead(self, documents: int, characters: int) -> list[Document]:
         """Read the first documents up to a limit of documents and of text, and return them.
 
-        They are kept for `entries`, and cut into passages there.
+        They are kept for `entries`.
         """
         read: list[Document] = []
         for entry in self._entries:
@@ -168,39 +185,68 @@ class SourceReader:
         return read
 
     def entries(self) -> Iterator[SourceEntry]:
-        """Yield an entry for each file or row, in the order of the source."""
-        while self._ahead:
-            entry = self._ahead.pop(0)
+        """Yield an entry for each file or row, cut into passages, in the order of the source."""
+        assert self.window is not None, "set before passages are cut"
+        while entry := self._ahead.pop(0) if self._ahead else next(self._entries, None):
             uncut, entry.uncut = entry.uncut, []
             for document in uncut:
-                self._add(entry, document)
-            entry.changed = bool(entry.path) and self._differs(entry)
+                entry.passages += self.window.cut(document)
+            entry.changed = bool(uncut) and bool(entry.path) and self._differs(entry)
+            self.watch.unread.update(entry.unread)
             yield entry
-        yield from self._entries
 
-    def _read_source(self) -> Iterator[SourceEntry]:
-        for item in source_items(self.source, self.include, self.exclude, self.watch):
-            if isinstance(item, SourceFile):
-                yield self._taken_over(item) or self._read(item)
-            elif isinstance(item, Document):
-                entry = SourceEntry(documents=[item.id])
-                self._add(entry, item)
-                yield entry
-            else:
-                yield SourceEntry(problems=[item])
+    def _read_source(self) -> Generator[SourceEntry, None, None]:
+        """Yield an entry for each file or row, in order. Files with a process of their own are read ahead, several at
+        once.
+        """
+        stopping = threading.Event()
 
-    def _add(self, entry: SourceEntry, document: Document) -> None:
-        """Cut a document into passages, or keep it until the window is known."""
-        if self.window is None:
-            entry.uncut.append(document)
-        else:
-            entry.passages += self.window.cut(document)
+        def tell(text: str) -> None:
+            if stopping.is_set():
+                raise _ReadingStopped
+            self.watch.tell(text)
+
+        waiting: deque[Callable[[], SourceEntry]] = deque()
+        ahead: deque[Future[SourceEntry]] = deque()
+        pool = ThreadPoolExecutor(self.processes, thread_name_prefix="turnmark-reading")
+        try:
+            for item in source_items(self.source, self.include, self.exclude, self.watch):
+                if isinstance(item, SourceFile) and self._needs_process(item):
+                    ahead.append(pool.submit(self._read, item, tell))
+                    waiting.append(ahead[-1].result)
+                else:
+                    waiting.append(partial(self._entry, item))
+                while len(waiting) > MAX_WAITING_ENTRIES or len(ahead) > self.processes:
+                    yield waiting.popleft()()
+                    while ahead and ahead[0].done():
+                        ahead.popleft()
+            while waiting:
+                yield waiting.popleft()()
+        finally:
+            stopping.set()
+            pool.shutdown(cancel_futures=True)
+
+    def _needs_process(self, file: SourceFile) -> bool:
+        """Return whether a file must be read, and in a process of its own."""
+        reader = readers().get(file.path.suffix.lower())
+        return reader is not None and reader.isolated and not self._is_known(file)
+
+    def _entry(self, item: SourceFile | Document | Problem) -> SourceEntry:
+        if isinstance(item, SourceFile):
+            return self._taken_over(item) or self._read(item, self.watch.tell)
+        if isinstance(item, Document):
+            return SourceEntry(documents=[item.id], uncut=[item])
+        return SourceEntry(problems=[item])
+
+    def _is_known(self, file: SourceFile) -> bool:
+        known = self.known.get(file.relative)
+        return known is not None and self.current is not None and known.stamp == _stamp(file.path)
 
     def _taken_over(self, file: SourceFile) -> SourceEntry | None:
         """Return an unchanged file's passages in the current generation; None if the file must be read."""
-        known = self.known.get(file.relative)
-        if known is None or self.current is None or known.stamp != _stamp(file.path):
+        if not self._is_known(file) or self.current is None:
             return None
+        known = self.known[file.relative]
         try:
             passages = [passage for document in known.documents for passage in self.current.of_document(document)]
         except TurnmarkError:  # the current generation is damaged
@@ -216,18 +262,19 @@ class SourceReader:
             stamp=known.stamp,
         )
 
-    def _read(self, file: SourceFile) -> SourceEntry:
+    def _read(self, file: SourceFile, tell: Callable[[str], None]) -> SourceEntry:
+        """Read a file; may be called from several threads at once."""
         stamp, began = _stamp(file.path), time.time_ns()
         entry = SourceEntry(path=file.relative)
-        for item in read_file(file.path, file.relative, self.watch, only_text=file.named):
+        watch = ReadingReport(tell, entry.unread)
+        for item in read_file(file.path, file.relative, watch, only_text=file.named):
             if isinstance(item, Problem):
                 entry.problems.append(item)
             else:
                 entry.documents.append(item.id)
                 entry.left_out.update(item.left_out)
                 entry.remarks += item.remarks
-                self._add(entry, item)
-        entry.changed = self._differs(entry)
+                entry.uncut.append(item)
         settled = stamp is not None and began - stamp.mtime_ns > SETTLED_NS
         if settled and entry.documents and not entry.problems:
             entry.stamp = stamp

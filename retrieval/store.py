@@ -244,6 +244,10 @@ class PassageStore(Passages):
         """Return the content hashes that the store contains."""
         return {row[0] for row in self._where("hash", hashes, '"hash"')}
 
+    def rows_with(self, hashes: Sequence[str]) -> dict[str, int]:
+        """Return content hash -> a row with this content, for the hashes that the store contains."""
+        return dict(self._where("hash", hashes, '"hash", "row"'))
+
     def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
         """Return, for each key of `where`, the stored values that its glob matches (`*` and `?`, case-sensitive)."""
         unknown = [key for key in where if key not in WHERE_KEYS]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import check_name, home
 from turnmark.core.specs import Spec
-from turnmark.corpora.types import Passage
+from turnmark.corpora.types import Passage, content_hash_of
 from turnmark.retrieval.bm25 import BM25, TermScores
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder
@@ -170,6 +170,22 @@ class SearchableIndex(ABC):
     def titles(self) -> list[str]:
         """The titles of the documents, largest first; empty if the index has too many documents to list."""
         return self.store.titles() if self.manifest.documents <= MAX_TITLED_DOCUMENTS else []
+
+    def stored_vectors(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of those texts that are the indexed texts of passages, as stored in the index.
+
+        An index whose vectors are on a server returns none, since a request may take longer than the model.
+        """
+        text_of = {content_hash_of(text): text for text in texts}
+        vectors: dict[str, NDArray[np.float32]] = {}
+        for part in self.parts:
+            if part.manifest.server:
+                continue
+            rows = part.store.rows_with(list(text_of))
+            for found, its_vectors in part.vectors_of([np.array(list(rows.values()), dtype=np.int64)]):
+                vector_of = dict(zip(found.tolist(), its_vectors, strict=True))
+                vectors |= {text_of[content]: vector_of[row] for content, row in rows.items() if row in vector_of}
+        return vectors
 
     def neighbors(self, passage: Passage) -> list[Passage]:
         """Return all passages of the same document, in reading order."""

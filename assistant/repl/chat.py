@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from turnmark.assistant.open import up_to_date
-from turnmark.assistant.repl.screen import TurnView, ignore_interrupts, say, suppress_echo
+from turnmark.assistant.repl.checking import TurnInBackground, without_searches
+from turnmark.assistant.repl.screen import TurnView, check_lines, ignore_interrupts, say, suppress_echo
 from turnmark.assistant.session import (
     Conversation,
     Exchange,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None, str]]]
 """A function from a turn and the messages before it to name, value (None: not applicable) and remark of each metric."""
+RecordReply = Callable[[Reply, tuple[Event, ...]], None]
+"""A function that records the reply of a turn with its events."""
 
 
 class TerminalChat:
@@ -59,6 +63,8 @@ class TerminalChat:
         self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
         self.interactive = interactive
         self._news = news or SimpleQueue()
+        self._unsettled: tuple[TurnInBackground, RecordReply, list[Event]] | None = None
+        """The last turn while its answer is checked, with what records it."""
         self.failed = 0
         """Number of failed turns."""
         self.over = False
@@ -86,13 +92,15 @@ class TerminalChat:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is news about the documents that has not been shown yet."""
-        return not self._news.empty()
+        """Whether there is something to show above the prompt: news about the documents, or the checks of an answer."""
+        return not self._news.empty() or (self._unsettled is not None and not self.is_checking)
 
     def show_news(self) -> None:
-        """Show what happened to the documents."""
-        while self.has_news:
+        """Show what happened to the documents, and the checks of the last answer once they are complete."""
+        while not self._news.empty():
             self.say(self._news.get(), style="dim")
+        if not self.is_checking:
+            self.settle()
 
     def ask(self, message: str) -> None:
         """Run a turn, draw its reply and record it. A failed or canceled turn is not part of the conversation."""
@@ -106,34 +114,33 @@ class TerminalChat:
     def answer_again(self) -> None:
         """Answer the last message again; the new reply replaces the old one."""
         last = self.need_last("there is nothing to answer again yet")
-        outcome = self._run(last.kind, self.history_before_last(), last.question)
-        if outcome is None:
-            return
-        reply, events = outcome
-        self.record(TurnRetried(turn=last.turn, reply=reply, events=events))
-        self._note_answer()
+
+        def record(reply: Reply, events: tuple[Event, ...]) -> None:
+            self.record(TurnRetried(turn=last.turn, reply=reply, events=events))
+
+        self._run(last.kind, self.history_before_last(), last.question, record)
 
     def _turn(self, kind: str, message: str) -> None:
-        outcome = self._run(kind, self.history, message)
-        if outcome is None:
-            return
-        reply, events = outcome
-        understanding = reply.trace.understanding
-        revises = kind == "revise" or (understanding is not None and understanding.kind == "revision")
-        recorded_kind = "revise" if revises else "ask"
-        turn = self.conversation.turns + 1
-        self.record(TurnAnswered(turn=turn, kind=recorded_kind, question=message, reply=reply, events=events))
-        self._note_answer()
+        def record(reply: Reply, events: tuple[Event, ...]) -> None:
+            understanding = reply.trace.understanding
+            revises = kind == "revise" or (understanding is not None and understanding.kind == "revision")
+            recorded_kind = "revise" if revises else "ask"
+            turn = self.conversation.turns + 1
+            self.record(TurnAnswered(turn=turn, kind=recorded_kind, question=message, reply=reply, events=events))
 
-    def _run(self, kind: str, history: Sequence[Message], message: str) -> tuple[Reply, tuple[Event, ...]] | None:
-        """Run a turn and draw it; report a canceled or failed turn and return None."""
+        self._run(kind, self.history, message, record)
+
+    def _run(self, kind: str, history: Sequence[Message], message: str, record: RecordReply) -> None:
+        """Run a turn, draw it and record it; report a canceled or failed turn.
+
+        On a terminal, the user can type while the answer of a model is checked; `settle` records the turn.
+        """
         turn = self.assistant.revise if kind == "revise" else self.assistant.reply
         events: list[Event] = []
 
         def on_event(event: Event) -> None:
-            if not event.delta:  # the reply contains the answer and the searches already
-                detail = {key: value for key, value in event.detail.items() if key != "searches"}
-                events.append(event.model_copy(update={"detail": detail}))
+            if not event.delta:
+                events.append(without_searches(event))
             view.on_event(event)
 
         try:
@@ -141,30 +148,68 @@ class TerminalChat:
                 suppress_echo() if self.interactive else nullcontext(),
                 TurnView(self.console, self.assistant.generator is not None, self.assistant.index) as view,
             ):
+                if self.interactive and view.streaming:
+                    background = TurnInBackground(partial(turn, history, message), self._note_answer)
+                    view.finish(background.answer(on_event))
+                    self._unsettled = background, record, events
+                    return
                 reply = turn(history, message, on_event)
                 view.finish(reply)
         except KeyboardInterrupt:
             if not self.interactive:
                 raise
-            calls = tuple(ToolUse(**event.detail) for event in events if "found" in event.detail)
-            if calls:
-                self.record(TurnInterrupted(question=message, calls=calls))
-            found = "; /why shows what was found" if calls else ""
-            self.say(f"canceled; this question is not part of the conversation{found}", style="yellow")
-            return None
+            self._cancel(message, events)
         except TurnmarkError as error:
             self.failed += 1
             self.say("no answer: " + printable(str(error)), style="red")
-            return None
-        return reply, tuple(events)
+        else:
+            record(reply, tuple(events))
+            self._note_answer(reply)
 
-    def _note_answer(self) -> None:
+    def _cancel(self, message: str, events: Sequence[Event]) -> None:
+        """Report a canceled turn. What a model found is recorded; the turn is not part of the conversation."""
+        calls = tuple(ToolUse(**event.detail) for event in events if "found" in event.detail)
+        if calls:
+            self.record(TurnInterrupted(question=message, calls=calls))
+        found = "; /why shows what was found" if calls else ""
+        self.say(f"canceled; this question is not part of the conversation{found}", style="yellow")
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether the last answer is still being checked."""
+        return self._unsettled is not None and not self._unsettled[0].is_checked
+
+    def settle(self, leaving: bool = False) -> None:
+        """Wait until the last answer is checked, report what no section supports, and record the turn.
+
+        Args:
+            leaving: whether Ctrl-C records the turn without checks.
+        """
+        if self._unsettled is None:
+            return
+        background, record, events = self._unsettled
+        if not background.is_checked:
+            self.say("checking the last answer …", style="dim")
+        failure = ""
+        try:
+            reply, failure = background.reply()
+        except KeyboardInterrupt:
+            if not leaving:
+                raise
+            reply = background.unchecked
+        self._unsettled = None
+        record(reply, (*events, *background.later_events))
+        for line in check_lines(reply):
+            self.say(line, style="dim")
+        if failure:
+            self.say(f"the answer could not be checked: {printable(failure)}", style="red")
+
+    def _note_answer(self, reply: Reply) -> None:
         """Pass the answer to the retriever, which prepares for the next question while the user is reading."""
-        last = self.conversation.last
         retriever = self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
-            if last and retriever is not None:
-                retriever.note_answer(last.answer)
+            if retriever is not None:
+                retriever.note_answer(reply.answer)
 
     # -- for the commands
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import get_args
 
@@ -15,6 +18,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Path
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.styles import Style
 from rich.console import Console
 from rich.text import Text
 
@@ -27,9 +31,13 @@ from turnmark.core.console import stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.untrusted import one_line, printable, valid_text
+from turnmark.retrieval.types import Query
 
 HISTORY_FILE = "chat_history"
+LOADING_SECONDS = 10.0
+"""Maximum time that the exiting process waits for models that are being loaded."""
 MENU_LINES = 5
+CHECKING = "checking the answer …"
 NEWS_POLL_SECONDS = 0.2
 """Seconds between checks for news while the prompt is waiting."""
 
@@ -41,11 +49,15 @@ def run_chat(
     keep: bool,
     grade: Grade | None,
     news: SimpleQueue[str],
+    question: str = "",
+    typed: str = "",
 ) -> None:
     """Run a conversation until the user leaves.
 
     Args:
         news: lines from the watcher of the documents, shown between turns and above a waiting prompt.
+        question: a line that the user has entered already; "": none.
+        typed: the beginning of a line that the user has typed.
 
     Raises:
         TurnmarkError: the input is a pipe, and a question could not be answered.
@@ -69,14 +81,31 @@ def run_chat(
             chat.say(printable(last.answer), style="dim")
     console.print(Text(f"{parts_line(assistant)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
-        for line in _typed_lines(chat) if interactive else _piped_lines(chat):
+        if interactive:
+            begin_loading(assistant)
+        for line in _typed_lines(chat, question, typed) if interactive else _piped_lines(chat):
             if not handle_line(chat, line):
                 break
+        chat.settle(leaving=True)
     finally:
         chat.session.close()
     if chat.failed and not interactive:
         plural = "" if chat.failed == 1 else "s"
         raise TurnmarkError(f"{chat.failed} question{plural} could not be answered")
+
+
+def begin_loading(assistant: Assistant) -> None:
+    """Load what a search needs in another thread, while the user types the first question."""
+
+    def search() -> None:
+        with suppress(TurnmarkError):  # the first question reports it
+            if assistant.retriever is not None:
+                assistant.retriever.search([Query(text="first")], 1)
+
+    thread = threading.Thread(target=search, name="turnmark-loading", daemon=True)
+    thread.start()
+    # A thread in native code would abort the process when the interpreter exits.
+    atexit.register(thread.join, LOADING_SECONDS)
 
 
 def handle_line(chat: TerminalChat, line: str) -> bool:
@@ -85,6 +114,7 @@ def handle_line(chat: TerminalChat, line: str) -> bool:
     if not line:
         return True
     try:
+        chat.settle()
         chat.take_news()
         if line.startswith("/"):
             run_command(chat, line)
@@ -107,16 +137,23 @@ def _piped_lines(chat: TerminalChat) -> Iterator[str]:
         yield line
 
 
-def _typed_lines(chat: TerminalChat) -> Iterator[str]:
-    """Yield the lines that the user types."""
+def _typed_lines(chat: TerminalChat, question: str, typed: str) -> Iterator[str]:
+    """Yield the lines that the user types.
+
+    Args:
+        question: a line that was entered already; "": none.
+        typed: the beginning of a line.
+    """
     ask = make_prompt(chat, COMMANDS)
     interrupted = False
+    if question:
+        yield question
     while True:
         try:
             if interrupted:  # within `try`, since the second Ctrl-C may come during the output
                 chat.say("press Ctrl-C again, or Ctrl-D, to leave", style="dim")
             chat.take_news()
-            line = ask()
+            line, typed = ask(typed), ""
         except KeyboardInterrupt:
             if interrupted:
                 return
@@ -166,27 +203,38 @@ def choose_index(console: Console, errors: ErrorCollector) -> str:
 # --- the prompt ------------------------------------------------------------------------------------------------------
 
 
-def make_prompt(chat: TerminalChat, commands: Iterable[str]) -> Callable[[], str]:
-    """Return a function that reads the next message. While it waits, news is shown above the prompt.
-
-    The function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.
-    """
-    session: PromptSession[str] = PromptSession(
-        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(chat.session.keep),
+def prompt_session(commands: Iterable[str], keep: bool) -> PromptSession[str]:
+    """Return a prompt with editing and completion, and with the input history if `keep` is set."""
+    return PromptSession(
+        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(keep),
         key_bindings=_key_bindings(), multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES,
-        enable_history_search=True,
+        enable_history_search=True, style=Style.from_dict({"bottom-toolbar": "noreverse"}),
     )  # fmt: skip
+
+
+def make_prompt(chat: TerminalChat, commands: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that reads the next message, beginning with a text that was typed already.
+
+    While it waits, news is shown above the prompt. A line below it says that the last answer is being checked. The
+    function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.
+    """
+    session = prompt_session(commands, chat.session.keep)
 
     async def show_news() -> None:
         while True:
             await asyncio.sleep(NEWS_POLL_SECONDS)
             if chat.has_news:
+                session.bottom_toolbar = None
                 await run_in_terminal(chat.show_news)  # draws the prompt again below, with the text typed so far
 
     def begin() -> None:
         session.app.create_background_task(show_news())  # ends with the prompt
 
-    return lambda: session.prompt("› ", pre_run=begin)
+    def ask(typed: str) -> str:
+        session.bottom_toolbar = CHECKING if chat.is_checking else None
+        return session.prompt("› ", default=typed, pre_run=begin)
+
+    return ask
 
 
 def _history(keep: bool) -> History:

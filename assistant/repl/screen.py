@@ -63,12 +63,15 @@ class TurnView:
     Args:
         streaming: whether to draw the answer while it is streamed; False: only after it is checked.
         index: index whose files the sources link to; None: no links.
+
+    Attributes:
+        streaming: whether the answer is drawn while it is streamed, which takes a terminal.
     """
 
     def __init__(self, console: Console, streaming: bool, index: Index | None = None) -> None:
         self._console, self._index = console, index
         moving = console.is_terminal and not console.is_dumb_terminal
-        self._moving, self._streaming = moving, streaming and moving
+        self._moving, self.streaming = moving, streaming and moving
         self._stream = MarkdownStream(console)
         self._draft, self._doing, self._calls = "", "thinking …", list[str]()
         # This class refreshes it: a thread of rich could lose lines that are printed at the same time.
@@ -79,7 +82,7 @@ class TurnView:
 
     def __rich__(self) -> RenderableType:
         """The text below the finished output: the unfinished paragraph, or the current step."""
-        if self._streaming and self._draft:
+        if self.streaming and self._draft:
             return self._stream.pending
         return Text("\n".join([*self._calls, self._doing]), style="dim")
 
@@ -95,7 +98,7 @@ class TurnView:
         """Draw an event: a rewrite, a model's tool call, a piece of the answer, or a note."""
         if event.delta:
             self._draft += event.delta
-            if self._streaming:
+            if self.streaming:
                 self._stream.feed(event.delta)
         elif event.step == "note":
             self._line(f"note: {one_line(event.text)}", "yellow")
@@ -115,7 +118,7 @@ class TurnView:
     def finish(self, reply: Reply) -> None:
         """Draw the answer unless it was streamed, then the unsupported sentences, the sources and the checks."""
         self._stop()
-        streamed = self._streaming and bool(self._draft)
+        streamed = self.streaming and bool(self._draft)
         if not streamed or not has_same_words(self._draft, reply):
             if streamed:
                 self._line("after checking:")
@@ -123,8 +126,8 @@ class TurnView:
                 draw_answer(self._console, reply)
             else:
                 say(self._console, printable(reply.answer))
-        for sentence in reply.checks.unsupported:
-            self._line(f"not in the documents: {one_line(sentence)}")
+        for line in check_lines(reply):
+            self._line(line)
         quoted = any(heading for heading, _ in split_quotations(reply))
         for source in sources_used(reply):
             url = source_url(self._index, source) if self._moving else ""
@@ -140,6 +143,11 @@ class TurnView:
     def _line(self, text: str, style: str | Style = "dim", indent: int = 0) -> None:
         self._stream.end()  # a line never interrupts the answer
         say(self._console, text, style, indent)
+
+
+def check_lines(reply: Reply) -> list[str]:
+    """Return a line for each sentence of the answer that no section supports."""
+    return [f"not in the documents: {one_line(sentence)}" for sentence in reply.checks.unsupported]
 
 
 def checks_line(reply: Reply) -> str:

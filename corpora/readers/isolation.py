@@ -1,7 +1,8 @@
 """Reads files that may be broken or hostile in a separate process, with limits on memory and time.
 
-The process (`turnmark.corpora.readers.worker`) is reused from file to file. If it crashes or exceeds its time, a new
-one is started for the next file. Both sides write each message as one line of JSON.
+A process (`turnmark.corpora.readers.worker`) is reused from file to file. If it crashes or exceeds its time, a new one
+is started for the next file. Several threads read at once, each in a process of its own. Both sides write each message
+as one line of JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +26,9 @@ from turnmark.core.child import module_process
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
 from turnmark.corpora.types import Document, Problem
 
-MAX_MEMORY_BYTES = 2 * 1024**3  # address space of the process
+MAX_PROCESSES = min(4, os.cpu_count() or 1)
+"""Number of files that are read at the same time; more wait. The limits below apply to each process."""
+MAX_MEMORY_BYTES = 2 * 1024**3  # address space of a process
 MAX_KEPT_BYTES = 600 * 1024**2  # a process that uses more memory is replaced after its file
 MAX_PAGE_SECONDS = 60.0  # for one page
 MAX_SLOW_PAGE_SECONDS = 240.0  # for one page whose method is reported, e.g. OCR
@@ -48,8 +51,7 @@ def read_isolated(
         NotOfItsType: the content does not match the suffix.
         OSError: the file cannot be opened.
     """
-    with _lock:
-        worker = _live_worker()
+    with _borrowed_process() as worker:
         finished = False
         request = {"target": target, "path": str(path.absolute()), "relative": relative}
         try:
@@ -75,8 +77,8 @@ def draw_page(path: Path, page: int, marked: str) -> bytes:
         OSError: it cannot be opened.
     """
     request = {"target": "", "path": str(path.absolute()), "page": page, "marked": marked}
-    with _lock:
-        (message,) = _live_worker().ask(request, path.name, lambda _: None)
+    with _borrowed_process() as worker:
+        (message,) = worker.ask(request, path.name, lambda _: None)
     return base64.b64decode(message["png"])
 
 
@@ -98,7 +100,7 @@ class _FileProgress:
 
 
 class _ReaderProcess:
-    """A handle to the worker process."""
+    """A handle to a worker process."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -220,18 +222,31 @@ def encode_message(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
+_slots = threading.BoundedSemaphore(MAX_PROCESSES)
 _lock = threading.Lock()
-_worker: _ReaderProcess | None = None
+_idle: list[_ReaderProcess] = []
+_started: list[_ReaderProcess] = []
 
 
-def _live_worker() -> _ReaderProcess:
-    global _worker
-    if _worker is None or _worker.ended or _worker.owner != os.getpid():
-        _worker = _ReaderProcess()
-    return _worker
+@contextmanager
+def _borrowed_process() -> Iterator[_ReaderProcess]:
+    """Lend a process that reads nothing else, and keep it for the next file."""
+    with _slots:
+        with _lock:
+            usable = [process for process in _idle if not process.ended and process.owner == os.getpid()]
+            process = usable[-1] if usable else _ReaderProcess()
+            _idle[:] = usable[:-1]
+            _started[:] = [each for each in _started if not each.ended and each is not process] + [process]
+        try:
+            yield process
+        finally:
+            with _lock:
+                _idle.append(process)
 
 
 @atexit.register
-def _end_worker() -> None:
-    if _worker is not None and not _worker.ended and _worker.owner == os.getpid():
-        _worker.end()
+def end_processes() -> None:
+    """End all processes; the next file starts a new one."""
+    for process in _started:
+        if not process.ended and process.owner == os.getpid():
+            process.end()

@@ -149,13 +149,15 @@ def test_embeds_in_a_single_thread_and_after_a_fork():
 
     class Recording:
         name = "recording"
+        is_batch_independent = False
 
         def encode(self, texts: Sequence[str], role: str) -> Any:
             assert role == "passage"
             seen.add(threading.get_ident())
             return np.full((len(texts), 2), len(texts))
 
-    index: Any = SimpleNamespace(manifest=SimpleNamespace(trusts_cosines=lambda: True), embedder=Recording())
+    manifest = SimpleNamespace(trusts_cosines=lambda: True)
+    index: Any = SimpleNamespace(manifest=manifest, embedder=Recording(), stored_vectors=lambda texts: {})
     embed = embed_with(index)
     assert embed is not None
     with ThreadPoolExecutor(4) as threads:
@@ -166,3 +168,19 @@ def test_embeds_in_a_single_thread_and_after_a_fork():
     child.start()
     child.join(PATIENCE)
     assert child.exitcode == 0
+
+
+def test_reads_the_vectors_of_passages_from_the_index(tmp_path):
+    cup = "# Cup\n\nThe cup is blue.\n"
+    assistant = over(tmp_path, retriever="dense", kettle="# Kettle\n\nThe kettle is red.\n", cup=cup)
+    assert assistant.index is not None
+    passages = [passage.indexed_text for passage in assistant.index]
+    stored = assistant.index.stored_vectors([*passages, "The kettle is red."])
+    computed = assistant.index.embedder.encode(passages, "passage")
+    assert list(stored) == passages
+    assert np.allclose(np.stack(list(stored.values())), computed, atol=1e-6)
+    embed = embed_with(assistant.index)
+    assert embed is not None
+    mixed = embed([passages[0], "The kettle is red.", passages[1], passages[0]])
+    assert np.allclose(mixed[[0, 2, 3]], computed[[0, 1, 0]], atol=1e-6)
+    assert np.allclose(mixed[1], assistant.index.embedder.encode(["The kettle is red."], "passage")[0], atol=1e-6)

