@@ -42,7 +42,8 @@ resolution of the file system's clock can keep its size and time, so the next bu
 MAX_WAITING_ENTRIES = 256
 """Number of files that wait behind one that is being read, so that files further on can be read ahead."""
 _LIBRARIES = (
-    "beautifulsoup4", "lxml", "markdown-it-py", "openpyxl", "pypandoc_binary", "pypdfium2", "python-calamine",
+    "beautifulsoup4", "chardet", "lxml", "markdown-it-py", "openpyxl", "pypandoc_binary", "pypdfium2",
+    "python-calamine",
 )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, read_text
+from turnmark.corpora.readers.plain_text import read_text
+from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
 from turnmark.corpora.readers.registry import MAX_BYTES, Reader, no_progress, readers
 from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.rows import JsonRow, non_blank, parsed, string

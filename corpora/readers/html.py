@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.prose import (
     SOFT_HYPHEN,
     Unreadable,
     date_part,
     declared_encoding,
-    decode,
     shorten_title,
     split_front_matter,
     title_from_name,
@@ -77,7 +77,9 @@ _MAX_SHORT_DEFINITION_LENGTH = 300
 def read_html(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read an HTML file."""
     data = path.read_bytes()
-    return parse_html(decode(data, declared_encoding(data)), relative)
+    text, remarks = decode_or_guess(data, declared_encoding(data))
+    document = parse_html(text, relative)
+    return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
 def parse_html(text: str, relative: str) -> Document:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
+from quopri import decodestring
 
 from turnmark.corpora.readers.html import parse_html
 from turnmark.corpora.readers.markdown import blocks
@@ -99,7 +101,7 @@ def _document(data: bytes, key: str, path: str) -> Document:
         text=text,
         path=path,
         blocks=found,
-        date=date_part(_date(message)),
+        date=date_part(_date(message)) if _is_date(message) else "",
     )
 
 
@@ -118,8 +120,8 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
     names: list[str] = []
     attached: list[EmailMessage] = []
     for part in _shown_parts(message):
-        if part.get_content_type() == "message/rfc822":
-            attached += [inner for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
+        if _is_message(part):
+            attached += _attached_messages(part)
         elif not _is_attached(part):
             own, quoted = _body(part)
             parts += own
@@ -132,6 +134,41 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
     for inner in attached[:_MAX_ATTACHED_MESSAGES]:
         parts += _parts(inner, min(level + 1, 5))
     return parts
+
+
+_ENCODED = frozenset({"base64", "quoted-printable"})
+
+
+def _is_message(part: EmailMessage) -> bool:
+    return part.get_content_type() == "message/rfc822" or any(
+        name.lower().endswith(".eml") for name in _names(part) if not part.is_multipart()
+    )
+
+
+def _attached_messages(part: EmailMessage) -> Iterator[EmailMessage]:
+    """Yield the messages that a part contains. Some gateways encode them, although RFC 2046 forbids it."""
+    if not part.is_multipart():  # a file named .eml
+        data = part.get_payload(decode=True)
+        yield from _parsed(data if isinstance(data, bytes) else b"")
+        return
+    encoding = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
+    for inner in part.iter_parts():
+        if isinstance(inner, EmailMessage):
+            yield next(_parsed(_decoded(inner.as_bytes(), encoding)), inner) if encoding in _ENCODED else inner
+
+
+def _parsed(data: bytes) -> Iterator[EmailMessage]:
+    """Yield the message of some bytes, if they are one."""
+    message = message_from_bytes(data, policy=policy.default)
+    if isinstance(message, EmailMessage) and any(name in message for name in _KNOWN):
+        yield message
+
+
+def _decoded(data: bytes, encoding: str) -> bytes:
+    try:
+        return b64decode(data) if encoding == "base64" else decodestring(data)
+    except ValueError:
+        return b""
 
 
 def _shown_parts(message: EmailMessage) -> Iterator[EmailMessage]:
@@ -183,6 +220,10 @@ def _people(header: str) -> str:
     for name, address in getaddresses([header])[:50]:
         shown.append(f"{name} ({address})" if name and address else name or address)
     return ", ".join(filter(None, shown)) or header
+
+
+def _is_date(message: EmailMessage) -> bool:
+    return bool(re.search(r"\d", _header(message, "Date")))
 
 
 def _date(message: EmailMessage) -> str:

@@ -11,9 +11,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.footnotes import place_footnotes
 from turnmark.corpora.readers.html import POWER, render
-from turnmark.corpora.readers.prose import Unreadable, decode, main_heading, shorten_title, split_front_matter
+from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 def read_markdown(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a Markdown file."""
-    return parse_markdown(decode(path.read_bytes()), relative)
+    text, remarks = decode_or_guess(path.read_bytes())
+    document = parse_markdown(text, relative)
+    return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
 def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:

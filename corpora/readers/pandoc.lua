@@ -367,6 +367,7 @@ end
 local function simple_table(table)
   local rows = rows_of(table)
   local heads = #table.head.rows
+  if heads == #rows and heads > 1 then heads = 1 end  -- a cell of the first row that is merged down to the last one
   local filled, width = grid(rows)
   local caption = pandoc.utils.blocks_to_inlines(table.caption.long)
   local result = pandoc.List()
@@ -435,7 +436,9 @@ end
 local function title_and_date(meta)
   local kept = {}
   for _, name in ipairs({'title', 'date'}) do
-    if meta[name] then kept[name] = stringify(meta[name]) end
+    local value = meta[name]
+    if pandoc.utils.type(value) == 'List' then value = value[#value] end  -- in reverse order
+    if value then kept[name] = stringify(value) end
   end
   if meta.section and kept.title then kept.title = kept.title .. '(' .. stringify(meta.section) .. ')' end
   return kept

@@ -12,10 +12,12 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
+from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     EPUB,
@@ -65,21 +67,22 @@ def read_epub(path: Path, relative: str, progress: ProgressCallback) -> Document
 
 
 def _read_prepared(
-    prepare: Callable[[Path, Path], bool], form: str, path: Path, relative: str, progress: ProgressCallback,
-    metadata: OfficeMetadata | None = None, bold_headings: bool = False,
+    prepare: Callable[[Path, Path, Counter[str]], bool], form: str, path: Path, relative: str,
+    progress: ProgressCallback, metadata: OfficeMetadata | None = None, bold_headings: bool = False,
 ) -> Document:  # fmt: skip
     """Read a file, or the copy that `prepare` writes of it if pandoc would not read it completely."""
     with TemporaryDirectory() as folder:
-        made = Path(folder) / f"made.{form}"
-        source = made if prepare(path, made) else path
-        return _document(form, source, relative, progress, metadata, bold_headings)
+        made, left_out = Path(folder) / f"made.{form}", Counter[str]()
+        source = made if prepare(path, made, left_out) else path
+        document = _document(form, source, relative, progress, metadata, bold_headings)
+        return document.model_copy(update={"left_out": dict(+left_out)})
 
 
 _READING = re.compile(rb"<(rt|rp)\b[^>]*>.*?</\1\s*>", re.DOTALL)
 _PAGES = (".xhtml", ".html", ".htm")
 
 
-def _without_readings(path: Path, made: Path) -> bool:
+def _without_readings(path: Path, made: Path, _: Counter[str]) -> bool:
     """Write a copy of a book without pronunciation guides (ruby) inside words; return False if there are none."""
     with zipfile.ZipFile(path) as book:
         pages = [name for name in book.namelist() if name.lower().endswith(_PAGES)]
@@ -152,7 +155,7 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
     data = path.read_bytes()
     is_xml = form in ("opml", "fb2", "docbook")
-    text = decode(data, declared_encoding(data) if is_xml or form == "latex" else "")
+    text, remarks = decode_or_guess(data, declared_encoding(data) if is_xml or form == "latex" else "")
     if form == "rst":
         text = _PARSED.sub(_as_code, text)
         text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
@@ -160,7 +163,8 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
         text = _CONDITION.sub("", text)
     if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
-    return _markup(form, text, relative, progress)
+    document = _markup(form, text, relative, progress)
+    return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
 def _as_code(literal: re.Match[str]) -> str:

@@ -1,14 +1,13 @@
-"""Reads plain text and front matter, and defines the errors and helpers that all readers share."""
+"""Parses plain text and front matter, and defines the errors and helpers that all readers share."""
 
 from __future__ import annotations
 
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.text import lines, trimmed, words
 from turnmark.corpora.types import Block, Document
 
@@ -109,11 +108,6 @@ def is_utf8(data: bytes) -> bool:
 
 def _line_number(data: bytes, offset: int) -> int:
     return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
-
-
-def read_text(path: Path, relative: str, _: ProgressCallback) -> Document:
-    """Read a text file."""
-    return parse_text(decode(path.read_bytes()), relative)
 
 
 def parse_text(text: str, relative: str) -> Document:

@@ -77,7 +77,7 @@ _PANDOC = _PACKAGE + "pandoc:"
 _OFFICE = _PACKAGE + "office."
 _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
     (".md .markdown .mdx", Reader("Markdown", _PACKAGE + "markdown:read_markdown", isolated=False)),
-    (".txt .text", Reader("text", _PACKAGE + "prose:read_text", isolated=False)),
+    (".txt .text", Reader("text", _PACKAGE + "plain_text:read_text", isolated=False)),
     (".html .htm .xhtml", Reader("HTML", _PACKAGE + "html:read_html", isolated=False)),
     (".pdf", Reader("PDF", _PACKAGE + "pdf.document:read")),
     (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from base64 import b64encode
+from base64 import b64encode, encodebytes
 from email.message import EmailMessage
 from pathlib import Path
+from quopri import encodestring
 from typing import Any
 
 import pytest
@@ -225,6 +226,42 @@ def test_reads_all_texts_of_a_mail_and_attached_messages(tmp_path: Path) -> None
     )
     digest = f"--b\n\n{inner}\n--b--\n"
     assert "## Keys" in mail_body(tmp_path, f"{HEAD}Content-Type: multipart/digest; boundary=b\n\n{digest}")
+
+
+@pytest.mark.parametrize("encoding", ["base64", "quoted-printable", "base64 of base64", "7bit"])
+def test_reads_attached_messages_in_any_encoding(tmp_path: Path, encoding: str) -> None:
+    inner = "From: b@example.org\nSubject: The gates\nDate: soon\n\nThey are shut at nine = 21:00.\n"
+    if encoding == "base64 of base64":
+        inner = _wrapped(inner, "base64")
+    (tmp_path / "a.eml").write_text(_wrapped(inner, encoding.split()[0]))
+    document = read_one(tmp_path / "a.eml")
+    assert "The gates\n\nFrom: b@example.org\nDate: soon\n\nThey are shut at nine = 21:00." in document.text
+    assert document.date == ""
+
+
+def _wrapped(inner: str, encoding: str) -> str:
+    """Return a message that contains another one in a transfer encoding."""
+    encoded = {
+        "base64": encodebytes(inner.encode()).decode(),
+        "quoted-printable": encodestring(inner.encode()).decode(),
+    }
+    return (
+        "From: a@example.org\nSubject: Forwarded\nDate: INVALID\nMIME-Version: 1.0\n"
+        'Content-Type: multipart/mixed; boundary="x"\n\n--x\nContent-Type: text/plain\n\nSee below.\n--x\n'
+        f"Content-Type: message/rfc822\nContent-Transfer-Encoding: {encoding}\n\n"
+        f"{encoded.get(encoding, inner)}\n--x--\n"
+    )
+
+
+def test_reads_attached_file_of_a_message(tmp_path: Path) -> None:
+    message = EmailMessage()
+    message["From"] = "a@example.org"
+    message["Subject"] = "Forwarded"
+    message.set_content("See below.")
+    inner = b"From: b@example.org\nSubject: The gates\n\nThey are shut.\n"
+    message.add_attachment(inner, maintype="application", subtype="octet-stream", filename="gates.eml")
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+    assert "## The gates\n\nFrom: b@example.org\n\nThey are shut." in read_one(tmp_path / "a.eml").text
 
 
 def test_reads_html_part_that_is_much_longer_than_the_text(tmp_path: Path) -> None:

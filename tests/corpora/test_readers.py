@@ -74,7 +74,7 @@ def test_refuses_invalid_sources(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"one\ntwo\nb\xe4d\n", "x.md:3: not valid UTF-8 (byte 10: 0xe4); save the file as UTF-8"),
+        ("Größen\nTüren\n".encode() + b"b\xe4d\n", "x.md:3: not valid UTF-8 (byte 18: 0xe4); save the file as UTF-8"),
         (b"one\r\nt\0wo", "x.md:2: contains NUL bytes, so it is not text"),
         (b"", "x.md: empty: there is no text in it"),
         (b" \n\t\n", "x.md: empty: there is no text in it"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -330,3 +331,93 @@ def test_refuses_slides_without_text_and_other_files(tmp_path: Path) -> None:
     assert "rename it to .docx" in refused(tmp_path / "b.pptx")
     assert "cannot be read" in refused(with_part(by_pandoc(tmp_path / "c.pptx"), "ppt/presentation.xml", b"<a>"))
     assert len(read_all(tmp_path / "b.docx")) == 1
+
+
+# --- Strict Open XML, formulas, charts -------------------------------------------------------------------------------
+
+
+def strict(path: Path) -> Path:
+    """Rewrite an Office file with the namespaces of ISO 29500 Strict."""
+    usual = re.compile(rb"http://schemas\.openxmlformats\.org/(\w+ocument|\w+ml)/2006/(?!metadata)")
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist() if not name.startswith("[")}
+    for name, content in parts.items():
+        with_part(path, name, usual.sub(rb"http://purl.oclc.org/ooxml/\1/", content))
+    return path
+
+
+def test_reads_strict_open_xml(tmp_path: Path) -> None:
+    usual = tables(read_all(workbook(tmp_path / "a.xlsx", S=[["Gate", "Width"], ["north", 4.5]]))[0])  # type: ignore[arg-type]
+    again = read_all(strict(tmp_path / "a.xlsx"))[0]
+    assert isinstance(again, Document)
+    assert tables(again) == usual == [[["Gate", "Width"], ["north", "4.5"]]]
+    text = read_one(by_pandoc(tmp_path / "a.pptx", SLIDES)).text
+    assert read_one(strict(tmp_path / "a.pptx")).text == text
+    text = read_one(by_pandoc(tmp_path / "a.docx")).text
+    assert read_one(strict(tmp_path / "a.docx")).text == text
+
+
+def test_reports_formulas_without_a_stored_value(tmp_path: Path) -> None:
+    rows = [
+        ["Gate", "Width", "Page"],
+        ["north", "=1+1", '=HYPERLINK("https://x.org","the ""page""")'],
+        ["south", 3, "x"],
+    ]
+    document = read_one(workbook(tmp_path / "a.xlsx", S=rows))
+    assert tables(document) == [[["Gate", "Width", "Page"], ["north", "", 'the "page"'], ["south", "3", "x"]]]
+    assert document.left_out == {"formulas without a stored value": 1}
+    assert document.remarks == (
+        "1 formula has no stored value and is blank; open the file in a spreadsheet program and save it",
+    )
+
+
+def test_reads_charts_and_text_boxes_of_sheets(tmp_path: Path) -> None:
+    import openpyxl
+    from openpyxl.chart import BarChart, Reference
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (["Month", "Rain"], ["May", 40], ["June", 30]):
+        sheet.append(row)
+    book.create_sheet("Secret").sheet_state = "hidden"
+    chart = BarChart()
+    chart.title = "Rain by month"
+    chart.add_data(Reference(sheet, min_col=2, min_row=1, max_row=3), titles_from_data=True)
+    sheet.add_chart(chart, "D1")
+    book.save(tmp_path / "a.xlsx")
+    document = read_one(tmp_path / "a.xlsx")
+    assert document.text.rstrip().endswith("| June | 30 |\n\nChart: Rain by month")
+    assert document.left_out == {"hidden sheets": 1}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "Name;Größe;Preis\nMüller;12;3,50 €\n"),
+        ("cp1252", "Nom;Ville\nHélène;Orléans\n"),
+        ("cp1252", "Señor;Año\nPeña;2024\n"),
+        ("cp1250", "Jméno;Město\nJiří;Kroměříž\n"),
+        ("cp1251", "Имя;Город\nИван;Москва\n"),
+        ("cp1253", "Όνομα;Πόλη\nΓιώργος;Αθήνα\n"),
+        ("cp932", "名前;都市\n田中;東京\n鈴木;大阪\n"),
+        ("gb18030", "姓名;城市\n张伟;北京\n王芳;上海\n"),
+        ("big5", "姓名;城市;價格\n陳偉;台北;100\n"),
+        ("cp949", "이름;도시\n김철수;서울\n"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".txt", ".md", ".html"])
+def test_guesses_encoding(tmp_path: Path, encoding: str, text: str, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(text.encode(encoding))
+    document = read_one(path)
+    assert text.split("\n")[1].split(";")[1] in document.text
+    assert "which is a guess" in document.remarks[0]
+    path.write_bytes(text.encode())
+    assert read_one(path).remarks == ()
+
+
+def test_refuses_damaged_utf8_and_binary_data(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("Größe;Fuß;Tür\n".encode() + b"\xff\n")
+    assert "not valid UTF-8" in refused(tmp_path / "a.csv")
+    (tmp_path / "b.txt").write_bytes(bytes(range(1, 256)))
+    assert "not valid UTF-8" in refused(tmp_path / "b.txt")

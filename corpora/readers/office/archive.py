@@ -5,6 +5,7 @@ Office Open XML (ECMA-376), OpenDocument (ISO/IEC 26300) and EPUB files are such
 
 from __future__ import annotations
 
+import posixpath
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,7 @@ _ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le
 _XML = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
+_CHUNK_BYTES = 1 << 20
 _SAVE_ADVICE = "open it and save it again"
 
 
@@ -135,6 +137,50 @@ def _cause(error: BaseException) -> str:
 # --- XML -------------------------------------------------------------------------------------------------------------
 
 
+_STRICT_NAME = re.compile(
+    rb"http://purl\.oclc\.org/ooxml/(officeDocument|drawingml|spreadsheetml|presentationml|wordprocessingml)/"
+)
+
+
+def with_usual_names(data: bytes) -> bytes:
+    """Return a part of a "Strict Open XML" file (ISO 29500) with the XML namespaces that all other files have."""
+    return _STRICT_NAME.sub(rb"http://schemas.openxmlformats.org/\1/2006/", data) if b"purl.oclc.org" in data else data
+
+
+def is_strict_part(data: bytes) -> bool:
+    """Return whether a part is of a "Strict Open XML" file."""
+    return bool(_STRICT_NAME.search(data))
+
+
+def write_with_usual_names(path: Path, made: Path) -> None:
+    """Write a copy of a "Strict Open XML" file with the usual namespaces. Parts are copied piece by piece."""
+    with zipfile.ZipFile(path) as packed, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
+        for name in packed.namelist():
+            with packed.open(name) as content, copy.open(name, "w") as part:
+                carried = b""
+                while chunk := content.read(_CHUNK_BYTES):
+                    piece, mark, carried = (
+                        (carried + chunk).rpartition(b">") if name.endswith(_XML) else (chunk, b"", b"")
+                    )
+                    part.write(with_usual_names(piece + mark))
+                part.write(with_usual_names(carried))
+
+
+def related_parts(packed: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
+    """Return the relations of a part: id -> kind and target part."""
+    folder, file = posixpath.split(part)
+    tree = parse_part(packed, f"{folder}/_rels/{file}.rels")
+    found: dict[str, tuple[str, str]] = {}
+    for relation in tree if tree is not None else ():
+        if relation.get("TargetMode") == "External":
+            continue
+        kind = str(relation.get("Type") or "").rpartition("/")[2]
+        target = str(relation.get("Target") or "")
+        place = target.lstrip("/") if target.startswith("/") else posixpath.normpath(posixpath.join(folder, target))
+        found[str(relation.get("Id"))] = (kind, place)
+    return found
+
+
 def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
     """Parse a part without resolving entities; return None if it is missing.
 
@@ -145,7 +191,7 @@ def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
         return None
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=False)
     try:
-        return etree.fromstring(packed.read(name), parser)
+        return etree.fromstring(with_usual_names(packed.read(name)), parser)
     except (etree.XMLSyntaxError, zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
         raise Unreadable(f"broken: its {name} cannot be read ({_cause(error)}); {_SAVE_ADVICE}") from error
     except Exception as error:  # zlib.error

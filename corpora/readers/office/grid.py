@@ -43,12 +43,19 @@ class Merge(NamedTuple):
 
 @dataclass
 class Sheet:
-    """A sheet: its name, its rows of cells, its merged cells, and whether only its beginning was read."""
+    """A sheet: its name, its rows of cells, its merged cells, and whether only its beginning was read.
+
+    Attributes:
+        drawn: what charts, diagrams and text boxes on the sheet say, as Markdown.
+        blank_formulas: the number of cells whose formula has no stored value, so that they are blank.
+    """
 
     name: str
     rows: list[list[Cell]] = field(default_factory=list)
     merges: list[Merge] = field(default_factory=list)
     cut: bool = False
+    drawn: list[str] = field(default_factory=list)
+    blank_formulas: int = 0
 
 
 class CellBudget:
@@ -78,6 +85,7 @@ def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
     for block in _tables(_blocks(sheet.rows, spanned)):
         for side in block.sides():
             pieces += side.pieces()
+    pieces += sheet.drawn
     if not pieces:
         return ""
     heading = [f"{'#' * level} {without_tags(_line(sheet.name))}"] if sheet.name else []

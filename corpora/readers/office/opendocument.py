@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,14 @@ def read_ods(path: Path, relative: str, _: ProgressCallback) -> Iterator[Documen
     check_packed(path, OPEN_DOCUMENT)
     try:
         with zipfile.ZipFile(path) as packed, packed.open("content.xml") as content:
-            sheets = list(_sheets(content))
+            left_out: Counter[str] = Counter()
+            sheets = list(_sheets(content, left_out))
     except etree.XMLSyntaxError as error:
         raise Unreadable(f"broken: its content.xml cannot be read ({error}); open it and save it again") from error
-    return documents(sheets, relative, read_metadata(path))
+    return documents(sheets, relative, read_metadata(path), left_out)
 
 
-def _sheets(content: Any) -> Iterator[Sheet]:
+def _sheets(content: Any, left_out: Counter[str]) -> Iterator[Sheet]:
     hidden: set[str] = set()
     budget = CellBudget()
     sheet: Sheet | None = None
@@ -62,7 +64,9 @@ def _sheets(content: Any) -> Iterator[Sheet]:
             depth += 1 if event == "start" else -1
             if event == "start" and depth == 1:
                 count += 1
-                is_shown = element.get(f"{_TABLE}style-name") not in hidden and count <= MAX_SHEETS
+                is_hidden = element.get(f"{_TABLE}style-name") in hidden
+                left_out["hidden sheets"] += is_hidden
+                is_shown = not is_hidden and count <= MAX_SHEETS
                 sheet = Sheet(clean_text(str(element.get(f"{_TABLE}name") or ""))) if is_shown else None
                 budget.next_sheet()
             elif event == "end" and depth == 0:
@@ -213,7 +217,7 @@ _FIELDS = tuple(
 _SHAPES = tuple(f"{_DRAW}{name}" for name in "text-box custom-shape rect ellipse circle polygon path".split())
 
 
-def with_all_words_and_code(path: Path, made: Path) -> bool:
+def with_all_words_and_code(path: Path, made: Path, _: Counter[str]) -> bool:
     """Write a copy of a text that pandoc reads completely, with `CODE_MARK` before each paragraph of code.
 
     Pandoc ignores fields, frames and shapes with text, and styles. A paragraph is code if its style, or one that it is

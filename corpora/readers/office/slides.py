@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import posixpath
 import zipfile
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +13,13 @@ from turnmark.corpora.readers.office.archive import (
     SLIDES,
     OfficeMetadata,
     check_packed,
-    clean_text,
     is_said_in,
     parse_part,
     read_metadata,
+    related_parts,
 )
+from turnmark.corpora.readers.office.charts import Chart, paragraph_text, read_chart, read_diagram
 from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown, without_tags
-from turnmark.corpora.readers.office.number_format import format_value
 from turnmark.corpora.readers.prose import Unreadable, title_from_name
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
@@ -29,7 +27,6 @@ from turnmark.corpora.types import Document
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
@@ -132,7 +129,7 @@ def _order(packed: zipfile.ZipFile) -> list[str]:
     presentation = parse_part(packed, name)
     if presentation is None:
         raise Unreadable("broken: its list of slides is missing; open it and save it again")
-    targets = _related(packed, name)
+    targets = related_parts(packed, name)
     order: list[str] = []
     for entry in presentation.iter(f"{_P}sldId"):
         target = targets.get(str(entry.get(f"{_R}id")))
@@ -141,36 +138,20 @@ def _order(packed: zipfile.ZipFile) -> list[str]:
     return order
 
 
-def _related(packed: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
-    """Return the relations of a part: id -> kind and target part."""
-    folder, file = posixpath.split(part)
-    tree = parse_part(packed, f"{folder}/_rels/{file}.rels")
-    found: dict[str, tuple[str, str]] = {}
-    for relation in tree if tree is not None else ():
-        if relation.get("TargetMode") == "External":
-            continue
-        kind = str(relation.get("Type") or "").rpartition("/")[2]
-        target = str(relation.get("Target") or "")
-        place = target.lstrip("/") if target.startswith("/") else posixpath.normpath(posixpath.join(folder, target))
-        found[str(relation.get("Id"))] = (kind, place)
-    return found
-
-
 def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
     tree = parse_part(packed, part)
     if tree is None or tree.get("show") == "0":
         return None
     slide = Slide()
-    related = _related(packed, part)
+    related = related_parts(packed, part)
     for shape in _shapes(tree):
         if shape.tag == f"{_P}graphicFrame":
             _add_tables(slide, shape)
             for diagram in shape.iter(f"{_DIAGRAM}relIds"):
                 _, place = related.get(str(diagram.get(f"{_R}dm")), ("", ""))
                 data = parse_part(packed, place)
-                texts = (_paragraph_text(each) for each in data.iter(f"{_A}p")) if data is not None else ()
-                slide.lines += [SlideLine(text, 0) for text in texts if text]
-            for chart in shape.iter(f"{_CHART}chart"):
+                slide.lines += [SlideLine(text, 0) for text in (read_diagram(data) if data is not None else ())]
+            for chart in shape.iter("{*}chart"):
                 _, place = related.get(str(chart.get(f"{_R}id")), ("", ""))
                 _add_chart(slide, parse_part(packed, place))
             continue
@@ -208,7 +189,7 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
     found: list[SlideLine] = []
     body = shape.find(f"{_P}txBody")
     for paragraph in body.iter(f"{_A}p") if body is not None else ():
-        text = _paragraph_text(paragraph)
+        text = paragraph_text(paragraph)
         if not text:
             continue
         properties = paragraph.find(f"{_A}pPr")
@@ -227,13 +208,6 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
     return found
 
 
-def _paragraph_text(paragraph: Any) -> str:
-    pieces: list[str] = []
-    for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_A}tab"):
-        pieces.append(str(node.text or "") if node.tag == f"{_A}t" else " ")
-    return " ".join(clean_text("".join(pieces)).split())
-
-
 def _add_tables(slide: Slide, frame: Any) -> None:
     for table in frame.iter(f"{_A}tbl"):
         rows: list[list[Cell]] = []
@@ -247,50 +221,19 @@ def _add_tables(slide: Slide, frame: Any) -> None:
                 right, down = _count(cell, "gridSpan"), _count(cell, "rowSpan")
                 if right > 1 or down > 1:
                     merges.append(Merge(len(rows), len(cells), len(rows) + down, len(cells) + right))
-                cells.append(cell_of_text(" ".join(_paragraph_text(each) for each in cell.iter(f"{_A}p"))))
+                cells.append(cell_of_text(" ".join(paragraph_text(each) for each in cell.iter(f"{_A}p"))))
             rows.append(cells)
         slide.tables.append(rows)
         slide.merges.append(merges)
 
 
 def _add_chart(slide: Slide, tree: Any) -> None:
-    """Add the numbers of a chart as a table with a row per category and a column per series.
-
-    The title names the first column. A chart of a single series without a title is shown with the name of the series.
-    """
-    series = list(tree.iter(f"{_CHART}ser")) if tree is not None else []
-    names: dict[str, str] = {}
-    columns: list[dict[str, str]] = []
-    heads: list[str] = []
-    for each in series:
-        heads.append(" ".join(_points(each.find(f"{_CHART}tx")).values()))
-        columns.append(_points(each.find(f"{_CHART}val")))
-        names = _points(each.find(f"{_CHART}cat")) | names
-    if not any(columns):
-        return
-    title = " ".join(filter(None, map(_paragraph_text, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
-    places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
-    rows = [[names.get(place, ""), *(column.get(place, "") for column in columns)] for place in places]
-    slide.tables.append(
-        [[cell_of_text(text) for text in row] for row in [[title or heads[0] * (len(heads) == 1), *heads], *rows]]
-    )
-    slide.merges.append([])
-
-
-def _points(tree: Any) -> dict[str, str]:
-    """Return the cached values of a part of a chart by index."""
-    from openpyxl.styles.numbers import is_date_format
-    from openpyxl.utils.datetime import from_excel
-
-    found: dict[str, str] = {}
-    for point in tree.iter(f"{_CHART}pt") if tree is not None else ():
-        value = clean_text(str(point.findtext(f"{_CHART}v") or ""))
-        code = point.get("formatCode") or point.getparent().findtext(f"{_CHART}formatCode")
-        with suppress(ValueError, OverflowError):  # not a number, or not a valid date
-            if code:
-                value = format_value(from_excel(float(value)) if is_date_format(code) else float(value), code)
-        found[str(point.get("idx"))] = value
-    return found
+    chart = read_chart(tree) if tree is not None else Chart("", [])
+    if chart.rows:
+        slide.tables.append([[cell_of_text(text) for text in row] for row in chart.rows])
+        slide.merges.append([])
+    elif chart.title:
+        slide.lines.append(SlideLine(chart.title, None))
 
 
 def _count(cell: Any, name: str) -> int:

@@ -1,26 +1,41 @@
 """Prepares a Word file for pandoc, so that no text is lost.
 
-Pandoc ignores simple fields (e.g. the number of a caption), the base text of a pronunciation guide (ruby), and the text
-of a paragraph in which a text box is anchored.
+Pandoc ignores simple fields (e.g. the number of a caption), the base text of a pronunciation guide (ruby), text with
+its own direction, custom XML, the text of a paragraph in which a text box is anchored, charts, diagrams, check boxes,
+and the parts of other formats that exporters embed (altChunk). It shows hidden text.
 """
 
 from __future__ import annotations
 
 import re
 import zipfile
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.office.archive import parse_part, write_changed
+from turnmark.corpora.readers.office.archive import parse_part, related_parts, with_usual_names, write_changed
+from turnmark.corpora.readers.office.charts import read_chart, read_diagram
+from turnmark.corpora.readers.office.embedded import embedded_blocks
 
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
-_MOVED = re.compile(rb"<\w+:(?:fldSimple|ruby|txbxContent|cr)\b")
+_CHANGED = re.compile(
+    rb"<\w+:(?:fldSimple|ruby|txbxContent|cr|dir|bdo|customXml|smartTag|sdt|altChunk|checkBox|chart|relIds|vMerge|vanish)\b"
+)
+_W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_WRAPPERS = ("dir", "bdo", "customXml", "smartTag", "sdtContent", "sdt")
+_PROPERTIES = ("customXmlPr", "smartTagPr", "sdtPr", "sdtEndPr")
+_TRUE = (None, "", "1", "true", "on")
 
 
-def with_all_words(path: Path, made: Path) -> bool:
+def with_all_words(path: Path, made: Path, left_out: Counter[str]) -> bool:
     """Write a copy of a Word file that pandoc reads completely.
+
+    Args:
+        left_out: counts comments, hidden text, and embedded parts that cannot be read.
 
     Returns:
         False if pandoc reads the original completely, so that no copy was written.
@@ -28,14 +43,33 @@ def with_all_words(path: Path, made: Path) -> bool:
     with zipfile.ZipFile(path) as packed:
         changed: dict[str, bytes] = {}
         for name in packed.namelist():
-            if _TEXTS.fullmatch(name) and _MOVED.search(packed.read(name)):
+            if name == "word/comments.xml":
+                left_out["comments"] += sum(1 for _ in parse_part(packed, name).iter("{*}comment"))
+            if _TEXTS.fullmatch(name) and _CHANGED.search(packed.read(name)):
                 tree = parse_part(packed, name)
+                left_out["hidden text"] += _remove_hidden(tree)
                 _unwrap(tree)
                 _take_out_boxes(tree)
+                _write_objects(tree, packed, name, left_out)
+                _complete_rows(tree)
                 changed[name] = etree.tostring(tree)
         if changed:
-            write_changed(packed, made, changed)
+            strict = {name: with_usual_names(packed.read(name)) for name in packed.namelist() if name.endswith(".rels")}
+            write_changed(packed, made, strict | changed)
     return bool(changed)
+
+
+def _remove_hidden(tree: Any) -> int:
+    """Remove hidden runs, and return the number of those that have text."""
+    count = 0
+    for mark in list(tree.iter(f"{{{_W}}}vanish")):
+        run = mark.getparent().getparent()
+        if mark.get(f"{{{_W}}}val") in _TRUE and run is not None and run.tag == f"{{{_W}}}r":
+            texts = run.findall(f"{{{_W}}}t")
+            count += any((text.text or "").strip() for text in texts)
+            for text in texts:
+                run.remove(text)
+    return count
 
 
 def _unwrap(tree: Any) -> None:
@@ -45,6 +79,16 @@ def _unwrap(tree: Any) -> None:
         _replace(ruby.getparent(), ruby.findall("{*}rubyBase/{*}r"))
     for line_break in list(tree.iter("{*}cr")):
         line_break.tag = line_break.tag.removesuffix("cr") + "br"
+    for name in _WRAPPERS:
+        for wrapper in list(tree.iter(f"{{{_W}}}{name}")):
+            _replace(wrapper, [each for each in wrapper if etree.QName(each).localname not in _PROPERTIES])
+    for box in list(tree.iter(f"{{{_W}}}checkBox")):
+        state = box.find("{*}checked")
+        state = box.find("{*}default") if state is None else state
+        is_checked = state is not None and state.get(f"{{{_W}}}val") in _TRUE
+        run = next((each for each in box.iterancestors(f"{{{_W}}}r")), None)
+        if run is not None:
+            run.addprevious(_run("☒" if is_checked else "☐"))
 
 
 def _replace(element: Any, others: list[Any]) -> None:
@@ -74,3 +118,107 @@ def _take_out_boxes(tree: Any) -> None:
     for drawing in drawings:
         if drawing.getparent() is not None:
             drawing.getparent().remove(drawing)
+
+
+# --- charts, diagrams, embedded parts --------------------------------------------------------------------------------
+
+
+def _write_objects(tree: Any, packed: zipfile.ZipFile, part: str, left_out: Counter[str]) -> None:
+    """Write charts as tables and diagrams as paragraphs after the paragraph that shows them, and embedded parts."""
+    related = related_parts(packed, part)
+    ends: dict[Any, Any] = {}
+    shown = [each for each in tree.iter("{*}chart", "{*}relIds") if not any(map(_is_fallback, each.iterancestors()))]
+    for anchor in shown:
+        is_chart = etree.QName(anchor).localname == "chart"
+        _, place = related.get(str(anchor.get(f"{_R}id" if is_chart else f"{_R}dm")), ("", ""))
+        data = parse_part(packed, place)
+        paragraphs = list(anchor.iterancestors(f"{{{_W}}}p"))
+        if data is None or not paragraphs:
+            continue
+        for block in _chart_blocks(data) if is_chart else [_paragraph(line) for line in read_diagram(data)]:
+            ends.get(paragraphs[-1], paragraphs[-1]).addnext(block)
+            ends[paragraphs[-1]] = block
+    for chunk in list(tree.iter(f"{{{_W}}}altChunk")):
+        _, place = related.get(str(chunk.get(f"{_R}id")), ("", ""))
+        blocks = embedded_blocks(packed.read(place), place) if place in packed.namelist() else None
+        if blocks is None:
+            left_out["embedded parts"] += 1
+        _replace(chunk, _elements(blocks or ()))
+
+
+def _is_fallback(element: Any) -> bool:
+    return str(element.tag).endswith("}Fallback")
+
+
+def _chart_blocks(data: Any) -> list[Any]:
+    chart = read_chart(data)
+    title = [_paragraph(chart.title)] if chart.title and not chart.rows else []
+    return [*title, *([_table(chart.rows), _paragraph("")] if chart.rows else [])]
+
+
+def _elements(blocks: Sequence[Any]) -> list[Any]:
+    """Return embedded blocks as elements of Word: an element stays, a text is a paragraph, a heading is bold."""
+    elements: list[Any] = []
+    for block in blocks:
+        if isinstance(block, tuple):
+            elements.append(_paragraph(block[0], is_bold=True))
+        elif isinstance(block, str):
+            elements.append(_paragraph(block))
+        elif isinstance(block, list):
+            elements += [_table(block), _paragraph("")]
+        else:
+            elements.append(block)
+    return elements
+
+
+def _run(text: str, is_bold: bool = False) -> Any:
+    run = etree.Element(f"{{{_W}}}r", nsmap={"w": _W})
+    if is_bold:
+        etree.SubElement(etree.SubElement(run, f"{{{_W}}}rPr"), f"{{{_W}}}b")
+    words = etree.SubElement(run, f"{{{_W}}}t")
+    words.text = text
+    words.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    return run
+
+
+def _paragraph(text: str, is_bold: bool = False) -> Any:
+    paragraph = etree.Element(f"{{{_W}}}p", nsmap={"w": _W})
+    if text:
+        paragraph.append(_run(text, is_bold))
+    return paragraph
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Any:
+    table = etree.Element(f"{{{_W}}}tbl", nsmap={"w": _W})
+    properties = etree.SubElement(table, f"{{{_W}}}tblPr")
+    etree.SubElement(properties, f"{{{_W}}}tblLook").set(f"{{{_W}}}firstRow", "1")
+    columns = etree.SubElement(table, f"{{{_W}}}tblGrid")
+    for _ in range(max(map(len, rows))):
+        etree.SubElement(columns, f"{{{_W}}}gridCol")
+    for row in rows:
+        line = etree.SubElement(table, f"{{{_W}}}tr")
+        for cell in row:
+            etree.SubElement(line, f"{{{_W}}}tc").append(_paragraph(cell))
+    return table
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _complete_rows(tree: Any) -> None:
+    """Add the cells that rows lack at their end below a vertically merged cell: Word draws the merged cell there."""
+    for table in tree.iter(f"{{{_W}}}tbl"):
+        merged: list[bool] = []  # by column, whether the cell above is merged downwards
+        for row in table.iterchildren(f"{{{_W}}}tr"):
+            states: list[bool] = []
+            for cell in row.iterchildren(f"{{{_W}}}tc"):
+                span = cell.find(f"{{{_W}}}tcPr/{{{_W}}}gridSpan")
+                merge = cell.find(f"{{{_W}}}tcPr/{{{_W}}}vMerge")
+                width = str(span.get(f"{{{_W}}}val")) if span is not None else "1"
+                states += [merge is not None] * (int(width) if width.isdigit() and len(width) < 4 else 1)
+            while len(states) < len(merged) and merged[len(states)]:
+                cell = etree.SubElement(row, f"{{{_W}}}tc")
+                etree.SubElement(etree.SubElement(cell, f"{{{_W}}}tcPr"), f"{{{_W}}}vMerge")
+                cell.append(_paragraph(""))
+                states.append(True)
+            merged = states

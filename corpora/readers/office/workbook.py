@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     WORKBOOK,
     OfficeMetadata,
     check_packed,
     clean_text,
+    is_strict_part,
     read_metadata,
+    write_with_usual_names,
 )
+from turnmark.corpora.readers.office.drawn import drawn_on
 from turnmark.corpora.readers.office.grid import (
     EMPTY,
     MAX_COLUMNS,
@@ -30,7 +38,7 @@ from turnmark.corpora.readers.office.grid import (
     sheet_markdown,
 )
 from turnmark.corpora.readers.office.number_format import format_value
-from turnmark.corpora.readers.prose import Unreadable, decode, title_from_name
+from turnmark.corpora.readers.prose import Unreadable, title_from_name
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
 
@@ -38,7 +46,16 @@ MAX_SHEETS = 500
 _SHEETS_FOLDER = "xl/worksheets/"
 _MAX_STREAMED_BYTES = 4 * 1000**3  # for all sheets when unpacked
 _MERGE = re.compile(rb'mergeCell [^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
+_BLANK_FORMULA = re.compile(
+    rb'<(?:\w+:)?c r="([A-Z]{1,3})(\d{1,7})"[^<>]{0,200}>\s*'
+    rb"<(?:\w+:)?f\b[^<>]{0,300}(?:/>|>([^<]{0,2000})</(?:\w+:)?f>)"
+    rb"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
+_HYPERLINK = re.compile(
+    r"HYPERLINK\(\s*(?:\"(?:[^\"]|\"\")*\"|[^,\"]{1,100}),\s*\"((?:[^\"]|\"\")+)\"\s*\)$", re.IGNORECASE
+)
 _CHUNK_BYTES = 1 << 20
+_MAX_MATCH_BYTES = 4_000
 _MAX_MERGES = 20_000
 _PROGRESS_INTERVAL_ROWS = 5_000  # between two progress messages
 
@@ -50,15 +67,27 @@ def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator
         total = sum(part.file_size for part in packed.infolist())
     if total > _MAX_STREAMED_BYTES:
         raise Unreadable(f"unpacks to {total / 1e9:.1f} GB, more than {_MAX_STREAMED_BYTES // 1000**3}; not opened")
+    with zipfile.ZipFile(path) as packed:
+        is_strict = "xl/workbook.xml" in packed.namelist() and is_strict_part(packed.read("xl/workbook.xml"))
+    with TemporaryDirectory() as folder:
+        usual = Path(folder) / "usual.xlsx"
+        if is_strict:
+            write_with_usual_names(path, usual)
+        return _read_workbook(usual if is_strict else path, relative, progress)
+
+
+def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> list[Document | Problem]:
+    left_out: Counter[str] = Counter()
     try:
-        sheets = list(_xlsx_sheets(path, progress))
+        sheets = list(_xlsx_sheets(path, progress, left_out))
     except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception:
         # openpyxl is strict about styles that other programs write. calamine ignores styles.
-        sheets = _calamine(path, progress)
+        left_out.clear()
+        sheets = _calamine(path, progress, left_out)
     progress(0, 0)
-    return documents(sheets, relative, read_metadata(path))
+    return list(documents(sheets, relative, read_metadata(path), left_out))
 
 
 def _broken(error: BaseException) -> Unreadable:
@@ -66,13 +95,17 @@ def _broken(error: BaseException) -> Unreadable:
     return Unreadable(f"a broken workbook ({reason}); open it and save it again")
 
 
-def _xlsx_sheets(path: Path, progress: ProgressCallback) -> Iterator[Sheet]:
+def _xlsx_sheets(path: Path, progress: ProgressCallback, left_out: Counter[str]) -> Iterator[Sheet]:
     import openpyxl
 
-    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)) as book:
+    with (
+        zipfile.ZipFile(path) as packed,
+        closing(openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)) as book,
+    ):
         budget = CellBudget()
         for number, worksheet in enumerate(book.worksheets):
             if worksheet.sheet_state != "visible":
+                left_out["hidden sheets"] += 1
                 continue
             if number >= MAX_SHEETS:
                 return
@@ -87,7 +120,13 @@ def _xlsx_sheets(path: Path, progress: ProgressCallback) -> Iterator[Sheet]:
                     sheet.cut = True
                     break
                 sheet.rows.append(cells)
-            sheet.merges = list(_xlsx_merges(path, worksheet._worksheet_path))
+            part = worksheet._worksheet_path.lstrip("/")
+            sheet.merges = list(_xlsx_merges(packed, part))
+            _note_formulas(sheet, packed, part)
+            try:
+                sheet.drawn = drawn_on(packed, part)
+            except Unreadable:
+                left_out["broken drawings"] += 1
             yield sheet
 
 
@@ -110,21 +149,37 @@ def _trimmed(row: list[Cell]) -> list[Cell]:
     return row
 
 
-def _xlsx_merges(path: Path, part: str) -> Iterator[Merge]:
+def _xlsx_merges(packed: zipfile.ZipFile, part: str) -> Iterator[Merge]:
     """Yield the merged cells of a sheet, which openpyxl does not report when it streams."""
-    with zipfile.ZipFile(path) as packed, packed.open(part.lstrip("/")) as content:
-        carried, found = b"", 0
+    for match in islice(_matches(packed, part, _MERGE), _MAX_MERGES):
+        left, top, right, bottom = match.groups()
+        yield Merge(int(top) - 1, _column(left), int(bottom), _column(right) + 1)
+
+
+def _note_formulas(sheet: Sheet, packed: zipfile.ZipFile, part: str) -> None:
+    """Count the formulas without a stored value, which programs other than Excel write. Show the words of links."""
+    for match in _matches(packed, part, _BLANK_FORMULA):
+        link = _HYPERLINK.match(html.unescape((match[3] or b"").decode("utf-8", "replace")))
+        row, column = int(match[2]) - 1, _column(match[1])
+        if link and row < len(sheet.rows):
+            cells = sheet.rows[row]
+            cells += [EMPTY] * (column + 1 - len(cells))
+            cells[column] = cell_of_text(clean_text(link[1].replace('""', '"')))
+        else:
+            sheet.blank_formulas += 1
+
+
+def _matches(packed: zipfile.ZipFile, part: str, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of a pattern in a part, which is read piece by piece."""
+    with packed.open(part) as content:
+        carried = b""
         while chunk := content.read(_CHUNK_BYTES):
             piece = carried + chunk
             end = 0
-            for match in _MERGE.finditer(piece):
-                left, top, right, bottom = match.groups()
-                yield Merge(int(top) - 1, _column(left), int(bottom), _column(right) + 1)
+            for match in pattern.finditer(piece):
+                yield match
                 end = match.end()
-                found += 1
-                if found >= _MAX_MERGES:
-                    return
-            carried = piece[max(end, len(piece) - 200) :]
+            carried = piece[max(end, len(piece) - _MAX_MATCH_BYTES) :]
 
 
 def _column(letters: bytes) -> int:
@@ -148,16 +203,17 @@ def read_xls(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
     elif not head.startswith(b"\xd0\xcf\x11\xe0") and not head.startswith(b"\t"):
         kind = "an HTML page; rename it to .html" if b"<" in head[:200] else "a text; rename it to .csv or .txt"
         raise Unreadable(f"not an Excel file, but perhaps {kind}")
-    sheets = _calamine(path, progress)
+    left_out: Counter[str] = Counter()
+    sheets = _calamine(path, progress, left_out)
     progress(0, 0)
-    return documents(sheets, relative, OfficeMetadata())
+    return documents(sheets, relative, OfficeMetadata(), left_out)
 
 
-def _calamine(path: Path, progress: ProgressCallback) -> list[Sheet]:
+def _calamine(path: Path, progress: ProgressCallback, left_out: Counter[str]) -> list[Sheet]:
     import python_calamine
 
     try:
-        return list(_calamine_sheets(python_calamine.load_workbook(path), progress))
+        return list(_calamine_sheets(python_calamine.load_workbook(path), progress, left_out))
     except python_calamine.PasswordError as error:
         raise Unreadable("an encrypted Excel file, which asks for a password; save it without one") from error
     except (MemoryError, RecursionError):
@@ -166,12 +222,13 @@ def _calamine(path: Path, progress: ProgressCallback) -> list[Sheet]:
         raise _broken(error) from error
 
 
-def _calamine_sheets(book: Any, progress: ProgressCallback) -> Iterator[Sheet]:
+def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[str]) -> Iterator[Sheet]:
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
     budget = CellBudget()
     for number, metadata in enumerate(book.sheets_metadata):
         if metadata.visible != SheetVisibleEnum.Visible or metadata.typ != SheetTypeEnum.WorkSheet:
+            left_out["hidden sheets"] += metadata.visible != SheetVisibleEnum.Visible
             continue
         if number >= MAX_SHEETS:
             return
@@ -200,7 +257,8 @@ _OPENS, _CLOSES = re.compile(r'^"|\t"', re.MULTILINE), re.compile(r'"\t|"$', re.
 
 def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Read values separated by commas, semicolons, tabs or bars."""
-    text = clean_text(decode(path.read_bytes()))
+    text, remarks = decode_or_guess(path.read_bytes())
+    text = clean_text(text)
     csv.field_size_limit(10_000_000)
     delimiter = "\t" if PurePosixPath(relative).suffix.lower() == ".tsv" else _delimiter(text)
     if said := re.match(r"sep=(.)\n", text):  # for Excel
@@ -224,7 +282,7 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
     except csv.Error as error:
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
     progress(0, 0)
-    return documents([sheet], relative, OfficeMetadata())
+    return documents([sheet], relative, OfficeMetadata(), Counter(), remarks)
 
 
 def _delimiter(text: str) -> str:
@@ -242,13 +300,24 @@ def _delimiter(text: str) -> str:
 # --- documents -------------------------------------------------------------------------------------------------------
 
 
-def documents(sheets: Sequence[Sheet], relative: str, said: OfficeMetadata) -> Iterator[Document | Problem]:
+def documents(
+    sheets: Sequence[Sheet], relative: str, said: OfficeMetadata, left_out: Counter[str], remarks: Sequence[str] = ()
+) -> Iterator[Document | Problem]:
     """Yield the Document of a workbook, and a Problem for each sheet that was read only in part."""
     markdown = "\n".join(filter(None, map(sheet_markdown, sheets)))
     if not markdown.strip():
         raise Unreadable("empty: there is no value in it")
     document = parse_markdown(markdown, relative, of_site=False)
-    yield document.model_copy(update={"title": said.title or title_from_name(relative), "date": said.date})
+    blank = sum(sheet.blank_formulas for sheet in sheets)
+    if blank:
+        left_out["formulas without a stored value"] += blank
+        formulas = (
+            "1 formula has no stored value and is" if blank == 1 else f"{blank:,} formulas have no stored value and are"
+        )
+        remarks = (*remarks, f"{formulas} blank; open the file in a spreadsheet program and save it")
+    title = said.title or title_from_name(relative)
+    update = {"title": title, "date": said.date, "left_out": dict(+left_out), "remarks": tuple(remarks)}
+    yield document.model_copy(update=update)
     yield from _cut_problems(sheets, relative)
 
 

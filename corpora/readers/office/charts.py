@@ -1,0 +1,122 @@
+"""Reads the charts and diagrams of Office files: a chart as rows of numbers, a diagram (SmartArt) as its lines."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from turnmark.corpora.readers.office.archive import clean_text
+from turnmark.corpora.readers.office.number_format import format_value
+
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_MAX_POINTS = 5_000  # of one series
+
+
+class Chart(NamedTuple):
+    """A chart. `rows` has a row of names, then a row per category with a column per series; empty without numbers."""
+
+    title: str
+    rows: list[list[str]]
+
+    @property
+    def series(self) -> list[str]:
+        """The names of the series."""
+        return [name for name in self.rows[0][1:] if name] if self.rows else []
+
+
+def read_chart(tree: Any) -> Chart:
+    """Read a chart part. The title names the first column of its rows.
+
+    A chart of a single series without a title is shown with the name of the series.
+    """
+    if str(tree.tag).endswith("}chartSpace") and not str(tree.tag).startswith(_CHART):
+        return _read_extended(tree)
+    names: dict[str, str] = {}
+    columns: list[dict[str, str]] = []
+    heads: list[str] = []
+    for series in tree.iter(f"{_CHART}ser"):
+        heads.append(" ".join(_points(series.find(f"{_CHART}tx")).values()) or _literal(series.find(f"{_CHART}tx")))
+        values, categories = series.find(f"{_CHART}val"), series.find(f"{_CHART}cat")
+        columns.append(_points(series.find(f"{_CHART}yVal") if values is None else values))
+        names = _points(series.find(f"{_CHART}xVal") if categories is None else categories) | names
+    title = " ".join(filter(None, map(paragraph_text, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
+    return _chart(title, heads, names, columns)
+
+
+def _chart(title: str, heads: list[str], names: dict[str, str], columns: list[dict[str, str]]) -> Chart:
+    if not any(columns):
+        return Chart(title, [])
+    places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
+    body = [[names.get(place, ""), *(column.get(place, "") for column in columns)] for place in places[:_MAX_POINTS]]
+    return Chart(title, [[title or heads[0] * (len(heads) == 1), *heads], *body])
+
+
+def _literal(tree: Any) -> str:
+    return clean_text(str(tree.findtext(f"{_CHART}v") or "")) if tree is not None else ""
+
+
+def _points(tree: Any) -> dict[str, str]:
+    """Return the cached values of a part of a chart by index. The levels of a category are joined, outermost first."""
+    from openpyxl.styles.numbers import is_date_format
+    from openpyxl.utils.datetime import from_excel
+
+    levels = list(tree.iter(f"{_CHART}lvl")) if tree is not None else []
+    if len(levels) > 1:
+        return _joined_levels(levels)
+    found: dict[str, str] = {}
+    for point in tree.iter(f"{_CHART}pt") if tree is not None else ():
+        value = clean_text(str(point.findtext(f"{_CHART}v") or ""))
+        code = point.get("formatCode") or point.getparent().findtext(f"{_CHART}formatCode")
+        with suppress(ValueError, OverflowError):  # not a number, or not a valid date
+            if code:
+                value = format_value(from_excel(float(value)) if is_date_format(code) else float(value), code)
+        found[str(point.get("idx"))] = value
+    return found
+
+
+def _joined_levels(levels: list[Any]) -> dict[str, str]:
+    """Join categories on several levels: "2023" for the first of four quarters names all four."""
+    inner, *outer = [
+        {str(point.get("idx")): clean_text(str(point.findtext(f"{_CHART}v") or "")) for point in level}
+        for level in levels
+    ]
+    found = dict(inner)
+    for level in outer:
+        name = ""
+        for place in sorted(inner, key=lambda place: (len(place), place)):
+            name = level.get(place, name)
+            found[place] = f"{name} {found[place]}".strip()
+    return found
+
+
+def _read_extended(tree: Any) -> Chart:
+    """Read a chart of a newer kind, such as a waterfall or a tree map (chartex)."""
+    names: dict[str, str] = {}
+    columns: list[dict[str, str]] = []
+    for data in tree.iterfind("{*}chartData/{*}data"):
+        for dimension in data:
+            levels = dimension.findall("{*}lvl")
+            points = {str(pt.get("idx")): clean_text(str(pt.text or "")) for level in levels[:1] for pt in level}
+            if str(dimension.tag).endswith("}strDim"):
+                names = points | names
+            elif points:
+                columns.append(points)
+    series = list(tree.iterfind(".//{*}series"))
+    heads = [clean_text(each.findtext("{*}tx/{*}txData/{*}v") or each.get("layoutId") or "") for each in series]
+    title = " ".join(filter(None, map(paragraph_text, tree.iterfind(f"{{*}}chart/{{*}}title//{_A}p"))))
+    return _chart(title, (heads + [""] * len(columns))[: len(columns)], names, columns)
+
+
+def read_diagram(tree: Any) -> list[str]:
+    """Return the lines of a diagram, in the order of the file."""
+    return list(filter(None, map(paragraph_text, tree.iter(f"{_A}p"))))
+
+
+def paragraph_text(paragraph: Any) -> str:
+    """Return the text of a paragraph of DrawingML."""
+    pieces: list[str] = []
+    for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_A}tab"):
+        pieces.append(str(node.text or "") if node.tag == f"{_A}t" else " ")
+    return " ".join(clean_text("".join(pieces)).split())

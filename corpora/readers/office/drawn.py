@@ -1,0 +1,60 @@
+"""Reads what is drawn on a sheet of a workbook: charts, diagrams and text boxes."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+from turnmark.corpora.readers.office.archive import parse_part, related_parts
+from turnmark.corpora.readers.office.charts import paragraph_text, read_chart, read_diagram
+from turnmark.corpora.readers.office.grid import Sheet, cell_of_text, escaped, sheet_markdown
+
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_OTHER_BOOK = re.compile(r"'?\[")
+
+
+def drawn_on(packed: zipfile.ZipFile, sheet: str) -> list[str]:
+    """Return the charts, diagrams and text boxes on a sheet as pieces of Markdown.
+
+    The numbers of a chart that are in cells of the workbook are not repeated.
+
+    Args:
+        sheet: the part of the sheet.
+    """
+    pieces: list[str] = []
+    for kind, place in related_parts(packed, sheet).values():
+        drawing = parse_part(packed, place) if kind == "drawing" else None
+        if drawing is not None:
+            pieces += _pieces(packed, place, drawing)
+    return pieces
+
+
+def _pieces(packed: zipfile.ZipFile, part: str, drawing: Any) -> Iterator[str]:
+    related = related_parts(packed, part)
+    for node in drawing.iter("{*}chart", "{*}relIds", "{*}txBody"):
+        name = str(node.tag).rpartition("}")[2]
+        if any(str(above.tag).endswith("}Fallback") for above in node.iterancestors()):
+            continue
+        if name == "txBody":
+            yield from (escaped(text) for text in map(paragraph_text, node.iter(f"{_A}p")) if text)
+            continue
+        _, place = related.get(str(node.get(f"{_R}id" if name == "chart" else f"{_R}dm")), ("", ""))
+        data = parse_part(packed, place)
+        if data is not None and name == "chart":
+            yield from _chart_pieces(data)
+        elif data is not None and (lines := read_diagram(data)):
+            yield "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+def _chart_pieces(data: Any) -> Iterator[str]:
+    chart = read_chart(data)
+    sources = [str(formula.text or "") for formula in data.iter("{*}f")]
+    if chart.rows and (not sources or any(map(_OTHER_BOOK.match, sources))):
+        rows = [[cell_of_text(text) for text in row] for row in chart.rows]
+        yield sheet_markdown(Sheet("", rows)).strip()
+    elif chart.title or chart.series:
+        series = f" ({', '.join(chart.series)})" if chart.series and chart.series != [chart.title] else ""
+        yield escaped(f"Chart: {chart.title}{series}" if chart.title else f"Chart{series}")

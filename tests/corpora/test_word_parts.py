@@ -1,0 +1,175 @@
+"""Words of a Word file that pandoc would lose: embedded parts, wrappers, charts, diagrams, boxes, merged cells."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.corpora.made import by_pandoc, read_one
+from turnmark.corpora.readers.office.embedded import embedded_blocks
+
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+R = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+A = "http://schemas.openxmlformats.org/drawingml/2006/main"
+CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
+_RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
+_TYPES = (
+    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    '<Default Extension="xml" ContentType="application/xml"/><Override PartName="/word/document.xml" '
+    'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
+)
+
+
+def word(path: Path, body: str, parts: dict[str, str | bytes] | None = None) -> Path:
+    """Make a Word file of a body and other parts, whose relations are named after their files."""
+    relations = "".join(f'<Relationship Id="{Path(name).stem}" Type="x/part" Target="{name}"/>' for name in parts or {})
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("[Content_Types].xml", _TYPES)
+        main = f'<Relationship Id="r1" Type="{R}/officeDocument" Target="word/document.xml"/>'
+        packed.writestr("_rels/.rels", f'<Relationships xmlns="{_RELATIONS}">{main}</Relationships>')
+        packed.writestr(
+            "word/document.xml", f'<w:document xmlns:w="{W}" xmlns:r="{R}"><w:body>{body}</w:body></w:document>'
+        )
+        packed.writestr(
+            "word/_rels/document.xml.rels", f'<Relationships xmlns="{_RELATIONS}">{relations}</Relationships>'
+        )
+        for name, content in (parts or {}).items():
+            packed.writestr(f"word/{name}", content)
+    return path
+
+
+def run(text: str, properties: str = "") -> str:
+    return f"<w:r>{properties}<w:t>{text}</w:t></w:r>"
+
+
+def paragraph(inner: str) -> str:
+    return f"<w:p>{inner}</w:p>"
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        paragraph(f'<w:dir w:val="rtl">{run("Gate")}</w:dir>'),
+        paragraph(f'<w:bdo w:val="rtl">{run("Gate")}</w:bdo>'),
+        paragraph(f'<w:customXml w:element="x"><w:customXmlPr/>{run("Gate")}</w:customXml>'),
+        f'<w:customXml w:element="x">{paragraph(run("Gate"))}</w:customXml>',
+        paragraph(f'<w:smartTag w:element="x"><w:smartTagPr/>{run("Gate")}</w:smartTag>'),
+        paragraph(f"<w:sdt><w:sdtPr/><w:sdtContent>{run('Gate')}</w:sdtContent></w:sdt>"),
+        f"<w:sdt><w:sdtContent>{paragraph(run('Gate'))}</w:sdtContent></w:sdt>",
+        paragraph(f'<w:dir><w:customXml w:element="x"><w:bdo>{run("Gate")}</w:bdo></w:customXml></w:dir>'),
+    ],
+)
+def test_reads_wrapped_words(tmp_path: Path, wrapped: str) -> None:
+    text = read_one(word(tmp_path / "a.docx", paragraph(run("Before.")) + wrapped + paragraph(run("After.")))).text
+    assert text == "Before.\n\nGate\n\nAfter.\n"
+
+
+def test_reads_check_boxes_and_leaves_out_hidden_text(tmp_path: Path) -> None:
+    def box(state: str) -> str:
+        data = f"<w:ffData><w:checkBox>{state}</w:checkBox></w:ffData>"
+        return (
+            f'<w:r><w:fldChar w:fldCharType="begin">{data}</w:fldChar></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+        )
+
+    hidden = run("Secret. ", "<w:rPr><w:vanish/></w:rPr>")
+    body = paragraph(box("<w:checked/>") + run(" yes ") + box('<w:default w:val="0"/>') + run(" no")) + paragraph(
+        hidden + run("Shown.")
+    )
+    document = read_one(word(tmp_path / "a.docx", body))
+    assert document.text == "☒ yes ☐ no\n\nShown.\n"
+    assert document.left_out == {"hidden text": 1}
+
+
+PAGE = (
+    "<html><body><h1>Warranty</h1><p>Five years.</p><ul><li>pump</li></ul><table><tr><th>a<th>b<tr><td>1<td>2</table>"
+)
+MHT = (
+    'MIME-Version: 1.0\nContent-Type: multipart/related; boundary="x"\n\n--x\n'
+    'Content-Type: text/html; charset="utf-8"\n'
+    f"Content-Transfer-Encoding: 8bit\n\n{PAGE}\n--x--\n"
+)
+
+
+@pytest.mark.parametrize(("name", "content"), [("c1.html", PAGE), ("c1.mht", MHT), ("c1.xml", PAGE)])
+def test_reads_embedded_pages(tmp_path: Path, name: str, content: str) -> None:
+    body = f'{paragraph(run("Before."))}<w:altChunk r:id="c1"/>{paragraph(run("After."))}'
+    text = read_one(word(tmp_path / "a.docx", body, {name: content})).text
+    assert text == ("Before.\n\n## Warranty\n\nFive years.\n\n• pump\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nAfter.\n")
+
+
+def test_reads_embedded_word_file_and_text(tmp_path: Path) -> None:
+    inner = word(tmp_path / "inner.docx", paragraph(run("Inside.")) + "<w:sectPr/>").read_bytes()
+    body = '<w:altChunk r:id="c1"/><w:altChunk r:id="c2"/><w:altChunk r:id="c3"/><w:altChunk r:id="none"/>'
+    parts: dict[str, str | bytes] = {"c1.docx": inner, "c2.txt": "One.\nTwo.", "c3.rtf": "{\\rtf1 x}"}
+    document = read_one(word(tmp_path / "a.docx", paragraph(run("Before.")) + body, parts))
+    assert document.text == "Before.\n\nInside.\n\nOne.\n\nTwo.\n"
+    assert document.left_out == {"embedded parts": 2}
+    assert embedded_blocks(b"PK broken", "c1.docx") is None
+
+
+def test_reads_charts_and_diagrams(tmp_path: Path) -> None:
+    def points(*values: object) -> str:
+        return "".join(f'<c:pt idx="{at}"><c:v>{value}</c:v></c:pt>' for at, value in enumerate(values))
+
+    chart = (
+        f'<c:chartSpace xmlns:c="{CHART}" xmlns:a="{A}"><c:chart><c:title>'
+        "<a:p><a:r><a:t>Rain</a:t></a:r></a:p></c:title>"
+        f"<c:ser><c:tx>{points('Mill')}</c:tx><c:cat><c:multiLvlStrCache><c:lvl>{points('Q1', 'Q2')}</c:lvl>"
+        f"<c:lvl>{points('2024')}</c:lvl></c:multiLvlStrCache></c:cat><c:val>{points(4, 5)}</c:val></c:ser>"
+        "</c:chart></c:chartSpace>"
+    )
+    scatter = (
+        f'<c:chartSpace xmlns:c="{CHART}"><c:chart><c:ser><c:tx><c:v>Width</c:v></c:tx><c:xVal>{points(1, 2)}</c:xVal>'
+        f"<c:yVal>{points(30, 40)}</c:yVal></c:ser></c:chart></c:chartSpace>"
+    )
+    cx = "http://schemas.microsoft.com/office/drawing/2014/chartex"
+    waterfall = (
+        f'<cx:chartSpace xmlns:cx="{cx}"><cx:chartData><cx:data><cx:strDim><cx:lvl><cx:pt idx="0">May</cx:pt></cx:lvl>'
+        '</cx:strDim><cx:numDim><cx:lvl><cx:pt idx="0">7</cx:pt></cx:lvl></cx:numDim></cx:data></cx:chartData>'
+        '<cx:chart><cx:series layoutId="waterfall"/></cx:chart></cx:chartSpace>'
+    )
+    diagram = (
+        f'<d:dataModel xmlns:d="{DIAGRAM}" xmlns:a="{A}"><a:p><a:r><a:t>Look first</a:t></a:r></a:p></d:dataModel>'
+    )
+
+    def drawn(name: str, space: str = CHART, tag: str = "chart", attribute: str = "id") -> str:
+        return paragraph(f'<w:r><w:drawing><x:{tag} xmlns:x="{space}" r:{attribute}="{name}"/></w:drawing></w:r>')
+
+    body = drawn("chart1") + drawn("chart2") + drawn("chart3", cx) + drawn("data1", DIAGRAM, "relIds", "dm")
+    parts: dict[str, str | bytes] = {
+        "chart1.xml": chart, "chart2.xml": scatter, "chart3.xml": waterfall, "data1.xml": diagram
+    }  # fmt: skip
+    assert read_one(word(tmp_path / "a.docx", paragraph(run("Before.")) + body, parts)).text == (
+        "Before.\n\n| Rain | Mill |\n|---|---|\n| 2024 Q1 | 4 |\n| 2024 Q2 | 5 |\n\n| Width | Width |\n|---|---|\n"
+        "| 1 | 30 |\n| 2 | 40 |\n\n| waterfall | waterfall |\n|---|---|\n| May | 7 |\n\nLook first\n"
+    )
+
+
+def test_completes_rows_below_a_merged_cell(tmp_path: Path) -> None:
+    def cell(text: str, properties: str = "") -> str:
+        return f"<w:tc><w:tcPr>{properties}</w:tcPr>{paragraph(run(text))}</w:tc>"
+
+    rows = [
+        [cell("A"), cell("Both", '<w:vMerge w:val="restart"/>')], [cell("B")], [cell("C"), cell("", "<w:vMerge/>")],
+    ]  # fmt: skip
+    look = '<w:tblPr><w:tblLook w:firstRow="{first}"/></w:tblPr><w:tblGrid><w:gridCol/><w:gridCol/></w:tblGrid>'
+    for first in "01":
+        table = "".join(f"<w:tr>{''.join(row)}</w:tr>" for row in rows)
+        body = paragraph(run("Before.")) + f"<w:tbl>{look.format(first=first)}{table}</w:tbl>"
+        text = read_one(word(tmp_path / f"{first}.docx", body)).text
+        assert text == "Before.\n\n| A | Both |\n|---|---|\n| B | Both |\n| C | Both |\n"
+
+
+def test_reads_first_of_several_dates_of_a_book(tmp_path: Path) -> None:
+    path = by_pandoc(tmp_path / "a.epub", "---\ntitle: The Mill\ndate: 2024-03-01\n---\n\n# Gates\n\nShut.\n")
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in parts.items():
+            second = b'</dc:date><dc:date id="d2">2020-01-01</dc:date>'
+            packed.writestr(name, content.replace(b"</dc:date>", second, 1))
+    assert read_one(path).date == "2024-03-01"
