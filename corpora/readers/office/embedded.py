@@ -25,7 +25,7 @@ def embedded_blocks(data: bytes, name: str) -> list[EmbeddedBlock] | None:
         head = data[:4000].lower()
         if b"mime-version" in head or name.lower().endswith((".mht", ".mhtml", ".eml")):
             message = message_from_bytes(data, policy=policy.default)
-            page = message.get_body(preferencelist=("html", "plain"))  # type: ignore[attr-defined]
+            page = message.get_body(preferencelist=("html", "plain"))
             return _page_blocks(str(page.get_content())) if page is not None else None
         if data.lstrip().startswith(b"{\\rtf"):
             return None

@@ -73,10 +73,10 @@ def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator
         usual = Path(folder) / "usual.xlsx"
         if is_strict:
             write_with_usual_names(path, usual)
-        return _read_workbook(usual if is_strict else path, relative, progress)
+        yield from _read_workbook(usual if is_strict else path, relative, progress)
 
 
-def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> list[Document | Problem]:
+def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     left_out: Counter[str] = Counter()
     try:
         sheets = list(_xlsx_sheets(path, progress, left_out))
@@ -87,7 +87,7 @@ def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> lis
         left_out.clear()
         sheets = _calamine(path, progress, left_out)
     progress(0, 0)
-    return list(documents(sheets, relative, read_metadata(path), left_out))
+    return documents(sheets, relative, read_metadata(path), left_out)
 
 
 def _broken(error: BaseException) -> Unreadable:
