@@ -39,6 +39,7 @@ _MAX_NEIGHBORS = 40  # blocks searched to find out whether captions are above or
 _NAME_LENGTHS = (24, 12, 6)  # characters; column names are shortened step by step until they fit
 
 _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
+_WORD = re.compile(r"\w")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)[^\n]{1,100}(?:\*\*|__)")
 
 
@@ -122,6 +123,7 @@ def _outline(document: Document) -> _SectionNode:
             while open_sections[-1].level >= block.level:
                 open_sections.pop()
             name = heading_text(document.text[block.start : block.end])
+            name = name if _WORD.search(name) else ""  # a line of notes or of other signs names nothing
             if not title_seen and name == document.title:
                 title_seen, name = True, ""
             parent = open_sections[-1]

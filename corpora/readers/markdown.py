@@ -50,7 +50,8 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
     main_headings: list[str] = []
     for block in parsed_blocks:
         if block.kind == "heading" and block.level == 1:
-            main_headings.append(heading_text(body[block.start : block.end]))
+            heading = heading_text(body[block.start : block.end])
+            main_headings += [heading] if any(map(str.isalnum, heading)) else []
     return Document(
         id=relative,
         title=shorten_title(" ".join(plain(front.title).split()) or main_heading(main_headings, relative)),

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
+from turnmark.corpora.readers.asciidoc import with_joined_lists
 from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
@@ -146,8 +147,6 @@ _MARKED = re.compile(
     r"(?::[\w:+.-]+:)?`(?P<link>(?:\\.|[^`<>\n\\])+?)(?:[ ]?<[^`\n]*>)?`_{0,2}"
     r"|(?<![\w*])\*{1,2}(?P<bold>[^*\s]+)\*{1,2}(?![\w*])"
 )
-# After a definition list, pandoc reads it as one of the terms.
-_CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)
 
 
 def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Document:
@@ -160,7 +159,7 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
         text = _PARSED.sub(_as_code, text)
         text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
     elif form == "asciidoc":
-        text = _CONDITION.sub("", text)
+        text = with_joined_lists(text)
     if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
     document = _markup(form, text, relative, progress)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.corpora.reading import beir_corpora, real_data
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.readers import markdown, prose, read_source
+from turnmark.corpora.tables import tables_of
 from turnmark.corpora.text import heading_text
 from turnmark.corpora.types import CONTINUED, Document, Passage, without_continued
 
@@ -230,3 +231,35 @@ def test_real_documents_are_covered_by_passages() -> None:
 def test_real_corpus_has_one_passage_per_row(corpus: Path) -> None:
     for document in documents_of(corpus):
         assert [(p.id, p.text, p.section) for p in chunk(document, regex_tokens)] == [(document.id, document.text, "")]
+
+
+def test_row_is_cut_between_cells_and_keeps_its_columns() -> None:
+    """A row longer than a passage continues under the names of the columns that are left."""
+    cells = [f"{word} " * 14 for word in ("alpha", "beta", "gamma", "delta")]
+    row = f"| {' | '.join(cell.strip() for cell in cells)} |"
+    text = f"# T\n\n| one | two | three | four |\n|---|---|---|---|\n{row}\n| a | b | c | d |\n"
+    passages = chunk(markdown.parse_markdown(text, "x.md"), regex_tokens, 50)
+    assert "".join(passage.text for passage in passages).replace("\n", "").count("alpha") == 14
+    names = {"alpha": "one", "beta": "two", "gamma": "three", "delta": "four"}
+    inside = [passage for passage in passages if passage.header and not passage.text.startswith("| a |")]
+    assert len(inside) == 2
+    for passage in inside:
+        word = passage.text.strip("| ").split()[0]
+        assert passage.header.startswith(f"| {names[word]} |" if word != "delta" else "| four |")
+        first_row = tables_of(passage.shown_text)[0].rows
+        assert not first_row or first_row[0].cells[0].startswith(word)
+
+
+def test_long_cell_continues_in_its_column() -> None:
+    text = f"# T\n\n| one | two | three |\n|---|---|---|\n| a | {'word ' * 200}end | last |\n"
+    passages = chunk(markdown.parse_markdown(text, "x.md"), regex_tokens, 50)
+    final = passages[-1]
+    assert final.text.endswith("end | last |")
+    assert final.header == "| two | three |\n|-|-|"
+
+
+def test_heading_without_words_names_no_section() -> None:
+    text = "# Songs\n\nAll of them.\n\n## ♩♪ 𝄞\n\n" + "A tune that goes on. " * 20 + "\n\n## ∑ ∫\n\n" + "A sum. " * 20
+    passages = chunk(markdown.parse_markdown(text, "x.md"), regex_tokens, 40)
+    assert {passage.section.removesuffix("(continued)").strip() for passage in passages} == {""}
+    assert markdown.parse_markdown("# ♪♪\n\n# Songs\n\nx", "songs.md").title == "Songs"

@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 
 def with_letters(data: bytes) -> str:
     r"""Return Rich Text with `\'e9` (in the code page of its font) and `\u233?` decoded as letters."""
-    text = data.decode("latin-1")
+    text = _with_readable_notes(data.decode("latin-1"))
     if not data.isascii() and is_utf8(data):
         text = re.sub(r"[^\0-\x7f]", lambda letter: f"{{\\uc0\\u{ord(letter.group())} }}", data.decode())
     said = _PAGE.search(text, 0, 10_000)
@@ -71,6 +71,49 @@ def with_letters(data: bytes) -> str:
             signs = min(number, 9)
     pieces.append(text[at:])
     return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_NOTE = re.compile(r"\{(?:\\\*)?\\(?:footnote|annotation)\b")
+_ROW_EDGE = re.compile(r"\\(trowd|row)\b")
+_BRACE = re.compile(r"\\[{}\\]|[{}]")
+_LAYOUT_WORD = re.compile(r"\\(?!u-?\d|')[a-z]+-?\d* ?|\\\*")
+_MAX_NOTE_LENGTH = 20_000
+
+
+def _with_readable_notes(text: str) -> str:
+    r"""Return Rich Text with footnotes as pandoc reads them: as `{\footnote`, and inside of table cells as words.
+
+    A footnote inside a cell would end the table, and comments (`\annotation`) are left out.
+    """
+    pieces: list[str] = []
+    at, in_row, edge = 0, False, 0
+    while note := _NOTE.search(text, at):
+        for mark in _ROW_EDGE.finditer(text, edge, note.start()):
+            in_row = mark[1] == "trowd"
+        edge, end = note.start(), _group_end(text, note.start())
+        pieces.append(text[at : note.start()])
+        if end <= note.end():  # its end is missing or too far away
+            pieces.append(note.group())
+            end = note.end()
+        elif "annotation" in note.group():
+            pass
+        elif in_row:
+            words = _LAYOUT_WORD.sub(" ", text[note.end() : end]).replace("{", "").replace("}", "").replace("\\~", " ")
+            pieces.append(f" ({' '.join(words.split())})")
+        else:
+            pieces.append("{\\footnote" + text[note.end() : end])
+        at = end
+    return "".join(pieces) + text[at:]
+
+
+def _group_end(text: str, start: int) -> int:
+    """Return the end of the group that begins at `start`; `start` if it is not found within a limit."""
+    depth = 0
+    for brace in _BRACE.finditer(text, start, start + _MAX_NOTE_LENGTH):
+        depth += {"{": 1, "}": -1}.get(brace.group(), 0)
+        if not depth and brace.group() == "}":
+            return brace.end()
+    return start
 
 
 def _letters(run: str, page: str) -> str:
