@@ -93,7 +93,9 @@ class Verdict(Record):
 
 Offer = Labels | RatingScale
 
-_NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*/\s*([0-9]{1,4}))?")
+_NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*(?:/|out of)\s*([0-9]{1,4}))?")
+# What follows a name: a number, or all that may make it another one, such as the end of a range (`7-8`).
+_RATED = r"[*_`]*\s*:[\s*_`(]*([0-9][0-9.]*(?:\s*(?:/|%|out of|[-–—~]|to|or)\s*[0-9.]*)*)"
 _BRACKETED = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
 _SINGLE = re.compile(r"(?<!\[)\[([^\[\]\n]{1,80})\](?![\](])")
 _DECISION = re.compile(r'"decision"\s*:\s*"([^"\n]{1,80})"')
@@ -258,6 +260,14 @@ def _ask_twice(
 
 
 def _last_number(name: str, text: str) -> str | None:
-    """Return the last number after a name and a colon."""
-    numbers = re.findall(rf"{re.escape(name)}[*_`]*\s*:\s*[*_`(]*([0-9.]+\s*(?:/\s*[0-9]+|%)?)", text, re.IGNORECASE)
-    return numbers[-1].strip().rstrip(".") if numbers else None
+    """Return what follows the last occurrence of a name and a colon, if it begins with a number.
+
+    Without the full name, its last words count: judges write `Rating: 8` where `Total rating: 8` was asked for.
+    """
+    words = name.split()
+    for start in range(len(words)):
+        shorter = r"\s+".join(map(re.escape, words[start:]))
+        numbers = re.findall(rf"\b{shorter}{_RATED}", text, re.IGNORECASE)
+        if numbers:
+            return re.sub(r"\s*out of\s*", "/", numbers[-1].lower()).strip().rstrip(".")
+    return None

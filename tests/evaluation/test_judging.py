@@ -133,7 +133,8 @@ def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tm
     [
         ("Rating: [[5]]", RatingScale(name="Rating"), "5"), ("Good.\nTotal rating: 8", RatingScale(name="Rating"), "8"),
         ("Feedback:: Total rating: 7.5", RatingScale(name="Rating"), "7.5"),
-        ("Overall Rating: 8/10", RatingScale(name="Rating"), "8"), ("no", IDK, "no"), ("Partial.", IDK, "partial"),
+        ("Overall Rating: 8/10", RatingScale(name="Rating"), "8"), ("**Rating:** 8", RatingScale(name="Rating"), "8"),
+        ("Rating: 6 out of 10", RatingScale(name="Rating"), "6"), ("no", IDK, "no"), ("Partial.", IDK, "partial"),
         ("[[A>B]]", FIVE_LABELS, "A>B"), ("Reply A says more. [B»A]", FIVE_LABELS, "B>>A"),
         ("1. It is fine [1].\n2. [A≈B]", FIVE_LABELS, "A=B"),
         ('```json\n{"decision": "yes", "explanation": "it asks"}\n```', YES_NO, "yes"),
@@ -157,6 +158,14 @@ STEPPED = Case(
         (["Fine.\nTotal rating: 8\nTask completion rate: 50"], ("scored", 8.0, 0.5)),
         (["Feedback:: Total rating: 7/10 Task completion rate: 50%"], ("scored", 7.0, 0.5)),
         (["**Total rating:** 9.", "Total rating: 9\nTask completion rate: 100"], ("scored", 9.0, 1.0)),
+        (["**Total rating:** 8\n**Task completion rate:** 50%"], ("scored", 8.0, 0.5)),
+        (["Rating: 8\nCompletion rate: 50"], ("scored", 8.0, 0.5)),
+        (["Total rating: 6 out of 10. Task completion rate: 50 out of 100."], ("scored", 6.0, 0.5)),
+        (
+            ["Total rating: 7-8\nTask completion rate: 50", "Total rating: 7\nTask completion rate: 50"],
+            ("scored", 7.0, 0.5),
+        ),
+        (["Total rating: 7 to 8\nTask completion rate: 50"] * 2, ("failed", None, None)),
         (["Total rating: 11\nTask completion rate: 50"] * 2, ("failed", None, None)),
     ],
 )
