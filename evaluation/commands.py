@@ -69,6 +69,7 @@ def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
     if gave_up:
         noun = "queries" if made_plan.task.retrieves else "samples"
         raise TurnmarkError(f"{summary.failed} {noun} failed; the same command retries them and what was skipped")
+    _raise_without_verdicts({"": summary})
 
 
 def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
@@ -106,6 +107,7 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
         return
     summary, folder, _ = execution.run_plan(make_plan(plan_run, request, errors))
     _show_summary(summary, folder, request)
+    _raise_without_verdicts({"": summary})
 
 
 def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -> None:
@@ -124,6 +126,23 @@ def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -
     if failed:
         reasons = [f"{name}: {entry}" for name, entry in entries.items() if str(entry).startswith("failed: ")]
         raise TurnmarkError("; ".join(reasons) or "the runs are incomplete; the same command continues them")
+    _raise_without_verdicts({name: entry for name, entry in entries.items() if not isinstance(entry, str)})
+
+
+def _raise_without_verdicts(summaries: Mapping[str, Summary]) -> None:
+    """Raise an error if every judgment of a run failed.
+
+    Args:
+        summaries: name of a run, empty for a single one -> its summary.
+    """
+    without: list[str] = []
+    for name, summary in summaries.items():
+        panels = summary.judging.values()
+        failed = sum(sum(panel.failed.values()) for panel in panels)
+        if failed and not any(any(panel.judged.values()) for panel in panels):
+            without.append(f"{name}: {failed}" if name else str(failed))
+    if without:
+        raise TurnmarkError(f"every judgment failed ({', '.join(without)}); scoring the run again retries them")
 
 
 def _show_summary(summary: Summary, run: Path, request: EvalRequest) -> None:

@@ -126,7 +126,7 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
     Args:
         passages: the texts the system was given.
-        history: the messages of the conversation up to and including the question.
+        history: the messages of the conversation up to and including the question, without the system's own replies.
     """
     context = [token for text in passages for token in squad_tokens(text)]
     if not context:
@@ -183,7 +183,8 @@ def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple
     reply = exchange.reply
     answer = strip_citations(reply.answer).strip()
     texts = [citation.text for citation in reply.citations]
-    messages = [*(message.content for message in history), exchange.question]
+    # The assistant's own replies are no evidence: it could repeat its mistakes.
+    messages = [*(message.content for message in history if message.role == "user"), exchange.question]
     unspaced = language_of(answer) in UNSPACED_LANGUAGES
     rows: list[tuple[str, float | None, str]] = [
         ("grounded", reply.checks.grounded, "sentences that their sources support"),

@@ -324,7 +324,7 @@ def usage(summary: Summary) -> Table:
         Column("calls", True),
         Column("prompt tokens", True),
         Column("completion tokens", True),
-        Column("cost", True),
+        Column("cost ($)", True),
     )
     rows = tuple(ReportRow((role, *_usage_cells(spent))) for role, spent in summary.usage.items())
     lines: list[str] = []

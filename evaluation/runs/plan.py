@@ -202,11 +202,13 @@ def plan_run(request: EvalRequest) -> Plan:
     extra_notes: tuple[str, ...] = ()
     parts: list[RunManifest] = []
     if answers is not None:
+        all_domains = task.domains
         task = _of_answered_domains(request, setting, task, answers, answered, domain_of_id)
+        extra_notes += tuple(_note_other_data(request, task, all_domains))
         parts = _parts(request)
         chosen_ids = _ids_to_score(request, task, parts, answered, domain_of_id)
         if parts:
-            extra_notes = (_note_parts(parts, len(chosen_ids)),)
+            extra_notes += (_note_parts(parts, len(chosen_ids)),)
         extra_notes += tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
         if len(parts) == 1:
             request = request.model_copy(update={name: getattr(parts[0], name) for name in SELECTION_OPTIONS})
@@ -444,6 +446,20 @@ def _note_mismatches(
     if unknown:
         noun = "queries of the run" if task.retrieves else "ids of the predictions"
         yield f"{unknown} {noun} are not in {_in_words(request, setting, task.domains)} and are left out"
+
+
+def _note_other_data(request: EvalRequest, task: Task, all_domains: Sequence[str]) -> Iterator[str]:
+    """Yield notes if a run was made over other data, and if the answers are of some domains only."""
+    for path, manifest in zip(request.predictions, _recorded(request), strict=True):
+        same_domains = manifest is not None and set(manifest.domains) == set(task.domains)
+        if manifest is not None and same_domains and manifest.data.fingerprint != task.data.fingerprint:
+            made, here = (
+                f"{data.name!r}, {data.fingerprint[:SHORT_HASH_DIGITS]}" for data in (manifest.data, task.data)
+            )
+            yield f"{path} was made over other data ({made}) than it is scored with ({here}); its questions may differ"
+    others = [name for name in all_domains if name not in task.domains]
+    if others and not request.domains:
+        yield f"the answers are of {', '.join(task.domains)} only; of {', '.join(others)} nothing is scored"
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------

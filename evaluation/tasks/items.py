@@ -21,6 +21,7 @@ class Item:
         after: id of the item that must be answered before this one, because this one continues from its sample.
         earlier: the sample of `after`, whatever its status; set when this item is answered.
         history: the turns before the question.
+        own_history: whether the replies in it are those of the system under test, which are no evidence for it.
         reference: the reference answer as plain text; empty if the data have none.
         passages: passage or document id -> title and text, for the passages that come with the item.
         relevant: ids of the relevant passages; None: the data have no relevance labels for the item.
@@ -74,6 +75,7 @@ class Case:
     question: str
     answer: str
     history: tuple[Message, ...] = ()
+    own_history: bool = False
     reference: str = ""
     passages: tuple[str, ...] | None = ()
     answerability: str | None = None
@@ -84,5 +86,6 @@ class Case:
 
     @property
     def messages(self) -> list[str]:
-        """The texts of all turns up to and including the question."""
-        return [*(turn.content for turn in self.history), self.question]
+        """The texts of the turns up to and including the question, without the system's own replies."""
+        turns = [turn.content for turn in self.history if turn.role == "user" or not self.own_history]
+        return [*turns, self.question]

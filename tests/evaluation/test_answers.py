@@ -137,6 +137,17 @@ def test_refuses_missing_repeats(benchmark_root, tmp_path):
         planned(benchmark_root, tmp_path / "r", path)
 
 
+def test_reports_that_a_run_was_made_over_other_data_or_some_domains(benchmark_root, tmp_path):
+    ran(benchmark_root, tmp_path / "first", domains=("clapnq",))
+    notes = planned(benchmark_root, tmp_path / "same", tmp_path / "first").notes
+    assert "the answers are of clapnq only; of fiqa nothing is scored" in notes
+    assert not any("other data" in note for note in notes)
+    for path in (benchmark_root / "mtrag-human").rglob("reference.jsonl"):
+        path.write_text(path.read_text(encoding="utf-8").replace("bell", "gong"), encoding="utf-8")
+    notes = planned(benchmark_root, tmp_path / "other", tmp_path / "first").notes
+    assert any("was made over other data ('mt-rag-benchmark'" in note for note in notes)
+
+
 @pytest.mark.usefixtures("searching")
 def test_refuses_runs_of_several_settings(benchmark_root, tmp_path):
     runs = tmp_path / "a", tmp_path / "b"

@@ -89,6 +89,14 @@ def test_the_dated_snapshot_behind_an_alias_is_recorded_and_named(benchmark_root
     assert snapshot in turnmark.ok("report", tmp_path / "r").out.replace("\n", "").replace(" ", "")
 
 
+def test_command_fails_if_every_judgment_failed(benchmark_root, turnmark, tmp_path):
+    with ScriptedServer(lambda _: Status(401)) as dead:
+        ran = turnmark(*score_words(benchmark_root, tmp_path), "--judge", spec_of(dead))
+    assert ran.code == 1
+    assert "every judgment failed" in ran.err
+    assert (tmp_path / "r" / "summary.json").is_file(), "what does not need a judge is kept"
+
+
 def test_panel_with_failed_judges_fails(benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(judge(8)) as server, ScriptedServer(lambda _: Status(401)) as dead:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
+from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import (
     edit_distance,
     edit_ratio,
@@ -192,3 +194,12 @@ def test_chinese_answers_are_measured_by_characters():
     assert token_recall_unicode(answer, reference) == pytest.approx(7 / 11)
     assert k_precision_unicode(answer, [reference]) == 1.0
     assert k_precision_unicode(answer, []) is None
+
+
+def test_replies_of_the_system_itself_are_no_evidence_for_it():
+    history = (Message(role="user", content="what is a bond"), Message(role="assistant", content="a purple loan"))
+    recorded = Case(question="tell me more", answer="a purple loan", history=history, passages=("a loan",))
+    (metric,) = (metric for metric in PASSAGE_METRICS if "k_precision[+history]" in metric.names)
+    live = replace(recorded, own_history=True)
+    assert metric.measure(recorded)["k_precision[+history]"] == 1
+    assert metric.measure(live)["k_precision[+history]"] == metric.measure(live)["k_precision"] == 0.5

@@ -391,6 +391,7 @@ class Mtrag(Task):
         return replace(
             case,
             history=case.history if sample.history is None else sample.history,
+            own_history=sample.history is not None,
             passages=self._shown.texts_of(turn.task, sample),
             answerability="UNANSWERABLE" if turn.hidden else turn.task.answerability,
         )
