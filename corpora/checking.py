@@ -121,9 +121,9 @@ def check_mtrag(source: Source) -> CheckedData:
             missing.append(f"{NAMES[benchmark]}: {len(tasks):,} of {total:,} tasks")
         domains = {task.domain for task in tasks}
         missing += [f"{NAMES[benchmark]}: no tasks of {name}" for name in COMPLETE[benchmark] if name not in domains]
-    _check_passages(source.root, values, missing, problems)
+    passages = _check_passages(source.root, values, missing, problems)
     for labeled in ("mtrag", "mtrag-un"):
-        _check_retrieval(source.root, labeled, values, missing, problems)
+        _check_retrieval(source.root, labeled, passages, values, missing, problems)
     return _compare("mtrag", source, values, missing, problems)
 
 
@@ -153,17 +153,29 @@ def _table_8(tasks: Sequence[mtrag.MtragTask]) -> FigureValues:
 def _check_retrieval(
     root: Path,
     benchmark: mtrag.Benchmark,
+    passages: Mapping[str, set[str]],
     values: FigureValues,
     missing: list[str],
     problems: list[Problem],
 ) -> None:
-    """Add the number of queries and labels of each domain, and what is missing or cannot be read."""
+    """Add the number of queries and labels of each domain, and what is missing or cannot be read.
+
+    Args:
+        passages: domain -> the ids of its corpus.
+    """
     name, domains = NAMES[benchmark], mtrag.retrieval_domains(root, benchmark)
     missing += [f"{name}: no relevance labels of {domain}" for domain in COMPLETE[benchmark] if domain not in domains]
     for domain in domains:
         labels = mtrag.load_qrels(root, benchmark, domain)
         problems += labels.problems
         values[f"{name}: queries with labels, {domain}"] = len(labels.data)
+        labeled = mtrag.labeled_passages(labels.data)
+        absent = labeled - passages[domain] if domain in passages else set()
+        if absent:
+            missing.append(
+                f"{name}: {len(absent):,} of {len(labeled):,} labeled passages of {domain} are not in its corpus, such "
+                f"as {min(absent)!r}"
+            )
         for mode in MODES if benchmark == "mtrag" else ():
             try:
                 queries = mtrag.load_queries(root, domain, mode)
@@ -174,8 +186,11 @@ def _check_retrieval(
             values[f"MTRAG: recorded queries ({mode}), {domain}"] = len(queries.data)
 
 
-def _check_passages(root: Path, values: FigureValues, missing: list[str], problems: list[Problem]) -> None:
-    """Add the numbers of documents and passages of every corpus."""
+def _check_passages(
+    root: Path, values: FigureValues, missing: list[str], problems: list[Problem]
+) -> dict[str, set[str]]:
+    """Add the numbers of documents and passages of every corpus; return domain -> ids of the passages."""
+    ids_of_domain: dict[str, set[str]] = {}
     names = {path.name.split(".")[0] for path in (root / "corpora/passage_level").glob("*.jsonl*")}
     missing += [f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in names]
     for domain in sorted(names, key=[*DOMAINS, *sorted(names)].index):
@@ -190,9 +205,11 @@ def _check_passages(root: Path, values: FigureValues, missing: list[str], proble
                 ids.add(item.id)
         values[f"{domain}: documents"] = len(set(map(document_of, ids)))
         values[f"{domain}: passages"] = len(ids)
+        ids_of_domain[domain] = ids
         expected = PRINTED["mtrag"]["figures"].get(f"{domain}: passages", 0)
         if len(ids) < expected:
             missing.append(f"corpora: {len(ids):,} of {expected:,} passages of {domain}")
+    return ids_of_domain
 
 
 def document_of(passage: str) -> str:

@@ -18,8 +18,9 @@ Problem with file and line, and the others are still read.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -281,6 +282,29 @@ def corpus_path(root: Path, domain: str) -> Path:
     if not (root / relative).is_file() and packed.is_file():
         return unzip(packed, f"{domain}.jsonl")
     return _file(root, relative, f"the passages of {domain}")
+
+
+def labeled_passages(qrels: Mapping[str, Mapping[str, int]]) -> set[str]:
+    """Return the ids of the passages that are relevant to some query.
+
+    Args:
+        qrels: query id -> passage id -> grade.
+    """
+    return {passage for grades in qrels.values() for passage, grade in grades.items() if grade > 0}
+
+
+_PASSAGE_ID = re.compile(rb'"_id"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+def absent_passages(path: Path, ids: Iterable[str]) -> set[str]:
+    """Return those of the passage ids that a corpus file does not contain. Only the ids of its rows are read."""
+    absent = set(ids)
+    with open(path, "rb") as file:
+        for line in file:
+            match = _PASSAGE_ID.search(line)
+            if match is not None:
+                absent.discard(json.loads(match[1]))
+    return absent
 
 
 def retrieval_domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ def _summary(
         specs=specs,
         judging=judging.panels() if judging else {},
         samples=totals.ids.hashes(),
-        warnings=tuple(judging.warnings()) if judging else (),
+        warnings=(*benchmark.warn_of(metrics), *(judging.warnings() if judging else ())),
     )
 
 

@@ -28,7 +28,7 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
+from turnmark.evaluation.records import CorpusUsed, DataUsed, Metrics, Sample
 from turnmark.evaluation.scores.summary import Ranked
 from turnmark.evaluation.storage.predictions import Answers, check_predictions
 from turnmark.evaluation.storage.run_folder import RunFolder, fingerprint
@@ -245,6 +245,10 @@ class Task(ABC):
         Raises:
             RequestError: the flags do not fit these items.
         """
+        return iter(())
+
+    def warn_of(self, metrics: Metrics) -> Iterator[str]:  # noqa: ARG002
+        """Yield warnings about the headline metrics of a run, for the lines before its figures."""
         return iter(())
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002

@@ -318,7 +318,7 @@ def test_page_has_every_table_and_both_answers(three_runs):
         "B - A, by kind of question: rouge_l.word", "B - A, by kind of question: token_recall",
     ]  # fmt: skip
     first = tree.xpath("//details[@class='change']")[0]
-    assert first.xpath("./summary/b/text()") == ["+0.3000 (0.0100 to 0.3100)"]
+    assert first.xpath("./summary/b/text()") == ["B - A: +0.3000 (0.0100 to 0.3100)"]
     assert [side.text_content() for side in first.xpath(".//h3")] == ["A", "B"]
     assert first.xpath(".//span[@class='said']/text()") == ["answer of c1<::>2"] * 2
     (table,) = tree.xpath("//details[summary='B against A']//table")

@@ -167,3 +167,8 @@ def test_reports_all_mistakes_of_a_revision_request(turnmark):
     assert "--step is for the steps of the turn" in message
     ran = turnmark("eval", "kiwi", "--task", "judge", "--protocol", "paper")
     assert (ran.code, "is for the task revise" in " ".join(ran.err.split())) == (2, True)
+
+
+def test_report_says_that_all_revisions_are_copies(turnmark):
+    turnmark.ok("eval", "kiwi", "--limit", "2", "--out", "run")
+    assert "all 2 revisions are copies of the answer before them" in " ".join(turnmark.ok("report", "run").out.split())

@@ -205,3 +205,26 @@ def test_recorded_runs_reproduce_the_printed_baselines(real_data, name, recall, 
     assert recall in as_printed(summary.metrics["recall@5"].mean)
     assert ndcg in as_printed(summary.metrics["ndcg@5"].mean)
     assert summary.n == (208 if "clapnq" in name else 180)
+
+
+def relabeled(root, passage):
+    """Replace the labeled passages of ClapNQ."""
+    path = root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv"
+    head, *rows = path.read_text(encoding="utf-8").strip().split("\n")
+    changed = ["\t".join([row.split("\t")[0], passage, row.split("\t")[2]]) for row in rows]
+    path.write_text("\n".join([head, *dict.fromkeys(changed)]) + "\n", encoding="utf-8")
+
+
+def test_labels_that_no_corpus_has_are_an_error_and_some_are_a_note(benchmark_root, turnmark):
+    words = ("eval", "mtrag", "--task", "retrieval", "--data", benchmark_root, "--retriever", "bm25", "--dry-run")
+    assert not any("labeled passages" in note for note in turnmark.json(*words)["notes"])
+    path = benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv"
+    query = path.read_text(encoding="utf-8").strip().split("\n")[1].split("\t")[0]
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(f"{query}\tgone-0-9\t1\n")
+    (note,) = (note for note in turnmark.json(*words)["notes"] if "labeled passages" in note)
+    assert note.startswith("clapnq: 1 of ")
+    assert note.endswith("are not in the corpus and count as not found, such as 'gone-0-9'")
+    relabeled(benchmark_root, "gone-0-9")
+    assert "clapnq: none of the 1 labeled passages (such as 'gone-0-9') is in" in turnmark.refused(*words)
+    assert "labeled passages of clapnq are not in its corpus" in turnmark.ok("data", "check", benchmark_root).out

@@ -48,7 +48,7 @@ from turnmark.evaluation.benchmarks.kiwi.turns import (
 from turnmark.evaluation.calls.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
-from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.records import ContextRef, Metrics, Sample
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.measures import answer_words
 from turnmark.evaluation.tasks.metric import Metric, Value
@@ -126,6 +126,12 @@ class Kiwi(KiwiTask):
         super().open()
         if self.request.asks_model:
             self.inputs = {**self.inputs, "temperature": f"{TEMPERATURE:g}, unless the spec names one"}
+
+    def warn_of(self, metrics: Metrics) -> Iterator[str]:
+        """See `Task.warn_of`. Without a model, most instructions cannot be carried out, and the answer is copied."""
+        edits = metrics.get("edit_distance")
+        if edits is not None and edits.n and edits.mean == 0:
+            yield f"all {edits.n} revisions are copies of the answer before them, and Table 6 describes copies"
 
     @cached_property
     def _embed(self) -> Embed | None:

@@ -211,6 +211,29 @@ def extent_in_words(domain: str, corpus: CorpusUsed) -> str:
     return f"{corpus.passages:,} of {full:,} passages" if full else f"{corpus.passages:,} passages"
 
 
+def label_notes(corpora: Mapping[str, Path], qrels: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """Return a note for each corpus that lacks some of the relevant passages.
+
+    Raises:
+        RequestError: it lacks all of them, so that nothing can be found.
+    """
+    notes: list[str] = []
+    errors = ErrorCollector()
+    for domain, path in corpora.items():
+        labeled = mtrag.labeled_passages(qrels[domain])
+        absent = mtrag.absent_passages(path, labeled)
+        count = f"{len(absent):,} of {len(labeled):,} labeled passages"
+        if absent and len(absent) == len(labeled):
+            errors.add(
+                f"{domain}: none of the {len(labeled):,} labeled passages (such as {min(absent)!r}) is in "
+                f"{str(path)!r}; the labels belong to another version of the corpus"
+            )
+        elif absent:
+            notes.append(f"{domain}: {count} are not in the corpus and count as not found, such as {min(absent)!r}")
+    errors.raise_all()
+    return notes
+
+
 def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
     """Return a note for each corpus that is only a part of the published one."""
     return [

@@ -151,19 +151,21 @@ class Retrieval(Task):
         elif data is not None and known_mode and not request.scoring:
             data_of_domains = bench.only_domains(data, self.domains)
             self._queries = errors.collect(open_queries, known_mode, data_of_domains, True)
+        label_notes: list[str] = []
         if data is not None:
             self._ids = self._select(data, errors)
             if not request.scoring:
                 domains_of_queries = set(self._ids.values())
                 data = bench.only_domains(data, domains_of_queries.intersection(self.domains))
                 self.corpora = errors.collect(bench.find_corpora, data.source.root, data.qrels) or {}
+                label_notes = errors.collect(bench.label_notes, self.corpora, data.qrels) or []
         errors.raise_all()
         assert data is not None, "errors.raise_all() raised otherwise"
         self._data = data
         self.data = data.used(self._queries.files if self._queries else {})
         self.domains = tuple(data.qrels)
         self.corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
-        self.notes = tuple(bench.corpus_notes(self.corpora_used))
+        self.notes = (*bench.corpus_notes(self.corpora_used), *label_notes)
         self.searched = not request.scoring
         self._mode = ("file" if self.options.queries else known_mode) or "assistant"
         self.specs = {"query": self._mode}
