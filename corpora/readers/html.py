@@ -222,8 +222,10 @@ def _shows_data(table: Tag) -> bool:
 
 def _own_rows(table: Tag) -> list[Tag]:
     """Return the rows of a table without those of a table inside it."""
-    parts = [table, *table(_TABLE_PARTS, recursive=False)]
-    return [row for part in parts for row in part("tr", recursive=False)]
+    rows: list[Tag] = []
+    for part in table(["tr", *_TABLE_PARTS], recursive=False):
+        rows += [part] if part.name == "tr" else part("tr", recursive=False)
+    return rows
 
 
 def _may_name_column(cell: Tag) -> bool:

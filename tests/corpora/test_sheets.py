@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.corpora.made import BOMB, OLE, by_pandoc, open_document, read_all, read_one, refused, with_part, workbook
+from tests.corpora.made import (
+    BOMB,
+    ODF,
+    OLE,
+    by_pandoc,
+    open_document,
+    read_all,
+    read_one,
+    refused,
+    with_part,
+    workbook,
+)
 from tests.corpora.reading import told, write
 from turnmark.corpora.readers.office import grid
 from turnmark.corpora.readers.office import workbook as workbooks
@@ -421,3 +432,44 @@ def test_refuses_damaged_utf8_and_binary_data(tmp_path: Path) -> None:
     assert "not valid UTF-8" in refused(tmp_path / "a.csv")
     (tmp_path / "b.txt").write_bytes(bytes(range(1, 256)))
     assert "not valid UTF-8" in refused(tmp_path / "b.txt")
+
+
+def with_chart(path: Path) -> Path:
+    """Add a chart to an OpenDocument file, as its object 1."""
+    spaces = f'{ODF} xmlns:chart="urn:oasis:names:tc:opendocument:xmlns:chart:1.0"'
+
+    def row(*texts: str) -> str:
+        cells = "".join(f"<table:table-cell><text:p>{text}</text:p></table:table-cell>" for text in texts)
+        return f"<table:table-row>{cells}</table:table-row>"
+
+    numbers = (
+        f"<table:table-header-rows>{row('', 'Rain', 'Sun')}</table:table-header-rows><table:table-rows>"
+        f"{row('May', '40', '3')}{row('June', '30', '5')}</table:table-rows>"
+    )
+    chart = (
+        f"<office:document-content {spaces}><office:body><office:chart><chart:chart><chart:title>"
+        f"<text:p>Weather</text:p></chart:title><table:table table:name='local-table'>{numbers}</table:table>"
+        "</chart:chart></office:chart>"
+        "</office:body></office:document-content>"
+    )
+    return with_part(path, "Object 1/content.xml", chart.encode())
+
+
+_OBJECT = "<draw:frame><draw:object xmlns:xlink='http://www.w3.org/1999/xlink' xlink:href='./Object 1'/></draw:frame>"
+_WEATHER = [["Weather", "Rain", "Sun"], ["May", "40", "3"], ["June", "30", "5"]]
+
+
+def test_reads_charts_of_open_document(tmp_path: Path) -> None:
+    text = f"<office:text><text:p>Before.{_OBJECT}</text:p><text:p>After.</text:p></office:text>"
+    styles = f"<office:document-styles {ODF}/>".encode()
+    document = read_one(with_part(with_chart(open_document(tmp_path / "a.odt", text)), "styles.xml", styles))
+    assert tables(document) == [_WEATHER]
+    assert document.text.startswith("Before.\n\n| Weather")
+    page = f"<office:presentation><draw:page>{_OBJECT}</draw:page></office:presentation>"
+    assert tables(read_one(with_chart(open_document(tmp_path / "a.odp", page)))) == [_WEATHER]
+    cell = f"<table:table-cell><text:p>Gate</text:p>{_OBJECT}</table:table-cell>"
+    sheet = f"<table:table table:name='S'><table:table-row>{cell}</table:table-row></table:table>"
+    path = open_document(tmp_path / "a.ods", f"<office:spreadsheet>{sheet}</office:spreadsheet>")
+    assert read_one(with_chart(path)).text == "## S\n\nGate\n\nChart: Weather (Rain, Sun)\n"
+    without = with_part(open_document(tmp_path / "b.odt", text), "styles.xml", styles)
+    assert read_one(without).text == "Before.\n\nAfter.\n"

@@ -25,6 +25,14 @@ class Chart(NamedTuple):
         """The names of the series."""
         return [name for name in self.rows[0][1:] if name] if self.rows else []
 
+    @property
+    def words(self) -> str:
+        """The title and the names of the series in one line, for a chart whose numbers are elsewhere."""
+        series = f" ({', '.join(self.series)})" if self.series and self.series != [self.title] else ""
+        if self.title:
+            return f"Chart: {self.title}{series}"
+        return f"Chart{series}" if series else ""
+
 
 def read_chart(tree: Any) -> Chart:
     """Read a chart part. The title names the first column of its rows.

@@ -55,6 +55,5 @@ def _chart_pieces(data: Any) -> Iterator[str]:
     if chart.rows and (not sources or any(map(_OTHER_BOOK.match, sources))):
         rows = [[cell_of_text(text) for text in row] for row in chart.rows]
         yield sheet_markdown(Sheet("", rows)).strip()
-    elif chart.title or chart.series:
-        series = f" ({', '.join(chart.series)})" if chart.series and chart.series != [chart.title] else ""
-        yield escaped(f"Chart: {chart.title}{series}" if chart.title else f"Chart{series}")
+    elif chart.words:
+        yield escaped(chart.words)

@@ -19,7 +19,18 @@ from turnmark.corpora.readers.office.archive import (
     read_metadata,
     write_changed,
 )
-from turnmark.corpora.readers.office.grid import EMPTY, MAX_COLUMNS, MAX_ROWS, Cell, CellBudget, Merge, Sheet
+from turnmark.corpora.readers.office.grid import (
+    EMPTY,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    Cell,
+    CellBudget,
+    Merge,
+    Sheet,
+    cell_of_text,
+    escaped,
+)
+from turnmark.corpora.readers.office.odf_charts import chart_of
 from turnmark.corpora.readers.office.slides import Slide, SlideLine, deck
 from turnmark.corpora.readers.office.workbook import MAX_SHEETS, documents
 from turnmark.corpora.readers.prose import Unreadable
@@ -32,6 +43,7 @@ _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+_OBJECT = f"{_DRAW}object"
 _CONTENT = "content.xml"
 _MAX_STYLE_PARENTS = 20  # in a chain of styles that are based on one another
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
@@ -43,23 +55,27 @@ def read_ods(path: Path, relative: str, _: ProgressCallback) -> Iterator[Documen
     try:
         with zipfile.ZipFile(path) as packed, packed.open("content.xml") as content:
             left_out: Counter[str] = Counter()
-            sheets = list(_sheets(content, left_out))
+            sheets = list(_sheets(packed, content, left_out))
     except etree.XMLSyntaxError as error:
         raise Unreadable(f"broken: its content.xml cannot be read ({error}); open it and save it again") from error
     return documents(sheets, relative, read_metadata(path), left_out)
 
 
-def _sheets(content: Any, left_out: Counter[str]) -> Iterator[Sheet]:
+def _sheets(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> Iterator[Sheet]:
     hidden: set[str] = set()
     budget = CellBudget()
     sheet: Sheet | None = None
     count, depth = 0, 0
-    tags = (f"{_STYLE}style", f"{_TABLE}table", f"{_TABLE}table-row")
+    tags = (f"{_STYLE}style", f"{_TABLE}table", f"{_TABLE}table-row", _OBJECT)
     events = etree.iterparse(content, events=("start", "end"), tag=tags, resolve_entities=False, no_network=True)
     for event, element in events:
         if element.tag == f"{_STYLE}style":
             if event == "end" and any(each.get(f"{_TABLE}display") == "false" for each in element):
                 hidden.add(str(element.get(f"{_STYLE}name")))
+        elif element.tag == _OBJECT:
+            chart = chart_of(packed, element) if event == "end" and sheet is not None else None
+            if sheet is not None and chart is not None and (words := chart.words):
+                sheet.drawn.append(escaped(words))
         elif element.tag == f"{_TABLE}table":
             depth += 1 if event == "start" else -1
             if event == "start" and depth == 1:
@@ -152,11 +168,12 @@ def read_odp(path: Path, relative: str, _: ProgressCallback) -> Document:
         if any(each.get(f"{_PRESENTATION}visibility") == "hidden" for each in style)
     }
     pages = list(tree.iter(f"{_DRAW}page"))
-    slides = [_slide(page) for page in pages if page.get(f"{_DRAW}style-name") not in hidden]
+    with zipfile.ZipFile(path) as packed:
+        slides = [_slide(packed, page) for page in pages if page.get(f"{_DRAW}style-name") not in hidden]
     return deck(slides, relative, read_metadata(path), hidden=len(pages) - len(slides))
 
 
-def _slide(page: Any) -> Slide:
+def _slide(packed: zipfile.ZipFile, page: Any) -> Slide:
     slide = Slide()
     for frame in page:
         if frame.tag == f"{_PRESENTATION}notes":
@@ -164,7 +181,7 @@ def _slide(page: Any) -> Slide:
         elif frame.get(f"{_PRESENTATION}class") in ("title",) and not slide.title:
             slide.title = " ".join(line.text for line in _lines(frame))
         elif not _is_margin(frame):
-            _add_frame(slide, frame)
+            _add_frame(slide, packed, frame)
     return slide
 
 
@@ -172,7 +189,11 @@ def _is_margin(frame: Any) -> bool:
     return frame.get(f"{_PRESENTATION}class") in ("header", "footer", "date-time", "page-number")
 
 
-def _add_frame(slide: Slide, frame: Any) -> None:
+def _add_frame(slide: Slide, packed: zipfile.ZipFile, frame: Any) -> None:
+    for drawn in frame.iter(_OBJECT):
+        chart = chart_of(packed, drawn)
+        if chart is not None and chart.rows:
+            slide.tables.append([[cell_of_text(text) for text in row] for row in chart.rows])
     tables = list(frame.iter(f"{_TABLE}table"))
     for table in tables:
         rows: list[list[Cell]] = []
@@ -232,13 +253,35 @@ def with_all_words_and_code(path: Path, made: Path, _: Counter[str]) -> bool:
         fields = list(content.iter(_FIELDS))
         for field in fields:
             field.tag = f"{_TEXT}span"
+        charts = _write_charts(packed, content)
         taken_out = _take_out_frames(content)
         coded = _mark_code(content, named)
-        if fields or taken_out or coded:
+        if fields or charts or taken_out or coded:
             texts = [name for name in packed.namelist() if name.endswith(".xml")]
             write_changed(packed, made, {_CONTENT: etree.tostring(content)}, texts)
             return True
     return False
+
+
+def _write_charts(packed: zipfile.ZipFile, content: Any) -> bool:
+    """Write charts as tables after the paragraph in which they are anchored."""
+    ends: dict[Any, Any] = {}
+    for drawn in list(content.iter(_OBJECT)):
+        chart = chart_of(packed, drawn)
+        anchors = [each for each in drawn.iterancestors() if each.tag in (f"{_TEXT}p", f"{_TEXT}h")]
+        if chart is None or not chart.rows or not anchors:
+            continue
+        table = etree.Element(f"{_TABLE}table")
+        for _ in range(max(map(len, chart.rows))):
+            etree.SubElement(table, f"{_TABLE}table-column")
+        for row in chart.rows:
+            line = etree.SubElement(table, f"{_TABLE}table-row")
+            for text in row:
+                cell = etree.SubElement(line, f"{_TABLE}table-cell")
+                etree.SubElement(cell, f"{_TEXT}p").text = text
+        ends.get(anchors[-1], anchors[-1]).addnext(table)
+        ends[anchors[-1]] = table
+    return bool(ends)
 
 
 def _take_out_frames(content: Any) -> bool:

@@ -22,11 +22,12 @@ from turnmark.corpora.readers.office.embedded import embedded_blocks
 
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _CHANGED = re.compile(
-    rb"<\w+:(?:fldSimple|ruby|txbxContent|cr|dir|bdo|customXml|smartTag|sdt|altChunk|checkBox|chart|relIds|vMerge|vanish)\b"
+    rb"<\w+:(?:ins|moveTo|fldSimple|ruby|txbxContent|cr|dir|bdo|customXml|smartTag|sdt|altChunk|checkBox|chart|relIds"
+    rb"|vMerge|vanish)\b"
 )
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_WRAPPERS = ("dir", "bdo", "customXml", "smartTag", "sdtContent", "sdt")
+_WRAPPERS = ("ins", "moveTo", "dir", "bdo", "customXml", "smartTag", "sdtContent", "sdt")
 _PROPERTIES = ("customXmlPr", "smartTagPr", "sdtPr", "sdtEndPr")
 _TRUE = (None, "", "1", "true", "on")
 

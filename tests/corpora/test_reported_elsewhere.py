@@ -1,0 +1,60 @@
+"""Faults that users of comparable tools reported, each with a small input of its kind."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from tests.corpora.made import read_one, workbook
+from tests.corpora.test_word_parts import paragraph, run, word
+from turnmark.corpora.readers import html, markdown
+
+
+def test_numbers_of_a_list_and_lists_in_cells_of_its_tables_stay() -> None:
+    """docling-project/docling#3508."""
+    page = (
+        "<ol><li>Log in.<li>Set it, see <a href='#t'>Table 1</a>.<table><caption>Table 1</caption><thead><tr><th>Name"
+        "<th>Meaning</thead><tr><td>Kind<td>One of:<ul><li><p>Outage</p><p>For hosts.</p><li>Delay</ul></table>"
+        "<li>Save.</ol>"
+    )
+    assert html.render(page) == (
+        "1. Log in.\n2. Set it, see Table 1.\n\n**Table 1**\n\n| Name | Meaning |\n|---|---|\n"
+        "| Kind | One of: Outage For hosts. Delay |\n\n3. Save."
+    )
+
+
+def test_row_inside_a_cell_keeps_its_words() -> None:
+    """xberg-io/html-to-markdown#486."""
+    assert html.render("<!-- a --><table><tr><td><tr><td>Visible</td></tr></td></tr></table>") == "Visible"
+
+
+def test_cells_of_markdown_keep_breaks_code_and_lists() -> None:
+    """docling-project/docling#3991, openclaw/gogcli#749."""
+    text = "| c1 | c2 |\n|---|---|\n| 1 | A_B<br>C_D |\n| `a \\| b` | **x** `y` |\n| n | - a<br>- b |\n"
+    assert markdown.parse_markdown(text, "x.md").text == text.replace("<br>", " ")
+
+
+def test_sheet_has_no_invented_names_or_values(tmp_path: Path) -> None:
+    """microsoft/markitdown#183, #2124, #2498 and #2516, Unstructured-IO/unstructured#2485."""
+    rows = [["PROGRESS"], [], ["Task", None, "Owner", "Status", "Due", "Done"]]
+    rows += [["NA", None, "NULL", None, datetime(2026, 1, 5), True], ["nan", None, None, 2, None, False]]
+    document = read_one(workbook(tmp_path / "a.xlsx", S=rows, T=[[1, 2, 3], [4, 5, 6], [None, "Total", 7.5]]))
+    assert document.text == (
+        "## S\n\n### PROGRESS\n\n| Task | Owner | Status | Due | Done |\n|---|---|---|---|---|\n"
+        "| NA | NULL |  | 2026-01-05 00:00 | TRUE |\n| nan |  | 2 |  | FALSE |\n\n"
+        "## T\n\n| 1 | 2 | 3 |\n|---|---|---|\n| 4 | 5 | 6 |\n|  | Total | 7.5 |\n"
+    )
+
+
+def test_generated_lists_and_inserted_links_of_word_stay(tmp_path: Path) -> None:
+    """microsoft/markitdown#1247 and docling-project/docling#1586: words that a field collects."""
+
+    def field(kind: str) -> str:
+        return f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
+
+    code = '<w:r><w:instrText> TOC \\n \\h \\z \\t "Proposal" \\c </w:instrText></w:r>'
+    first = f'<w:hyperlink w:anchor="a">{run("Proposal 1: Support it.")}</w:hyperlink>'
+    second = f'<w:ins w:id="1"><w:hyperlink w:anchor="b">{run("Proposal 2: Drop it.")}</w:hyperlink></w:ins>'
+    body = paragraph(field("begin") + code + field("separate") + first) + paragraph(second + field("end"))
+    text = read_one(word(tmp_path / "a.docx", paragraph(run("Before.")) + body)).text
+    assert text == "Before.\n\nProposal 1: Support it.\n\nProposal 2: Drop it.\n"
