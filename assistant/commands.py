@@ -235,7 +235,7 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
         if session is not None:
             stack.callback(session.close)
             config = _resumed_config(request, session.conversation.config)
-        elif not config.index and request.resume is None:
+        if not config.index and (session is not None or request.resume is None):
             errors.collect(Assistant.from_config, config)  # a mistake is reported before the user is asked
             config = config.model_copy(update={"index": choose_index(console, errors)})
         assistant = errors.collect(Assistant.from_config, config)

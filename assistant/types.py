@@ -216,6 +216,9 @@ class Reply(Record):
     notes: tuple[str, ...] = Field(default=(), description="notes for the person, such as what was cut or failed")
     trace: Trace = Trace()
 
+    def __str__(self) -> str:
+        return self.answer
+
     @property
     def text(self) -> str:
         """The answer, with its citation marks `[n]`."""

@@ -92,6 +92,8 @@ def test_holds_a_conversation(assistant: tm.Assistant) -> None:
 def test_streamed_turn_ends_in_the_same_reply_and_abandoned_turn_is_not_recorded(assistant: tm.Assistant) -> None:
     plain, streamed = assistant.chat(), assistant.chat()
     reply = plain.ask(QUESTION)
+    assert str(reply) == reply.answer
+    assert repr(reply).startswith("Reply(question=")
     events = list(streamed.stream(QUESTION))
     assert "".join(event.delta for event in events).strip()
     again = streamed.replies[-1]

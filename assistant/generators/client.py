@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 CONNECT_SECONDS = 10.0
+_NO_QUOTA = "insufficient_quota"
+"""Code of the error 429 that means that the account has no credit, not that requests come too fast."""
 _NO_KEY = "no-key"  # the client requires a key; a server without keys ignores it
 
 
@@ -47,8 +49,11 @@ async def _on_response(response: Any) -> None:
     if tally is None:
         return
     tally.status = response.status_code
-    on_rate_limit = ON_RATE_LIMIT.get()
-    if response.status_code == 429 and on_rate_limit:
+    if response.status_code != 429:
+        return
+    if _NO_QUOTA.encode() in await response.aread():
+        response.headers["x-should-retry"] = "false"  # the client obeys it; waiting does not bring back a quota
+    elif on_rate_limit := ON_RATE_LIMIT.get():
         on_rate_limit()
 
 
@@ -219,6 +224,8 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
         # Without the endpoint's text, which may quote the key in a masked form.
         message = f"{label} does not accept the key ({status}); it is read from {key_env}"
         return EndpointFault("auth", message, status=status)
+    if status == 429 and _NO_QUOTA in complete:
+        return EndpointFault("rate_limited", f"{label} has no quota left (429){detail}", status=status)
     if status == 429:
         return EndpointFault("rate_limited", f"{label} is rate limited (429){detail}", status=status)
     if status in (408, 409) or status >= 500:
@@ -228,6 +235,38 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
     hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
     message = f"{label} did not accept the request ({status}){detail}{hint}"
     return EndpointFault("bad_request", message, status=status, words=complete)
+
+
+def _unreached(error: BaseException) -> str:
+    """Return why no connection was made, from the errors that caused the client's."""
+    import socket
+    import ssl
+
+    import httpx2
+
+    reasons: tuple[tuple[type[BaseException], str], ...] = (
+        (ssl.SSLCertVerificationError, "its certificate is not trusted (SSL_CERT_FILE can name other authorities)"),
+        (ssl.SSLError, "the encrypted connection failed (is it http:// in place of https://?)"),
+        (socket.gaierror, "the host is unknown (is the name right, and the network up?)"),
+        (ConnectionRefusedError, "the connection is refused (is the server running, and the port right?)"),
+        (httpx2.ProxyError, "the proxy refuses (see HTTP_PROXY, HTTPS_PROXY and NO_PROXY)"),
+        (httpx2.ConnectTimeout, f"no connection within {CONNECT_SECONDS:g} s (is a firewall or a proxy in the way?)"),
+    )
+    causes = list(_causes(error))
+    for kind, reason in reasons:
+        if any(isinstance(cause, kind) for cause in causes):
+            return reason
+    return "the connection failed"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and the errors that caused it."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for inner in error.exceptions:
+                yield from _causes(inner)
+        error = error.__cause__ or error.__context__
 
 
 @contextmanager
@@ -253,7 +292,8 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
     except (openai.APIConnectionError, httpx2.TransportError) as error:
         # The client retried a failed connection, but not one that broke in the middle of a reply.
         broken = isinstance(error, httpx2.TransportError)
-        raise EndpointFault("unavailable", f"{label} cannot be reached, or broke off", broken=broken) from None
+        problem = "broke off in the middle of its reply" if broken else f"cannot be reached: {_unreached(error)}"
+        raise EndpointFault("unavailable", f"{label} {problem}", broken=broken) from None
     except openai.APIError as error:  # an error event inside a stream
         detail = excerpt(redact(str(error.message), key))
         raise EndpointFault(

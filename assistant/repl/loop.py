@@ -25,12 +25,13 @@ from rich.text import Text
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.repl.chat import Grade, TerminalChat
 from turnmark.assistant.repl.commands import COMMANDS, EXPORT_FORMATS, names_for, parts_line, run_command
+from turnmark.assistant.repl.screen import show_answer
 from turnmark.assistant.session import AssistantSwapped, Rating, SessionBegan
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.core.console import stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.home import home
-from turnmark.core.untrusted import one_line, printable, valid_text
+from turnmark.core.untrusted import one_line, valid_text
 from turnmark.retrieval.types import Query
 
 HISTORY_FILE = "chat_history"
@@ -78,7 +79,7 @@ def run_chat(
         chat.say(f"session {session.name}: {count} turn{plural} so far", style="dim")
         if last:
             chat.say(f"› {one_line(last.question)}", style="bold")
-            chat.say(printable(last.answer), style="dim")
+            show_answer(console, last.reply.model_copy(update={"answer": last.answer}))
     console.print(Text(f"{parts_line(assistant)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
         if interactive:

@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.containers import Renderables
 from rich.live import Live
-from rich.markdown import CodeBlock, Heading, ListElement, Markdown, MarkdownElement
+from rich.markdown import BlockQuote, CodeBlock, Heading, ListElement, Markdown, MarkdownElement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
 from turnmark.assistant.session import calls_line, cite, has_same_words, source_url, sources_used
@@ -57,6 +57,11 @@ def say(console: Console, text: str, style: str | Style = "", indent: int = 0) -
         console.print(Text(text, style=style))
 
 
+def is_moving(console: Console) -> bool:
+    """Return whether the console is a terminal on which the cursor can be moved."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 class TurnView:
     """Draws the events of a turn as they occur, then its reply. Finished output is never redrawn.
 
@@ -70,10 +75,12 @@ class TurnView:
 
     def __init__(self, console: Console, streaming: bool, index: Index | None = None) -> None:
         self._console, self._index = console, index
-        moving = console.is_terminal and not console.is_dumb_terminal
-        self._moving, self.streaming = moving, streaming and moving
+        self._moving = is_moving(console)
+        self.streaming = streaming and self._moving
         self._stream = MarkdownStream(console)
         self._draft, self._doing, self._calls = "", "thinking …", list[str]()
+        # Until the answer begins, notes wait: if the turn fails, its error says the same, once.
+        self._notes: list[str] | None = []
         # This class refreshes it: a thread of rich could lose lines that are printed at the same time.
         self._live = Live(
             self, console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
@@ -97,11 +104,15 @@ class TurnView:
     def on_event(self, event: Event) -> None:
         """Draw an event: a rewrite, a model's tool call, a piece of the answer, or a note."""
         if event.delta:
+            self._show_notes()
             self._draft += event.delta
             if self.streaming:
                 self._stream.feed(event.delta)
         elif event.step == "note":
-            self._line(f"note: {one_line(event.text)}", "yellow")
+            if self._notes is None:
+                self._line(f"note: {one_line(event.text)}", "yellow")
+            else:
+                self._notes.append(event.text)
         elif event.step == "understand" and event.text:
             self._line(f"Understood as: {one_line(event.text)}")
         elif "found" in event.detail:
@@ -118,14 +129,12 @@ class TurnView:
     def finish(self, reply: Reply) -> None:
         """Draw the answer unless it was streamed, then the unsupported sentences, the sources and the checks."""
         self._stop()
+        self._show_notes()
         streamed = self.streaming and bool(self._draft)
         if not streamed or not has_same_words(self._draft, reply):
             if streamed:
                 self._line("after checking:")
-            if self._moving:
-                draw_answer(self._console, reply)
-            else:
-                say(self._console, printable(reply.answer))
+            show_answer(self._console, reply)
         for line in check_lines(reply):
             self._line(line)
         quoted = any(heading for heading, _ in split_quotations(reply))
@@ -134,6 +143,12 @@ class TurnView:
             style = Style(dim=True, link=url or None)
             self._line(f"[{source.n}] {cite(source, section=not quoted)}", style, indent=2)
         self._line(checks_line(reply))
+
+    def _show_notes(self) -> None:
+        """Print the notes that wait; from now on, a note is printed at once."""
+        notes, self._notes = self._notes, None
+        for note in dict.fromkeys(notes or ()):
+            self._line(f"note: {one_line(note)}", "yellow")
 
     def _stop(self) -> None:
         self._stream.end()
@@ -179,18 +194,41 @@ class _PlainHeading(Heading):
 
 
 class _PlainCode(CodeBlock):
+    """A block of code. The terminal wraps long lines, so that a copied line is whole; rich would break them."""
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Padding(Text(self.text.plain.rstrip("\n"), style="cyan"), (0, 0, 0, 2))
+        style = console.get_style("cyan")
+        for line in self.text.plain.rstrip("\n").split("\n"):
+            yield Segment(f"  {line}", style)
+            yield Segment.line()
 
 
 class _PlainList(ListElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = Table.grid(padding=(0, 1, 0, 0))
-        rows.add_column(no_wrap=True)
-        rows.add_column(overflow="fold")
-        for number, item in enumerate(self.items, self.list_start or 0):
-            rows.add_row("  •" if self.list_type == "bullet_list_open" else f"  {number}.", item.elements)
-        yield rows
+        bullets = self.list_type == "bullet_list_open"
+        first = self.list_start or 0
+        markers = ["  •" if bullets else f"  {number}." for number in range(first, first + len(self.items))]
+        width = max(map(len, markers), default=0)
+        for marker, item in zip(markers, self.items, strict=True):
+            yield from _behind(f"{marker:<{width}} ", " " * (width + 1), item.elements, console, options)
+
+
+class _PlainQuote(BlockQuote):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from _behind("▌ ", "▌ ", self.elements, console, options)
+
+
+def _behind(
+    first: str, others: str, elements: Renderables, console: Console, options: ConsoleOptions
+) -> Iterator[Segment]:
+    """Yield the lines of elements behind a prefix. Lines of code may be longer than the screen."""
+    narrower = options.update(width=max(1, options.max_width - len(first)))
+    prefix = first
+    for line in Segment.split_lines(console.render(elements, narrower)):
+        yield Segment(prefix)
+        yield from line
+        yield Segment.line()
+        prefix = others
 
 
 @cache
@@ -205,8 +243,8 @@ class SafeMarkdown(Markdown):
     """Rich's Markdown, safe for untrusted text; numbered lists keep their numbers."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
-        **Markdown.elements, "heading_open": _PlainHeading, "fence": _PlainCode, "bullet_list_open": _PlainList,
-        "ordered_list_open": _PlainList,
+        **Markdown.elements, "heading_open": _PlainHeading, "fence": _PlainCode, "blockquote_open": _PlainQuote,
+        "bullet_list_open": _PlainList, "ordered_list_open": _PlainList,
     }  # fmt: skip
 
     def __init__(self, text: str) -> None:
@@ -279,7 +317,7 @@ class MarkdownStream:
         in_list = _LIST_ITEM.match(self._previous) and _LIST_ITEM.match(block)
         if _BLANK_LINE_AT_END.search(self._previous) and not in_list:
             self._console.print()
-        self._console.print(SafeMarkdown(block))
+        self._console.print(SafeMarkdown(block), crop=False)
         self._previous = block
 
 
@@ -293,6 +331,14 @@ def _block_starts(text: str) -> Iterator[int]:
     for number, (offset, _) in enumerate(lines(text)):
         if number in first_lines:
             yield offset
+
+
+def show_answer(console: Console, reply: Reply) -> None:
+    """Print the answer: as Markdown on a terminal, and as plain text elsewhere."""
+    if is_moving(console):
+        draw_answer(console, reply)
+    else:
+        say(console, printable(reply.answer))
 
 
 def draw_answer(console: Console, reply: Reply) -> None:

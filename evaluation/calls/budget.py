@@ -24,9 +24,10 @@ from turnmark.assistant.generators.base import (
     traits_of,
 )
 from turnmark.assistant.generators.openai import HOSTED_CONTEXT_TOKENS
-from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
+from turnmark.assistant.settings import CONFIG_NAME, Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
+from turnmark.core.home import home
 from turnmark.evaluation.storage.journal import SampleJournal, open_samples
 
 T = TypeVar("T")
@@ -185,8 +186,9 @@ def price_in(budget: Budget, spec: str, prices: Mapping[str, Price]) -> Price | 
     price = price_of(spec, prices)
     if budget.money is not None and price is None:
         raise RequestError(
-            f"--budget: no price is known for {spec}; add one to config.toml in $TURNMARK_HOME, or give the budget "
-            "in tokens"
+            f"--budget: no price is known for {spec}; give the budget in tokens, e.g. --budget 200k, or write the "
+            f"price of a million tokens into {home() / CONFIG_NAME}:\n"
+            f'  [prices."{spec}"]\n  prompt = 0.00\n  completion = 0.00\n  currency = "{budget.currency}"'
         )
     if price is not None and budget.currency not in (None, price.currency):
         raise RequestError(f"--budget: the price of {spec} is in {price.currency}, not {budget.currency}")

@@ -89,6 +89,14 @@ def test_reports_all_mistakes_of_a_command(home, turnmark):
     assert turnmark("chat", "--resume", "../x", "--index", "demo", stdin="").code == 2
 
 
+@pytest.mark.parametrize("command", ["ask", "chat"])
+def test_an_error_of_the_endpoint_is_shown_once(home, turnmark, command):
+    words = ["--index", "demo", "--generator", "openai:tiny@http://127.0.0.1:9/v1?retries=0"]
+    ran = turnmark("ask", QUESTION, *words) if command == "ask" else turnmark("chat", *words, stdin=f"{QUESTION}\n")
+    assert ran.code == 1
+    assert (ran.out + ran.err).count("cannot be reached") == 1
+
+
 # --- chat ------------------------------------------------------------------------------------------------------------
 
 

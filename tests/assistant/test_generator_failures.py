@@ -12,6 +12,7 @@ import pytest
 from tests.assistant.endpoint import ASK, failure, opened
 from tests.patience import PATIENCE
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
+from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import ON_RATE_LIMIT
 from turnmark.assistant.generators.stopping import Slots, Stop, TurnStopped, stoppable
 
@@ -175,3 +176,32 @@ def test_exception_of_the_listener_ends_the_stream_and_is_raised():
         with pytest.raises(BrokenPipeError):
             opened(server).complete(ASK, on_text=on_text)
         assert server.disconnected.wait(PATIENCE)
+
+
+def test_an_account_without_quota_is_not_asked_again():
+    body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
+    complaints = []
+    token = ON_RATE_LIMIT.set(lambda: complaints.append(1))
+    try:
+        with ScriptedServer(Status(429, body=body)) as server:
+            error = failure(opened(server))
+    finally:
+        ON_RATE_LIMIT.reset(token)
+    assert (error.usage.calls, complaints) == (1, [])
+    assert "has no quota left (429): You exceeded your current quota." in str(error)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://127.0.0.1:9/v1", "cannot be reached: the connection is refused"),
+        ("http://nowhere.invalid/v1", "cannot be reached: the host is unknown"),
+        ("https://SERVER/v1", "cannot be reached: the encrypted connection failed"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_reached_has_a_reason(url, reason):
+    with ScriptedServer(Say("Fine.")) as server:
+        address = url.replace("SERVER", server.url.partition("//")[2].partition("/")[0])
+        error = failure(open_generator(f"openai:tiny@{address}?retries=0"))
+    assert error.kind == "unavailable"
+    assert reason in str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.assistant.terminal import assert_golden, screen_of
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl import screen
 from turnmark.assistant.repl.commands import COMMANDS, trace_lines
-from turnmark.assistant.repl.screen import MarkdownStream, TurnView
+from turnmark.assistant.repl.screen import MarkdownStream, TurnView, show_answer
 from turnmark.assistant.session import Exchange
 from turnmark.assistant.types import (
     Checks,
@@ -175,7 +176,29 @@ def test_any_text_can_be_drawn(text, size, width):
     screen = drawn([text[start : start + size] for start in range(0, len(text), size)], width)
     assert "\x1b" not in screen
     assert "\u202e" not in screen
-    assert all(cell_len(line) <= width for line in screen.split("\n"))
+    if not any(fence in text for fence in ("```", "~~~")):  # the terminal wraps code
+        assert all(cell_len(line) <= width for line in screen.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Run:\n\n```sh\nLINE\n```\n", "1. Run:\n\n   ```\n   LINE\n   ```\n\n2. Wait.\n", "> ```\n> LINE\n> ```\n",
+     "- One:\n  - Two:\n\n    ```\n    LINE\n    ```\n"],
+    ids=["alone", "in a list", "in a quotation", "in a nested list"],
+)  # fmt: skip
+def test_a_long_line_of_code_can_be_copied_whole(text):
+    line = "docker run --rm " + " ".join(f"--env NAME{n}=value" for n in range(20))
+    shown = drawn([text.replace("LINE", line)], 40)
+    assert line in shown
+    assert drawn(["A long paragraph of many words that does not fit on one line.\n"], 40).count("\n") == 2
+
+
+def test_answer_is_drawn_as_markdown_on_a_terminal_and_plain_on_a_pipe():
+    reply = QUOTED.model_copy(update={"answer": "Use **soap**.", "citations": ()})
+    for terminal, expected in ((True, "Use soap."), (False, "Use **soap**.")):
+        out = io.StringIO()
+        show_answer(Console(file=out, force_terminal=terminal, width=80, color_system=None), reply)
+        assert expected in re.sub(r"\x1b\[\d*m", "", out.getvalue())
 
 
 # --- the prompt ------------------------------------------------------------------------------------------------------

@@ -82,7 +82,8 @@ def test_answers_and_judgments_share_one_budget(benchmark_root, turnmark, tmp_pa
 def test_a_budget_in_money_needs_a_price_for_every_judge(benchmark_root, turnmark, tmp_path):
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded", "--budget", "$4")
     message = turnmark.refused(*words)
-    assert f"--budget: no price is known for {costly.SPEC}; add one" in message
+    assert f"--budget: no price is known for {costly.SPEC}; give the budget in tokens, e.g. --budget 200k" in message
+    assert f'[prices."{costly.SPEC}"]' in message
     assert "embedded" not in message
     prices(tmp_path, costly.SPEC, "EUR")
     assert "is in EUR, not USD" in re.sub(r"\s+", " ", turnmark(*words).err)
