@@ -274,6 +274,15 @@ def _alternative_text(image: Tag, captions: dict[int, str]) -> str:
     return "" if figure and words in captions[id(figure)] else f" {words}"
 
 
+def _code_of(tag: Tag) -> str:
+    """Return the text of a <pre>. Several versions of some code in it, e.g. for two module systems, are separated."""
+    versions = ["".join(part.strings) for part in tag("code", recursive=False)]
+    whole = "".join(tag.strings)
+    if len(versions) > 1 and all("\n" in version.strip() for version in versions) and "".join(versions) == whole:
+        return "\n\n".join(versions)
+    return whole
+
+
 def _is_glossary(tag: Tag) -> bool:
     """Return whether all definitions of a <dl> are short and have one paragraph."""
     definitions = tag("dd")
@@ -468,7 +477,7 @@ class _HtmlPage:
             self.flush()
             for numbers in tag(class_=_LINE_NUMBERS.__contains__):
                 numbers.decompose()
-            code = "".join(tag.strings).replace(SOFT_HYPHEN, "").strip("\n").rstrip()
+            code = _code_of(tag).replace(SOFT_HYPHEN, "").strip("\n").rstrip()
             self.emit("code", "\n".join("    " + line for line in code.split("\n")) if code else "")
             return False
         elif name == "br":

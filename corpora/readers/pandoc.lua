@@ -28,6 +28,8 @@ local function words_of(inlines)
     if inline.t == 'Str' and inline.text:match('[\\`*_%[%]<>$~^\'"&@!{}#|]') then
       local starts = begins_line(inlines, index)
       result:insert((starts and begins_block(inline.text)) and inline or lightly_escaped(inline.text))
+    elseif inline.t == 'Code' and #result > 0 and result[#result].t == 'Code' then  -- a link may be a part of code
+      result[#result] = pandoc.Code(result[#result].text .. inline.text)
     else
       result:insert(inline)
     end

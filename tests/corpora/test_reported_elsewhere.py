@@ -1,4 +1,4 @@
-"""Faults that users of comparable tools reported, each with a small input of its kind."""
+"""Faults that users of comparable tools reported or that real files showed, each with a small input of its kind."""
 
 from __future__ import annotations
 
@@ -58,3 +58,23 @@ def test_generated_lists_and_inserted_links_of_word_stay(tmp_path: Path) -> None
     body = paragraph(field("begin") + code + field("separate") + first) + paragraph(second + field("end"))
     text = read_one(word(tmp_path / "a.docx", paragraph(run("Before.")) + body)).text
     assert text == "Before.\n\nProposal 1: Support it.\n\nProposal 2: Drop it.\n"
+
+
+def test_versions_of_code_in_one_block_are_separated() -> None:
+    """The documentation of Node.js shows code for two module systems."""
+    page = "<pre><code>import a\nrun(a);</code><code>require(a)\nrun(a);</code></pre>"
+    assert html.render(page) == "    import a\n    run(a);\n    \n    require(a)\n    run(a);"
+    assert html.render("<pre><code>one</code>\n<code>two</code></pre>") == "    one\n    two"
+
+
+def test_counts_comments_of_sheets(tmp_path: Path) -> None:
+    import openpyxl
+    from openpyxl.comments import Comment
+
+    book = openpyxl.Workbook()
+    book.active["A1"] = "Gate"
+    book.active["A1"].comment = Comment("Check this.", "Ann")
+    book.save(tmp_path / "a.xlsx")
+    document = read_one(tmp_path / "a.xlsx")
+    assert document.text == "## Sheet\n\nGate\n"
+    assert document.left_out == {"comments": 1}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +197,19 @@ def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
         raise Unreadable(f"broken: its {name} cannot be read ({_cause(error)}); {_SAVE_ADVICE}") from error
     except Exception as error:  # zlib.error
         raise Unreadable(f"broken: its {name} cannot be unpacked ({_cause(error)}); {_SAVE_ADVICE}") from error
+
+
+_COMMENTS = re.compile(r"(?:xl|ppt)/(?:threadedC|c)omments/?[^/]*\.xml|(?:xl|ppt)/comments/[^/]+\.xml")
+_COMMENT = re.compile(rb"<(?:\w+:)?(?:comment|cm|threadedComment)[ >]")
+
+
+def count_comments(packed: zipfile.ZipFile) -> int:
+    """Return the number of comments in a workbook or in slides. A thread counts once for each of its entries."""
+    counts: Counter[bool] = Counter()
+    for name in packed.namelist():
+        if _COMMENTS.fullmatch(name):
+            counts["threaded" in name.lower()] += len(_COMMENT.findall(packed.read(name)))
+    return max(counts.values(), default=0)  # a threaded comment has a copy for older programs
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from turnmark.corpora.readers.office.archive import (
     SLIDES,
     OfficeMetadata,
     check_packed,
+    count_comments,
     is_said_in,
     parse_part,
     read_metadata,
@@ -77,11 +78,11 @@ def _paragraphs(lines: list[SlideLine]) -> list[str]:
     return pieces
 
 
-def deck(slides: list[Slide], relative: str, said: OfficeMetadata, hidden: int) -> Document:
+def deck(slides: list[Slide], relative: str, said: OfficeMetadata, hidden: int, comments: int = 0) -> Document:
     """Return the Document of slides. The title is the metadata's if a slide contains it, else the first slide's.
 
     Args:
-        hidden: the number of hidden slides, which are left out.
+        hidden, comments: the numbers of hidden slides and of comments, which are left out.
     """
     repeated = _drop_repeated(slides)
     sections = [slide.markdown(number) for number, slide in enumerate(slides, 1)]
@@ -95,7 +96,7 @@ def deck(slides: list[Slide], relative: str, said: OfficeMetadata, hidden: int) 
         if said.title and is_said_in(said.title, text[:3000])
         else first or said.title or title_from_name(relative)
     )
-    counts = {"hidden slides": hidden, "lines repeated on most slides": repeated}
+    counts = {"hidden slides": hidden, "comments": comments, "lines repeated on most slides": repeated}
     left_out = {reason: count for reason, count in counts.items() if count}
     return document.model_copy(update={"title": title, "date": said.date, "left_out": left_out})
 
@@ -119,8 +120,9 @@ def read_pptx(path: Path, relative: str, _: ProgressCallback) -> Document:
     check_packed(path, SLIDES)
     with zipfile.ZipFile(path) as packed:
         slides = [_slide(packed, name) for name in _order(packed)]
+        comments = count_comments(packed)
     shown = [slide for slide in slides if slide is not None]
-    return deck(shown, relative, read_metadata(path), hidden=len(slides) - len(shown))
+    return deck(shown, relative, read_metadata(path), hidden=len(slides) - len(shown), comments=comments)
 
 
 def _order(packed: zipfile.ZipFile) -> list[str]:

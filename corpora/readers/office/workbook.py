@@ -22,6 +22,7 @@ from turnmark.corpora.readers.office.archive import (
     OfficeMetadata,
     check_packed,
     clean_text,
+    count_comments,
     is_strict_part,
     read_metadata,
     write_with_usual_names,
@@ -102,6 +103,7 @@ def _xlsx_sheets(path: Path, progress: ProgressCallback, left_out: Counter[str])
         zipfile.ZipFile(path) as packed,
         closing(openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)) as book,
     ):
+        left_out["comments"] += count_comments(packed)
         budget = CellBudget()
         for number, worksheet in enumerate(book.worksheets):
             if worksheet.sheet_state != "visible":
