@@ -59,6 +59,9 @@ _NAVIGATION_IDS = frozenset({"banner", "navbar", "breadcrumbs", "site-header", "
 _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
 _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_INLINE = re.compile(r"display\s*:\s*inline(?![\w-])", re.IGNORECASE)
+_STRUCK_TAGS = frozenset({"s", "del", "strike"})
+_STRUCK = re.compile(r"\bline-through\b", re.IGNORECASE)
 _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
 _UNFOLDING_TAGS = ["h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"]
@@ -274,6 +277,22 @@ def _alternative_text(image: Tag, captions: dict[int, str]) -> str:
     return "" if figure and words in captions[id(figure)] else f" {words}"
 
 
+def _is_inline(tag: Tag) -> bool:
+    """Return whether a <div> is a part of a sentence, as in the filings of companies."""
+    return tag.name == "div" and bool(_INLINE.search(str(tag.attrs.get("style", ""))))
+
+
+def _struck_words(tag: Tag) -> str:
+    """Return the words of a tag that strikes them through, so that they are not read as valid; else empty."""
+    if tag.name not in _STRUCK_TAGS and not (tag.name == "span" and _STRUCK.search(str(tag.attrs.get("style", "")))):
+        return ""
+    words = "".join(tag.strings)
+    if not words.strip() or "~" in words or tag.find([*_BLOCK_TAGS, "br"]) is not None:
+        return ""
+    before, after = (" " if edge.isspace() else "" for edge in (words[0], words[-1]))
+    return f"{before}~~{' '.join(words.split())}~~{after}"
+
+
 def _code_of(tag: Tag) -> str:
     """Return the text of a <pre>. Several versions of some code in it, e.g. for two module systems, are separated."""
     versions = ["".join(part.strings) for part in tag("code", recursive=False)]
@@ -457,6 +476,11 @@ class _HtmlPage:
     def enter(self, tag: Tag) -> bool:
         """Handle a tag before its children. Return False if the children have been handled as well."""
         name = tag.name
+        if _is_inline(tag):
+            return True
+        if struck := _struck_words(tag):
+            self.buffer.append(struck)
+            return False
         if tag.parent is not None and tag.parent.name in _BEFORE_SECOND and tag.find_previous_sibling(True):
             self.buffer.append(_BEFORE_SECOND[tag.parent.name])
         if name in ("a", "sup") and _is_footnote_mark(tag):
@@ -550,6 +574,8 @@ class _HtmlPage:
     def leave(self, tag: Tag) -> None:
         """Handle a tag after its children."""
         name = tag.name
+        if _is_inline(tag):
+            return
         if self.inner_tables:
             self.inner_tables -= name == "table"
             if name in _BREAKS:

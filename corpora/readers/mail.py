@@ -246,9 +246,29 @@ def _body(part: EmailMessage) -> tuple[_Parts, str]:
         if len(document.text) > 3 * len(plain.strip()):
             own.append((document.text, document.blocks))
             return own, ""
+    if not plain.strip() and not page.strip() and part.get_content_type() == "text/calendar":
+        plain = _invitation(part)
     text, quoted = _without_quoted(plain)
     _add_text(own, _SIGNATURE.sub("\n\n-- \n", text))
     return own, quoted
+
+
+_CALENDAR_FIELD = re.compile(r"^(SUMMARY|DTSTART|DTEND|LOCATION|DESCRIPTION)\b[^:\n]*:([^\n]*(?:\n[ \t][^\n]*)*)", re.M)
+_CALENDAR_NAMES = {"SUMMARY": "Event", "DTSTART": "Begins", "DTEND": "Ends", "LOCATION": "Location", "DESCRIPTION": ""}
+
+
+def _invitation(part: EmailMessage) -> str:
+    """Return the fields of an invitation (RFC 5545) as lines."""
+    data = part.get_payload(decode=True)
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n") if isinstance(data, bytes) else ""
+    lines: list[str] = []
+    for name, value in _CALENDAR_FIELD.findall(text):
+        value = re.sub(r"\n[ \t]", "", value).replace("\\n", "\n").replace("\\", "").strip()
+        when = re.match(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d))?", value) if name.startswith("DT") else None
+        if when:
+            value = "-".join(when.groups()[:3]) + (f" {when[4]}:{when[5]}" if when[4] else "")
+        lines.append(": ".join(filter(None, (_CALENDAR_NAMES[name], value))))
+    return clean_text("\n\n".join(lines))
 
 
 def _content(message: EmailMessage, kind: str) -> str:

@@ -211,7 +211,6 @@ local looks = {
   SmallCaps = function(element) return element.content end,
   Superscript = function(element) return element.content end,
   Subscript = function(element) return element.content end,
-  Strikeout = function(element) return element.content end,
   Quoted = function(quoted)
     local mark = quoted.quotetype == 'DoubleQuote' and {'“', '”'} or {'‘', '’'}
     return pandoc.List({pandoc.Str(mark[1])}) .. quoted.content .. pandoc.List({pandoc.Str(mark[2])})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from email.message import EmailMessage
 from pathlib import Path
 
 from tests.corpora.made import read_one, workbook
@@ -78,3 +79,37 @@ def test_counts_comments_of_sheets(tmp_path: Path) -> None:
     document = read_one(tmp_path / "a.xlsx")
     assert document.text == "## Sheet\n\nGate\n"
     assert document.left_out == {"comments": 1}
+
+
+def test_inline_divs_are_parts_of_their_sentence() -> None:
+    """Unstructured-IO/unstructured#2362."""
+    page = '<div>shares at $<div style="display:inline;"><span>5.22</span></div> each. More</div><p>After.'
+    assert html.render(page) == "shares at $5.22 each. More\n\nAfter."
+    assert html.render('<div style="display:inline-block">a</div>b') == "a\n\nb"
+
+
+def test_struck_text_is_told_from_current_text(tmp_path: Path) -> None:
+    """microsoft/markitdown#2340 and Unstructured-IO/unstructured#3850."""
+    style = '<span style="text-decoration:line-through">100</span>'
+    for struck in ("<s>100</s>", "<del>100 </del>", "<strike>100</strike>", style):
+        assert html.render(f"<p>The fee is {struck} 150 euros.") == "The fee is ~~100~~ 150 euros."
+    assert html.render("<del><p>Old.</p></del><ins><p>New.</p></ins>") == "Old.\n\nNew."
+    body = paragraph(run("The fee is ") + run("100", "<w:rPr><w:strike/></w:rPr>") + run(" 150 euros, ~5."))
+    assert read_one(word(tmp_path / "a.docx", body)).text == "The fee is ~~100~~ 150 euros, ~5.\n"
+
+
+def test_indented_quotations_stay() -> None:
+    """open-webui/open-webui#3415 and Unstructured-IO/unstructured#3309."""
+    text = "First:\n\n> “Not all”\n\nSecond:\n\n>     “Moonlight”\n\nNumber\n>1\n"
+    assert markdown.parse_markdown(text, "x.md").text == text
+
+
+def test_reads_mail_that_is_only_an_invitation(tmp_path: Path) -> None:
+    message = EmailMessage()
+    message["From"], message["Subject"] = "a@example.org", "Invitation"
+    event = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:The gates\n  open\n"
+    event += "DTSTART;TZID=UTC:20240305T090000Z\nLOCATION:Mill\nEND:VEVENT\n"
+    message.set_content(event, subtype="calendar")
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+    text = "# Invitation\n\nFrom: a@example.org\n\nEvent: The gates open\n\nBegins: 2024-03-05 09:00\n\nLocation: Mill"
+    assert read_one(tmp_path / "a.eml").text.strip() == text
