@@ -15,11 +15,15 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
-from turnmark.corpora.languages import ENGLISH, elided_words, language_of_script, without_elision
+from turnmark.corpora.languages import (
+    ENGLISH,
+    UNSPACED_LANGUAGES,
+    elided_words,
+    language_of_script,
+    without_elision,
+)
 from turnmark.corpora.text import words
 
-UNSPACED_LANGUAGES = frozenset(("zh", "ja", "th", "lo", "km", "my"))
-"""Languages that are written without spaces between words."""
 MIN_SHARE = 0.1
 """Minimum share of function words in a text. A single one tells the language of at most two words: English has "per"
 and "die", too."""

@@ -18,6 +18,8 @@ from pydantic import Field, TypeAdapter
 from turnmark.core.record import Record
 
 ENGLISH = "en"
+UNSPACED_LANGUAGES = frozenset(("zh", "ja", "th", "lo", "km", "my"))
+"""Languages that are written without spaces between words."""
 
 
 class Language(Record):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.languages import LANGUAGES
+from turnmark.corpora.languages import LANGUAGES, UNSPACED_LANGUAGES, language_of_script
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -78,8 +78,37 @@ CHARACTERS_PER_WORD, LETTERS_PER_WORD = 1.6, 4.5
 
 
 def count_words(text: str) -> int:
-    """Count words separated by white space. This is close to MTRAG's Table 8; no paper says how it counts."""
+    """Count words separated by white space. This is close to MTRAG's Table 8; no paper says how it counts.
+
+    A text in a script without spaces is counted by `reading_words`: split at spaces, a Chinese page has a dozen words.
+    """
+    if _WITHOUT_SPACES.search(text) and language_of_script(text) in UNSPACED_LANGUAGES:
+        return reading_words(text)
     return len(text.split())
+
+
+_WIDE_FORMS = re.compile("[\uff01-\uffee]+")
+
+
+def normalize_width(text: str) -> str:
+    """Replace full-width Latin letters, digits and punctuation, and half-width kana, by the usual characters."""
+    return _WIDE_FORMS.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
+
+
+@cache
+def _cluster_pattern() -> re.Pattern[str]:
+    return re.compile(rf"{_UNSPACED.pattern}(?:[{combining_marks()}])*|(?:(?!{_UNSPACED.pattern}).)+", re.DOTALL)
+
+
+def comparable_words(text: str) -> list[str]:
+    """Return `words` for the comparison of texts in any script.
+
+    A run of a script without spaces is cut into its characters, each with its marks. Full and half width do not matter.
+    """
+    found: list[str] = []
+    for word in words(normalize_width(text)):
+        found += _cluster_pattern().findall(word) if _UNSPACED.search(word) else (word,)
+    return found
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -183,6 +212,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_WITHOUT_SPACES = re.compile(f"{_UNSPACED.pattern}|[{CJK}]")
 _UNSPACED_GAP = re.compile(rf"(?<={_UNSPACED.pattern})[ \t\n]+(?={_UNSPACED.pattern})")
 MIN_UNSPACED_SENTENCE = 40
 """Minimum characters of a sentence in a script in which a space, not a mark, is between sentences (Thai, Lao)."""

@@ -19,8 +19,9 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.function_words import UNSPACED_LANGUAGES, language_of
-from turnmark.corpora.text import CJK, multiset_overlap, squad_tokens, strip_citations, words
+from turnmark.corpora.function_words import language_of
+from turnmark.corpora.languages import UNSPACED_LANGUAGES
+from turnmark.corpora.text import CJK, comparable_words, multiset_overlap, squad_tokens, strip_citations
 
 if TYPE_CHECKING:
     from turnmark.assistant.session import Exchange
@@ -64,11 +65,11 @@ def rouge_l_word(answer: str, reference: str) -> float | None:
 
 
 def rouge_l_unicode(answer: str, reference: str) -> float | None:
-    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `turnmark.corpora.text.words`, which knows every script. 0..1.
+    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `turnmark.corpora.text.comparable_words`. 0..1.
 
     None if the reference has no word. Not the published metric: "don't" and "1,250.5" are one token, not two.
     """
-    return lcs_f(words(answer), words(reference))
+    return lcs_f(comparable_words(answer), comparable_words(reference))
 
 
 def rouge_l_char(answer: str, reference: str) -> float | None:
@@ -94,20 +95,20 @@ def token_recall(answer: str, reference: str) -> float | None:
 
 
 def token_recall_unicode(answer: str, reference: str) -> float | None:
-    """`token_recall[unicode]`: as `token_recall`, over `turnmark.corpora.text.words`, which knows every script. 0..1.
+    """`token_recall[unicode]`: as `token_recall`, over `turnmark.corpora.text.comparable_words`. 0..1.
 
     A run of Chinese is a single token of `token_recall`, which is therefore 0 for almost every Chinese answer.
     """
-    expected = words(reference)
-    return multiset_overlap(words(answer), expected) / len(expected) if expected else None
+    expected = comparable_words(reference)
+    return multiset_overlap(comparable_words(answer), expected) / len(expected) if expected else None
 
 
 def k_precision_unicode(answer: str, passages: Iterable[str]) -> float | None:
-    """`k_precision[unicode]`: as `k_precision`, over `turnmark.corpora.text.words`. 0..1."""
-    context = [token for text in passages for token in words(text)]
+    """`k_precision[unicode]`: as `k_precision`, over `turnmark.corpora.text.comparable_words`. 0..1."""
+    context = [token for text in passages for token in comparable_words(text)]
     if not context:
         return None
-    tokens = words(answer)
+    tokens = comparable_words(answer)
     return multiset_overlap(tokens, context) / len(tokens) if tokens else 0.0
 
 
@@ -137,11 +138,11 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
 
 def answer_words(answer: str) -> float:
-    """`answer_words`: number of words (`turnmark.corpora.text.words`) of the answer; always measured.
+    """`answer_words`: number of words (`turnmark.corpora.text.comparable_words`) of the answer; always measured.
 
-    Each Han or kana character is a word; punctuation by itself ("--", ".") is not.
+    Each character of a script without spaces is a word; punctuation by itself ("--", ".") is not.
     """
-    return float(len(words(answer)))
+    return float(len(comparable_words(answer)))
 
 
 def edit_words(text: str) -> list[str]:
@@ -178,37 +179,47 @@ def edit_ratio(revised: str, previous: str) -> float | None:
     return edit_distance(revised, previous) / word_count if word_count else None
 
 
+def is_unspaced(text: str) -> bool:
+    """Return whether a text is in a script without spaces, in which SQuAD's and rouge-score's tokens are no words."""
+    return language_of(text) in UNSPACED_LANGUAGES
+
+
+def is_latin(text: str) -> bool:
+    """Return whether at least half of a text's letters are rouge-score's, which drops all others."""
+    letters = sum(map(str.isalpha, text))
+    return 2 * sum(char.isalpha() for char in text if char.isascii()) >= letters
+
+
 def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
     """Measure a turn of `turnmark chat`; return name, value and a remark of each metric."""
     reply = exchange.reply
     answer = strip_citations(reply.answer).strip()
     texts = [citation.text for citation in reply.citations]
-    # The assistant's own replies are no evidence: it could repeat its mistakes.
-    messages = [*(message.content for message in history if message.role == "user"), exchange.question]
-    unspaced = language_of(answer) in UNSPACED_LANGUAGES
+    unit = "characters" if is_unspaced(answer) else "words"
     rows: list[tuple[str, float | None, str]] = [
         ("grounded", reply.checks.grounded, "sentences that their sources support"),
-        ("k_precision", k_precision(answer, texts), "words that are in the sources"),
-        ("k_precision[+history]", k_precision(answer, texts, messages), "or in the conversation"),
-        ("answer_words", answer_words(answer), "words of the answer"),
     ]
-    if unspaced:
-        rows.insert(
-            1, ("k_precision[unicode]", k_precision_unicode(answer, texts), "characters that are in the sources")
-        )
+    if is_unspaced(answer):
+        rows.append(("k_precision[unicode]", k_precision_unicode(answer, texts), "characters that are in the sources"))
+    else:
+        # The assistant's own replies are no evidence: it could repeat its mistakes.
+        messages = [*(message.content for message in history if message.role == "user"), exchange.question]
+        rows += [
+            ("k_precision", k_precision(answer, texts), "words that are in the sources"),
+            ("k_precision[+history]", k_precision(answer, texts, messages), "or in the conversation"),
+        ]
+    rows.append(("answer_words", answer_words(answer), f"{unit} of the answer"))
     if reply.checks.parts_answered is not None:
         rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
     if exchange.edit is None:
         return [*rows, ("rouge_l.word", None, "needs your own version: /edit")]
     edit = strip_citations(exchange.edit)
-    name, similarity = "rouge_l.word", rouge_l_word(answer, edit)
-    if similarity is None:  # a script in which rouge-score finds no tokens
-        name, similarity = "rouge_l.word[unicode]", rouge_l_unicode(answer, edit)
-    recall = ("token_recall", token_recall(answer, edit), "words of your version that the answer contains")
-    if unspaced:
-        recall = (
-            "token_recall[unicode]",
-            token_recall_unicode(answer, edit),
-            "characters of your version that the answer contains",
-        )
-    return [*rows, (name, similarity, "against your version"), recall]
+    rouge = ("rouge_l.word", rouge_l_word) if is_latin(edit) else ("rouge_l.word[unicode]", rouge_l_unicode)
+    recall = ("token_recall", token_recall)
+    if is_unspaced(edit):
+        recall = ("token_recall[unicode]", token_recall_unicode)
+    return [
+        *rows,
+        (rouge[0], rouge[1](answer, edit), "against your version"),
+        (recall[0], recall[1](answer, edit), f"{unit} of your version that the answer contains"),
+    ]

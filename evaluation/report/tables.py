@@ -160,7 +160,7 @@ def describe_repeats(metric: MetricSummary) -> str:
 def chosen(metrics: Metrics, limit: int) -> list[str]:
     """Return the headline metrics by rank, at most `limit`; those without a value last.
 
-    A variant (`judge_score[embedded]`) is included only if the metric itself was not measured.
+    A variant (`judge_score[embedded]`) is included only if it has a value and the metric itself has none.
     """
     ranked: list[tuple[float, str]] = []
     for name, metric in metrics.items():
@@ -174,7 +174,7 @@ def chosen(metrics: Metrics, limit: int) -> list[str]:
 
 def _is_variant(name: str, metrics: Metrics) -> bool:
     base = name.partition("[")[0]
-    return base != name and base in metrics
+    return base != name and base in metrics and (metrics[base].n > 0 or metrics[name].n == 0)
 
 
 def untagged(name: str) -> str:

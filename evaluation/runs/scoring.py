@@ -209,7 +209,8 @@ def _scores(
     latest: Item | None = None
     facts: Facts | None = None
     for item, sample in samples:
-        scores = measure_sample(benchmark.metrics, sample, partial(benchmark.context, item, sample))
+        metrics = [metric for metric in benchmark.metrics if metric.concerns(item)]
+        scores = measure_sample(metrics, sample, partial(benchmark.context, item, sample))
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, item.facts
             write_fact(item.id, facts)

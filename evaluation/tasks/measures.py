@@ -10,13 +10,14 @@ from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
-from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric, Value, metric
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
 ROUGE_CHAR = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
 SQUAD = "SQuAD-normalised token multisets"
+SQUAD_UNICODE = "Unicode word multisets; in scripts without spaces, characters"
 WORDS = "words"
 DECISION = "the decision; without one, the IDK detector by rules"
 LEAD_SUFFIX, LEAD_MARGIN_SUFFIX = "[lead]", "[-lead]"
@@ -62,23 +63,54 @@ def _cut(sentence: str, limit: int) -> str:
     return sentence[:longest].rstrip()
 
 
+def _is_unspaced(about: Item | Case) -> bool:
+    """Return whether the words of an item are not separated by spaces, so that SQuAD's tokens are no words."""
+    return overlap.is_unspaced(about.reference or about.question)
+
+
 def _against_reference(
-    name: str, by: str, measure: Callable[[str, str], float | None], headline: int | None = None
+    name: str,
+    by: str,
+    measure: Callable[[str, str], float | None],
+    headline: int | None = None,
+    suits: Callable[[str], bool] = lambda _: True,
+    concerns: Callable[[Item], bool] = lambda _: True,
 ) -> Metric[Case]:
-    return Metric(
-        names=(name,),
-        by=by,
-        measure=lambda case: {name: measure(case.answer, case.reference)},
-        without="the data has no reference answer",
-        shown=MetricStyle(headline=headline),
-    )
+    """Make a metric of an answer and its reference.
+
+    Args:
+        suits: function from the reference to whether the metric's tokens are words of its script.
+    """
+
+    def value(case: Case) -> Mapping[str, Value]:
+        return {name: measure(case.answer, case.reference)} if suits(case.reference) else {}
+
+    def reason(case: Case) -> str:
+        if case.reference.strip() and not suits(case.reference):
+            return f"{NO_WORDS}: see {name}[unicode]"
+        return "the data has no reference answer"
+
+    shown = MetricStyle(headline=headline)
+    return Metric(names=(name,), by=by, measure=value, without=reason, shown=shown, concerns=concerns)
+
+
+def _is_spaced(text: str) -> bool:
+    return not overlap.is_unspaced(text)
 
 
 def _precision(context: Case) -> Mapping[str, Value]:
+    if _is_unspaced(context):
+        return {}
     return {
         "k_precision": overlap.k_precision(context.answer, context.passages or ()),
         "k_precision[+history]": overlap.k_precision(context.answer, context.passages or (), context.messages),
     }
+
+
+def _without_precision(context: Case) -> str:
+    if _is_unspaced(context):
+        return f"{NO_WORDS}: see k_precision[unicode]"
+    return NO_PASSAGES
 
 
 def _lead(context: Case) -> Mapping[str, Value]:
@@ -87,7 +119,9 @@ def _lead(context: Case) -> Mapping[str, Value]:
         return {}
     text = lead(passages, len(words(context.answer)))
     values: dict[str, Value] = {}
-    for name, measure in (("rouge_l.word", overlap.rouge_l_word), ("token_recall", overlap.token_recall)):
+    for name, measure, suits in _LEAD_MEASURES:
+        if not suits(context.reference):
+            continue
         of_lead = measure(text, context.reference)
         of_answer = measure(context.answer, context.reference)
         if of_lead is not None and of_answer is not None:
@@ -96,33 +130,42 @@ def _lead(context: Case) -> Mapping[str, Value]:
     return values
 
 
-NO_PASSAGES = "there are no passages, or not all of their texts are known"
+def _without_lead(context: Case) -> str:
+    if context.reference.strip() and not overlap.is_latin(context.reference):
+        return NO_WORDS
+    return f"{NO_PASSAGES}, or there is no reference answer"
 
-REFERENCE_METRICS: tuple[Metric[Case], ...] = (
-    _against_reference("rouge_l.word", ROUGE, overlap.rouge_l_word, 100),
-    _against_reference("rouge_l.word[unicode]", ROUGE_UNICODE, overlap.rouge_l_unicode),
-    _against_reference("token_recall", SQUAD, overlap.token_recall, 120),
+
+_LEAD_MEASURES = (
+    ("rouge_l.word", overlap.rouge_l_word, overlap.is_latin),
+    ("token_recall", overlap.token_recall, _is_spaced),
 )
-SQUAD_UNICODE = "Unicode word multisets"
-UNSPACED_METRICS: tuple[Metric[Case], ...] = (
-    _against_reference("token_recall[unicode]", SQUAD_UNICODE, overlap.token_recall_unicode, 121),
-    Metric(
-        names=("k_precision[unicode]",),
-        by=SQUAD_UNICODE,
-        measure=lambda case: {"k_precision[unicode]": overlap.k_precision_unicode(case.answer, case.passages or ())},
-        without="there are no passages, or not all of their texts are known",
-        shown=MetricStyle(headline=111),
+NO_WORDS = "the published tokens are no words of this script"
+NO_PASSAGES = "there are no passages, or not all of their texts are known"
+REFERENCE_METRICS: tuple[Metric[Case], ...] = (
+    _against_reference("rouge_l.word", ROUGE, overlap.rouge_l_word, 100, overlap.is_latin),
+    _against_reference("rouge_l.word[unicode]", ROUGE_UNICODE, overlap.rouge_l_unicode, 101),
+    _against_reference("token_recall", SQUAD, overlap.token_recall, 120, _is_spaced),
+    _against_reference(
+        "token_recall[unicode]", SQUAD_UNICODE, overlap.token_recall_unicode, 121, concerns=_is_unspaced
     ),
 )
-"""Metrics of answers in a script without spaces, to which a word of the published ones is a run of characters."""
 CHARACTER_METRICS = (_against_reference("rouge_l.char", ROUGE_CHAR, overlap.rouge_l_char, 130),)
 PASSAGE_METRICS: tuple[Metric[Case], ...] = (
     Metric(
         names=("k_precision", "k_precision[+history]"),
         by=SQUAD,
         measure=_precision,
-        without=NO_PASSAGES,
+        without=_without_precision,
         shown={"k_precision": MetricStyle(headline=110)},
+    ),
+    Metric(
+        names=("k_precision[unicode]",),
+        by=SQUAD_UNICODE,
+        measure=lambda case: {"k_precision[unicode]": overlap.k_precision_unicode(case.answer, case.passages or ())},
+        without=NO_PASSAGES,
+        shown=MetricStyle(headline=111),
+        concerns=_is_unspaced,
     ),
 )
 LEAD_METRICS: tuple[Metric[Case], ...] = (
@@ -132,7 +175,7 @@ LEAD_METRICS: tuple[Metric[Case], ...] = (
         ),
         by="the first sentences of the passages, as long as the answer",
         measure=_lead,
-        without=f"{NO_PASSAGES}, or there is no reference answer",
+        without=_without_lead,
     ),
 )
 

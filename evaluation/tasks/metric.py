@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles
 from turnmark.evaluation.records import Sample, Score
+from turnmark.evaluation.tasks.items import Item
 
 NOTHING_TO_COMPARE = "there is nothing to compare with"
 LAST_RANK = 1000
@@ -30,15 +31,17 @@ class Metric(Generic[C_contra]):
         names: metric names; `scores.jsonl` gets a line for each of them and each sample.
         by: the instrument: a library or a judge's spec.
         measure: function from the context to name -> value; a missing name or None means not applicable.
-        without: the reason for a value of None, written to `scores.jsonl`.
+        without: the reason for a value of None, written to `scores.jsonl`, or a function from the context to it.
         shown: how reports show the metrics: digits, direction, range, rank among the headline metrics.
+        concerns: function from an item to whether the metric is for it; other items get no line.
     """
 
     names: tuple[str, ...]
     by: str
     measure: Callable[[C_contra], Mapping[str, Value]]
-    without: str = NOTHING_TO_COMPARE
+    without: str | Callable[[C_contra], str] = NOTHING_TO_COMPARE
     shown: MetricStyles = DEFAULT_STYLE
+    concerns: Callable[[Item], bool] = lambda _: True
 
 
 def metric(
@@ -103,12 +106,15 @@ def measure_sample(metrics: Sequence[Metric[C]], sample: Sample, context: Callab
         if prepared is not None:
             values, failure = try_scorer(partial(metric.measure, prepared))
         values = values or {}
-        scores += [_score(sample, name, metric, values.get(name), failure) for name in metric.names]
+        without = metric.without if isinstance(metric.without, str) else ""
+        if prepared is not None and not isinstance(metric.without, str):
+            without = metric.without(prepared)
+        scores += [_score(sample, name, metric.by, values.get(name), failure, without) for name in metric.names]
     return scores
 
 
-def _score(sample: Sample, name: str, metric: Metric[C], value: Value, failure: str) -> Score:
-    about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "metric": name, "by": metric.by}
+def _score(sample: Sample, name: str, by: str, value: Value, failure: str, without: str) -> Score:
+    about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "metric": name, "by": by}
     if sample.status == "failed":
         return Score(status="failed", reason=sample.reason, **about)
     if sample.status == "skipped":
@@ -116,9 +122,9 @@ def _score(sample: Sample, name: str, metric: Metric[C], value: Value, failure: 
     if failure:
         return Score(status="failed", reason=failure, **about)
     if value is None:
-        return Score(status="not_applicable", reason=metric.without, **about)
+        return Score(status="not_applicable", reason=without, **about)
     number, weight = value if isinstance(value, tuple) else (value, 1.0)
     try:
         return Score(status="scored", value=number, weight=weight, **about)
     except ValueError:  # NaN or infinity
-        return Score(status="failed", reason=f"{metric.by} gave {number!r}", **about)
+        return Score(status="failed", reason=f"{by} gave {number!r}", **about)

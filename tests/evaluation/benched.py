@@ -68,7 +68,8 @@ def only(bench: Task) -> Item:
 
 def values(bench: Task, item: Item, sample: Sample) -> dict[str, float | None]:
     """Metric -> value; none of them may fail."""
-    scores = measure_sample(bench.metrics, sample, lambda: bench.context(item, sample))
+    metrics = [metric for metric in bench.metrics if metric.concerns(item)]
+    scores = measure_sample(metrics, sample, lambda: bench.context(item, sample))
     assert not [score for score in scores if score.status == "failed"]
     return {score.metric: score.value for score in scores}
 

@@ -13,7 +13,7 @@ from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA
-from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import InsCoQAReply, read_reply
+from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import InsCoQAReply, has_two_parts, read_reply
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import judged_steps
 from turnmark.evaluation.tasks.metric import measure_sample
 
@@ -30,6 +30,41 @@ STEPS = ("Light the oven.", "Bake the bread.")
 ])  # fmt: skip
 def test_parses_a_reply_in_two_parts(text):
     assert read_reply(text) == InsCoQAReply("Light it, then bake.", STEPS)
+
+
+CHINESE = InsCoQAReply("先备份，再安装。", ("备份数据。", "安装系统。"))
+
+
+@pytest.mark.parametrize("text", [
+    "答案：先备份，再安装。\n步骤：\n1. 备份数据。\n2. 安装系统。",
+    "答案:先备份，再安装。\n操作步骤:\n1、备份数据。\n2、安装系统。",
+    "**答案**：先备份，再安装。\n\n**步驟**：\n１．备份数据。\n２．安装系统。",
+    "【回答】先备份，再安装。\n【步骤】\n1) 备份数据。\n2) 安装系统。",
+    "Answer：先备份，再安装。\nProcedural instructions：\n1. 备份数据。\n2. 安装系统。",
+    "回答：先备份，再安装。\n手順：\n1. 备份数据。\n2. 安装系统。",
+    "답변: 先备份，再安装。\n절차:\n1. 备份数据。\n2. 安装系统。",
+])  # fmt: skip
+def test_headings_may_be_in_east_asian_languages(text):
+    assert read_reply(text) == CHINESE
+    assert has_two_parts(text)
+
+
+@pytest.mark.parametrize("text", [
+    "答案：先备份，再安装。步骤：1. 备份数据。 2. 安装系统。",
+    "答案：先备份，再安装。步骤：1、备份数据。2、安装系统。",
+    "答案：先备份，再安装。\n步骤：\n第一步：备份数据。\n第二步：安装系统。",
+    "答案：先备份，再安装。\n步骤：\n①备份数据。\n②安装系统。",
+    "答案：先备份，再安装。\n步骤：\n（1）备份数据。\n（2）安装系统。",
+    "答案：先备份，再安装。\n程序性说明：\n一、备份数据。\n二、安装系统。",
+    "先备份，再安装。\n\n步骤：\n1. 备份数据。\n2. 安装系统。",
+])  # fmt: skip
+def test_lenient_parser_reads_east_asian_lists(text):
+    reply = read_reply(text)
+    assert (reply.answer, reply.steps, reply.in_form) == (CHINESE.answer, CHINESE.steps, False)
+
+
+def test_heading_above_the_steps_of_an_ordinary_answer_makes_no_second_part():
+    assert not has_two_parts("可以这样做。\n操作步骤：\n1. 备份数据 [1]。\n2. 安装系统 [2]。")
 
 
 def test_an_answer_may_have_several_paragraphs_and_numbers():

@@ -25,7 +25,7 @@ from turnmark.evaluation.metrics.overlap import (
     token_recall_unicode,
 )
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.tasks.items import Case
+from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.measures import (
     LEAD_METRICS,
     PASSAGE_METRICS,
@@ -50,6 +50,51 @@ def test_lead_is_cut_at_a_word_boundary():
     assert lead(passages, 12) == "The bell is old. It was cast -- twice -- in 1858. A state-"
     assert lead(passages, 99) == " ".join(passages)
     assert lead(["鐘は古い。大きい。"], 3) == "鐘は古"
+
+
+CHINESE = Case(
+    "密码忘了怎么办？", answer="重启路由器。", reference="请重启ＡＢ路由器", passages=("重启路由器后登录。",)
+)
+
+
+@pytest.mark.parametrize("case", [
+    CHINESE,
+    Case("", answer="重啟路由器。", reference="請重啟路由器", passages=("重啟路由器後登入。",)),
+    Case("", answer="ルーターを再起動", reference="ルーターの再起動です", passages=("ルーターを再起動する。",)),
+    Case("", answer="รีสตาร์ทเราเตอร์", reference="โปรดรีสตาร์ทเราเตอร์", passages=("รีสตาร์ทเราเตอร์แล้วเข้าสู่ระบบ",)),
+])  # fmt: skip
+def test_scripts_without_spaces_have_their_own_metrics(case):
+    of = scores(case)
+    for name in ("rouge_l.word", "token_recall", "k_precision"):
+        assert of[name].status == "not_applicable"
+        assert of[name].reason == f"the published tokens are no words of this script: see {name}[unicode]"
+        assert of[f"{name}[unicode]"].value > 0.5
+    assert "no words of this script" in of["token_recall[lead]"].reason
+
+
+def test_metrics_of_a_script_without_spaces_are_only_for_its_items():
+    concerned = [metric.names for metric in METRICS if metric.concerns(Item("a", reference="请重启路由器"))]
+    others = [metric.names for metric in METRICS if metric.concerns(Item("a", reference="Restart the router."))]
+    assert [names for names in concerned if names not in others] == [
+        ("token_recall[unicode]",),
+        ("k_precision[unicode]",),
+    ]
+
+
+@pytest.mark.parametrize(
+    "reference", ["Перезапустите роутер", "Επανεκκινήστε τον δρομολογητή", "라우터를 다시 시작하세요"]
+)
+def test_rouge_of_latin_letters_is_not_applicable_to_other_letters(reference):
+    of = scores(Case("", answer=reference, reference=reference))
+    assert (of["rouge_l.word"].value, of["rouge_l.word[unicode]"].value, of["token_recall"].value) == (None, 1, 1)
+    assert of["rouge_l.word"].reason.endswith("see rouge_l.word[unicode]")
+
+
+def test_width_of_characters_does_not_matter_to_unicode_metrics():
+    assert token_recall_unicode("安装 APT 2", "安装ＡＰＴ２") == pytest.approx(2 / 3), "APT 2 are two words"
+    assert token_recall_unicode("安装 APT2", "安装ＡＰＴ２") == 1
+    assert rouge_l_unicode("ﾙｰﾀｰ", "ルーター") == 1
+    assert k_precision_unicode("ｶﾞｲﾄﾞ", ["ガイド"]) == 1
 
 
 def test_empty_texts_are_not_applicable():

@@ -26,7 +26,6 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import home, write_atomic
 from turnmark.corpora import inscoqa
 from turnmark.corpora.checking import PRINTED, inscoqa_figures, unlike_printed
-from turnmark.corpora.function_words import UNSPACED_LANGUAGES, language_of
 from turnmark.corpora.inscoqa import InscoqaTask, InstructionalDocument, Split
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
@@ -43,7 +42,6 @@ from turnmark.evaluation.tasks.measures import (
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
-    UNSPACED_METRICS,
 )
 from turnmark.evaluation.tasks.metric import Metric, metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
@@ -152,13 +150,8 @@ class InsCoQA(Task):
         splits = inscoqa.splits(source.root) or ("test",)
         self.split = inscoqa.split_named(request.data) or splits[-1]  # `test` comes last
         files = {f"{self.split}.jsonl": source.root / f"{self.split}.jsonl"}
-        domains, unspaced = set(), False
-        for row in inscoqa.stream_tasks(source.root, self.split):
-            if not isinstance(row, Problem):
-                domains.add(row.domain)
-                unspaced = unspaced or language_of(row.question) in UNSPACED_LANGUAGES
-        if unspaced:
-            self.metrics = (*self.metrics, *UNSPACED_METRICS)
+        rows = inscoqa.stream_tasks(source.root, self.split)
+        domains = {row.domain for row in rows if not isinstance(row, Problem)}
         self.domains = choose_domains(sorted(domains), request.domains)
         self.data = data_used(source, files)
         if self.setting == "rag":

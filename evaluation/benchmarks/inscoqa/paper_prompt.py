@@ -1,7 +1,8 @@
 """Parse a reply to InsCoQA's prompt (section 5.3, appendix D): a plain-text answer and a flat list of steps.
 
-`format_ok` is the result of a strict check of the form. Answer and steps are also read from replies that fail it: an
-introduction before the answer or good wishes after the last step are no failure at the task.
+`format_ok` is the result of a strict check of the form, whose headings may also be Chinese, Japanese or Korean. Answer
+and steps are also read from replies that fail it: an introduction before the answer or good wishes after the last step
+are no failure at the task.
 """
 
 from __future__ import annotations
@@ -12,25 +13,55 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from turnmark.assistant.generators.base import without_thinking
+from turnmark.corpora.text import CJK
 
 PROMPT = "inscoqa-answer"
 _MARK = r"(?:\*\*|__)?"
 _HASHES = r"(?:#{1,6}[ \t]*)?"
-_ANSWER = re.compile(rf"^[ \t]*{_HASHES}{_MARK}Answer{_MARK}[ \t]*:{_MARK}[ \t]*", re.MULTILINE | re.IGNORECASE)
-_NAME = rf"{_MARK}Procedural instructions{_MARK}[ \t]*:{_MARK}[ \t]*"
-_STEPS = re.compile(rf"^[ \t]*{_HASHES}{_NAME}", re.MULTILINE | re.IGNORECASE)
-_STEPS_ANYWHERE = re.compile(rf"(?:^[ \t]*#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
-_NUMBERED = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
+_ANSWER_NAMES = r"Answer|(?:最[终終])?(?:答案|答[复復覆]|回答|回[复復覆]|解答|答)|お?答え|답변|대답|답"
+_FOREIGN_STEPS_NAMES = (
+    r"(?:程序性?|流程|操作|具[体體]|[执執]行|[详詳][细細]|解[决決])?步[骤驟](?:[说說]明)?"
+    r"|(?:操作|程序性?)(?:[说說]明|指南|指引|指示|流程|程序|指令)|流程|(?:操作|作業)?手順(?:書)?"
+    r"|(?:진행 ?|수행 ?)?절차(?: ?지침)?|단계(?:별 ?(?:절차|안내|지침))?|순서"
+)
+"""Headings of the steps in Chinese (simplified and traditional), Japanese and Korean."""
+
+
+def _heading(names: str) -> str:
+    """Return a pattern for one of these headings with a colon, or in brackets without one: `答案：`, `【答案】`."""
+    return rf"{_MARK}(?:(?:{names}){_MARK}[ \t]*[:：]|[【［](?:{names})[】］]{_MARK}[ \t]*[:：]?){_MARK}[ \t]*"
+
+
+_ANSWER = re.compile(rf"^[ \t]*{_HASHES}{_heading(_ANSWER_NAMES)}", re.MULTILINE | re.IGNORECASE)
+_ENGLISH_STEPS = _heading("Procedural instructions")
+_STEPS = re.compile(
+    rf"^[ \t]*{_HASHES}{_heading(f'Procedural instructions|{_FOREIGN_STEPS_NAMES}')}", re.MULTILINE | re.IGNORECASE
+)
+# A heading that is also a usual word must be at the beginning of a line or after a sentence.
+_STEPS_ANYWHERE = re.compile(
+    rf"(?:^[ \t]*#{{1,6}}[ \t]*)?{_ENGLISH_STEPS}"
+    rf"|(?:^[ \t]*{_HASHES}|(?<=[。！？；])[ \t]*){_heading(_FOREIGN_STEPS_NAMES)}",
+    re.MULTILINE | re.IGNORECASE,
+)
+_HAS_ENGLISH_STEPS = re.compile(_ENGLISH_STEPS, re.IGNORECASE)
+_AFTER_NUMBER = rf"(?:[.)][ \t]+|[.．、)）][ \t]*(?=[{CJK}\uac00-\ud7a3]))"
+"""The mark after the number of a step: a space follows, unless the step is in a script that needs none."""
+_NUMBERED = re.compile(rf"(\d{{1,3}}){_AFTER_NUMBER}(\S.*)")
+_CIRCLED = "①-⑳"
+_HAN_NUMERALS = "一二三四五六七八九十"
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?:#{1,6}[ \t]+)?(?:\*\*|__)?"
-    r"(?:(?P<number>(?:step|步骤)[ \t]*\d{1,3}[ \t]*[.):：、-]?|[(（]\d{1,3}[)）]|\d{1,3}[.):：、](?!\d))"
-    r"|(?P<letter>[a-z][.)])(?=[ \t*_])|(?P<bullet>[-*+•–])(?=[ \t]))"
+    r"(?:(?P<number>(?:step|步[骤驟]|手順|ステップ|단계)[ \t]*\d{1,3}[ \t]*[.):：、-]?"
+    r"|[(（]\d{1,3}[)）]|\d{1,3}[.．):：、）](?!\d)"
+    rf"|第[ \t]*(?:\d{{1,3}}|[{_HAN_NUMERALS}]{{1,3}})[ \t]*步[ \t]*[.):：、，,-]?|[{_CIRCLED}][.、]?"
+    rf"|[{_HAN_NUMERALS}]{{1,3}}、|\d{{1,3}}[ \t]*단계[ \t]*[.):：-]?)"
+    r"|(?P<letter>[a-z][.)])(?=[ \t*_])|(?P<bullet>[-*+•–・])(?=[ \t]))"
     r"(?:\*\*|__)?[ \t]*(?P<text>\S.*)",
     re.IGNORECASE,
 )
 _ROW = re.compile(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
 _RULE_ROW = re.compile(r"[ \t]*\|[ \t:|-]+\|[ \t]*")
-_COUNT = re.compile(r"(?:step|步骤)?[ \t]*\d{1,3}[.):]?", re.IGNORECASE)
+_COUNT = re.compile(r"(?:step|步[骤驟]|手順)?[ \t]*\d{1,3}[.):]?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -51,7 +82,8 @@ class InsCoQAReply:
 def read_reply(text: str) -> InsCoQAReply:
     """Parse a reply, whatever its form.
 
-    The answer is the text after `Answer:` (or from the beginning) up to `Procedural instructions:`. The steps are the
+    The answer is the text after `Answer:` (or from the beginning) up to `Procedural instructions:`; the headings may be
+    translated. The steps are the
     list after `Procedural instructions:` or, without that heading, the last numbered list of the reply. Indented or
     bulleted lines below a numbered step belong to it; text after the list is no step. Never raises.
     """
@@ -71,8 +103,15 @@ def read_reply(text: str) -> InsCoQAReply:
 
 
 def has_two_parts(text: str) -> bool:
-    """Return whether a text is an unparsed reply with the heading `Procedural instructions:` (appendix D)."""
-    return bool(_STEPS_ANYWHERE.search(without_thinking(text)))
+    """Return whether a text is an unparsed reply with the heading `Procedural instructions:` (appendix D).
+
+    A translated heading counts only below a heading of the answer: an answer of its own may have it above a list.
+    """
+    reply = without_thinking(text)
+    if _HAS_ENGLISH_STEPS.search(reply):
+        return True
+    answer = _ANSWER.match(reply.strip())
+    return answer is not None and bool(_STEPS_ANYWHERE.search(reply.strip(), answer.end()))
 
 
 def _read_strictly(reply: str) -> InsCoQAReply | None:
@@ -114,13 +153,23 @@ def _one_per_line(lines: list[str]) -> tuple[str, ...]:
 def _in_one_line(line: str) -> tuple[str, ...]:
     """Return the steps of a line such as `1. xx 2. xx`; empty if the line does not begin with 1."""
     steps: list[str] = []
-    mark = re.match(r"1[.)]\s+", line)
+    mark = re.match(rf"[1１]{_AFTER_NUMBER}", line)
     while mark is not None:
-        following = re.compile(rf"(?<=\s){len(steps) + 2}[.)]\s+").search(line, mark.end())
+        following = re.compile(rf"(?:(?<=\s)|(?<=[。；;，、！]))(?:{_numeral(len(steps) + 2)}){_AFTER_NUMBER}").search(
+            line, mark.end()
+        )
         steps.append(line[mark.end() : following.start() if following else None].strip())
         mark = following
     return tuple(steps)
 
+
+def _numeral(number: int) -> str:
+    """Return a pattern for a number in usual and in full-width digits."""
+    digits = str(number)
+    return f"{digits}|{digits.translate(_FULL_WIDTH)}"
+
+
+_FULL_WIDTH = str.maketrans("0123456789", "０１２３４５６７８９")
 
 # --- lenient parsing -------------------------------------------------------------------------------------------------
 
@@ -249,7 +298,10 @@ def _start_of_last_list(lines: list[str]) -> int | None:
 
 def _is_first(item: re.Match[str]) -> bool:
     """Return whether a list item is number 1 or letter a."""
-    digits = "".join(filter(str.isdecimal, item["number"] or ""))
+    mark = item["number"] or ""
+    digits = "".join(filter(str.isdecimal, mark))
     if digits:
         return int(digits) == 1
+    if mark:
+        return re.sub(f"[^{_CIRCLED}{_HAN_NUMERALS}]", "", mark) in ("①", "一")
     return (item["letter"] or "")[:1].lower() == "a"

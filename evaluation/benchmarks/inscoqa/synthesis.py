@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -19,9 +21,9 @@ from pydantic import BaseModel
 from turnmark.assistant.generators.client import at_most
 from turnmark.core.errors import RequestError
 from turnmark.corpora.inscoqa import DOMAINS
-from turnmark.corpora.text import count_words, strip_citations, words
+from turnmark.corpora.text import comparable_words, count_words, strip_citations, words
 from turnmark.corpora.types import Message
-from turnmark.evaluation.metrics.overlap import token_recall
+from turnmark.evaluation.metrics.overlap import is_unspaced, token_recall
 from turnmark.evaluation.synth.attempt import Attempt, Rejected, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
@@ -41,7 +43,10 @@ MAX_LEAKED_SHARE = 0.5
 """Maximum share of leaked steps."""
 DUPLICATE_STEP_COSINE = 0.95
 """Two steps are duplicates if their cosine is at least this."""
-_BROKEN_STEP = re.compile(r"\n|^\s*(?:[-*•]|\(?[0-9]{1,2}[.)])\s|(?:^|[:;])\s*(?:[a-z]\)|\(?i{1,3}\)).*[;:]\s*[a-z]\)")
+_BROKEN_STEP = re.compile(
+    r"\n|^\s*(?:[-*•]|\(?[0-9]{1,2}[.)])\s|^\s*(?:[(（]?\d{1,2}[、．）]|[①-⑳]|第[一二三四五六七八九十\d]{1,3}步|步[骤驟]\s*\d)"
+    r"|(?:^|[:;])\s*(?:[a-z]\)|\(?i{1,3}\)).*[;:]\s*[a-z]\)"
+)
 
 
 class ProposedQuery(BaseModel):
@@ -289,5 +294,11 @@ class Instructions:
 
 
 def _recall(text: str, reference: str) -> float:
-    """Return the share of the reference's words in a text."""
-    return token_recall(text, reference) or 0.0
+    """Return the share of the reference's words in a text.
+
+    In a script without spaces, pairs of neighboring characters stand for words: single ones are in most texts.
+    """
+    if not is_unspaced(reference):
+        return token_recall(text, reference) or 0.0
+    expected, found = (list(pairwise(comparable_words(string))) for string in (reference, text))
+    return (Counter(expected) & Counter(found)).total() / max(1, len(expected))
