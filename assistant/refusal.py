@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import gettext
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
 from turnmark.assistant.phrases import fold, phrases_in
-from turnmark.assistant.steps.marks import cited_numbers
+from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
 from turnmark.corpora.function_words import language_of
 from turnmark.corpora.languages import ENGLISH
-from turnmark.corpora.text import plain, sentences, strip_citations, words
+from turnmark.corpora.text import normalize_width, plain, reading_words, strip_citations, words
 
 # --- what the assistant writes ---------------------------------------------------------------------------------------
 
@@ -176,6 +176,8 @@ class RefusalRules:
             is missing, an `aside` advises or offers, an `about` says what the passages or the conversation are about.
             Every other sentence is a `claim`.
         contrast: matches a word such as "however", after which a refusal may claim something.
+        questions: matches the beginning of a clause that says what is missing, such as "how it is done".
+        characters: characters that are replaced before matching.
     """
 
     opening: re.Pattern[str]
@@ -183,6 +185,8 @@ class RefusalRules:
     kinds: tuple[tuple[SentenceKind, re.Pattern[str]], ...]
     contrast: re.Pattern[str]
     folded: bool = False
+    questions: re.Pattern[str] = re.compile("(?!)")
+    characters: Mapping[int, str] = field(default_factory=dict)
 
     def is_refusal(self, reply: str) -> bool:
         """Return whether a reply as a whole is a refusal; see the function `is_refusal`."""
@@ -192,20 +196,35 @@ class RefusalRules:
             return False
         first, *others = texts
         opening = self._opening_of(first)
-        if opening is None or (
-            cited_numbers(first) if self.folded else self._cites_after_contrast(first, opening.end())
-        ):
+        if opening is None or self._answers_too(first, opening.end()):
             return False
         return not any(cited_numbers(text) for text in others if not self._opening_of(text))
 
-    def _answers_too(self, sentence: str, opening: re.Match[str]) -> bool:
-        """Return whether a sentence that opens as a refusal cites a claim; in other languages any citation is one."""
-        if self.folded:
-            return bool(cited_numbers(sentence))
-        return self._cites_after_contrast(sentence, opening.end())
+    def _answers_too(self, sentence: str, start: int = 0) -> bool:
+        """Return whether a `lack` also cites a claim: after a contrast or, in other languages, in a clause of its own.
+
+        Args:
+            start: end of the opening; only used in English.
+        """
+        if not self.folded:
+            return self._cites_after_contrast(sentence, start)
+        return self._cites_after_contrast(sentence) or any(
+            cited_numbers(clause) and not self._is_lacking(clause) for clause in _CLAUSE_ENDS.split(sentence)
+        )
+
+    def _is_lacking(self, clause: str) -> bool:
+        """Return whether a clause says that something is missing, or what is missing: "how it is done"."""
+        text = self._fold(clause)
+        return bool(self.kinds[0][1].search(text) or self.questions.match(text)) and not _CONDITIONS.search(text)
+
+    def _fold(self, text: str) -> str:
+        return fold(strip_citations(text)).translate(self.characters)
 
     def _opening_of(self, sentence: str) -> re.Match[str] | None:
-        return self.opening.match(fold(strip_citations(sentence)) if self.folded else sentence)
+        if not self.folded:
+            return self.opening.match(sentence)
+        text = self._fold(sentence)
+        return None if _CONDITIONS.search(text) else self.opening.match(text)
 
     def wording(self, reply: str) -> RefusalWording:
         """Count the sentences of a reply by their kinds."""
@@ -215,7 +234,7 @@ class RefusalRules:
         return RefusalWording(
             opens=bool(kinds) and kinds[0] == "lack",
             lacks=kinds.count("lack"),
-            claimed=sum(len(words(claim)) for claim in claims),
+            claimed=sum(reading_words(claim) for claim in claims),
             cites=any(map(self._cites_a_claim, texts, kinds)),
         )
 
@@ -225,14 +244,15 @@ class RefusalRules:
         if text.startswith(('"', "“")):
             return "claim"
         if self.folded:
-            text = fold(text)
-        return next((kind for kind, pattern in self.kinds if pattern.search(text)), "claim")
+            text = self._fold(text)
+        kind: SentenceKind = next((kind for kind, pattern in self.kinds if pattern.search(text)), "claim")
+        return "claim" if kind == "lack" and self.folded and _CONDITIONS.search(text) else kind
 
     def _cites_a_claim(self, sentence: str, kind: SentenceKind) -> bool:
-        """Return whether a sentence has a citation mark on a claim; in a `lack`, only after a contrast."""
+        """Return whether a sentence has a citation mark on a claim; an `aside` and an `about` claim nothing."""
         if kind == "lack":
-            return self._cites_after_contrast(sentence.lower())
-        return bool(cited_numbers(sentence))
+            return self._answers_too(sentence.lower())
+        return kind == "claim" and bool(cited_numbers(sentence))
 
     def _cites_after_contrast(self, sentence: str, start: int = 0) -> bool:
         contrast = self.contrast.search(sentence, start)
@@ -241,8 +261,7 @@ class RefusalRules:
 
 def _sentences(reply: str) -> Sequence[str]:
     known = _REFUSALS if language_of(reply) == ENGLISH else _translated_refusals()
-    text = known.sub(_PLAIN_REFUSAL, reply)
-    return [text[start:end] for start, end in sentences(text)]
+    return [sentence.text for sentence in spaced_sentences(known.sub(_PLAIN_REFUSAL, reply))]
 
 
 # --- the rules for English -------------------------------------------------------------------------------------------
@@ -349,7 +368,10 @@ ENGLISH_RULES = RefusalRules(
         ("aside", re.compile("|".join(_ASIDES))),
         ("about", re.compile("|".join(_ABOUTS))),
     ),
-    contrast=re.compile(r"\b(?:but|however|although|though|yet)\b|;"),
+    # Not the "but" of "I'm sorry, but …".
+    contrast=re.compile(
+        r"(?<!sorry, )(?<!sorry )(?<!apologize, )(?<!apologies, )\bbut\b|\b(?:however|although|though|yet)\b|;"
+    ),
 )
 
 
@@ -363,8 +385,24 @@ _CONTRASTS = re.compile(
 _FOREIGN_ASIDES = re.compile(
     r"^(?:bitte|sie können|wenden sie|wenn sie|falls sie|für weitere|veuillez|pour plus|si vous|por favor|para más|si "
     r"necesita|se precisar|per favore|per ulteriori|se hai|пожалуйста|обратитесь|если вам|будь ласка|зверніться"
-    r"|neem contact|voor meer|lütfen|silakan|proszę|请|建议|如需|如果您|您可以|ご|詳しくは)"
+    r"|neem contact|voor meer|lütfen|silakan|proszę|请|建议|如需|如果您|您可以|ご|詳しくは|자세한|문의)"
 )
+_FOREIGN_ABOUTS = re.compile(
+    r"^(?:这些|提供的|上述|该)*(?:文档|文件|资料|材料|段落|片段|内容)(?:中|里)?(?:只|仅|主要|都是)?(?:讨论|介绍|讲|谈|涉及|描述|说明)(?:的?是|了)?"
+    r"|^(?:これらの|提供された)*(?:文書|資料|ドキュメント)は.{1,40}(?:について|に関する|説明し|述べ)"
+    r"|^(?:이 |제공된 )*(?:문서|자료)(?:은|는|들은|에는)? .{1,40}(?:대해|관한|설명)"
+)
+_CONDITIONS = re.compile(
+    r"^(?:如果|若|假如|假使|要是|万一|一旦|当(?!前|中|时))|时(?=[ 请就可应先再须需重])|的话(?= )"
+    r"|(?:提到|提及|说明|找到|包含|涉及|知道|清楚|了解)的(?=\S{2})|(?:知道|清楚|了解)\S{1,15}的(?:用户|人)"
+)
+"""Sentences in which a Chinese `lack` is only a condition or an attribute: "if you do not know the password, …"."""
+_CLAUSE_ENDS = re.compile("[,，、;；:：]")
+_SIMPLIFIED = str.maketrans(
+    "沒無關資訊說載據檢給裡裏內確認斷從對應記寫問題這個們並還過現節處請為實詳細於與見規會後時當錄識獲暫討論紹檔頁庫間單從讓學應數據幾",
+    "没无关资讯说载据检给里里内确认断从对应记写问题这个们并还过现节处请为实详细于与见规会后时当录识获暂讨论绍档页库间单从让学应数据几",
+)
+"""Traditional characters of refusals, and their simplified forms, in which the phrases of Chinese are written."""
 
 
 @cache
@@ -380,9 +418,12 @@ def _rules_of(language: str) -> RefusalRules:
         kinds=(
             ("lack", re.compile(rf"{refusals}|^i don t know$")),
             ("aside", _FOREIGN_ASIDES),
+            ("about", _FOREIGN_ABOUTS),
         ),
         contrast=_CONTRASTS,
         folded=True,
+        questions=phrases.begins("questions"),
+        characters=_SIMPLIFIED if language == "zh" else {},
     )
 
 
@@ -397,6 +438,7 @@ def is_refusal(reply: str, terse: bool = False) -> bool:
         terse: the model was told to write only "not stated" if it cannot answer, so a reply that begins so is a
             refusal, too.
     """
+    reply = normalize_width(reply)
     if ENGLISH_RULES.is_refusal(reply) or (terse and ENGLISH_RULES.terse.match(reply.lower()) is not None):
         return True
     rules = _rules_of(language_of(reply))
@@ -406,6 +448,7 @@ def is_refusal(reply: str, terse: bool = False) -> bool:
 @lru_cache(maxsize=1024)
 def refusal_wording(reply: str) -> RefusalWording:
     """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
+    reply = normalize_width(reply)
     return _rules_of(language_of(reply)).wording(reply)
 
 

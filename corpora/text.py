@@ -82,7 +82,7 @@ def count_words(text: str) -> int:
 
     A text in a script without spaces is counted by `reading_words`: split at spaces, a Chinese page has a dozen words.
     """
-    if _WITHOUT_SPACES.search(text) and language_of_script(text) in UNSPACED_LANGUAGES:
+    if UNSPACED_LETTER.search(text) and language_of_script(text) in UNSPACED_LANGUAGES:
         return reading_words(text)
     return len(text.split())
 
@@ -212,7 +212,6 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-_WITHOUT_SPACES = re.compile(f"{_UNSPACED.pattern}|[{CJK}]")
 _UNSPACED_GAP = re.compile(rf"(?<={_UNSPACED.pattern})[ \t\n]+(?={_UNSPACED.pattern})")
 MIN_UNSPACED_SENTENCE = 40
 """Minimum characters of a sentence in a script in which a space, not a mark, is between sentences (Thai, Lao)."""
@@ -492,7 +491,8 @@ def heading_text(raw: str) -> str:
 _MARK = r"\[\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*\]"
 _MARKS = rf"{_MARK}(?:[ \t]*{_MARK})*(?![(\[\]])"
 _CITATION = re.compile(
-    rf"(?P<code>```.*?```|`[^`\n]*`)|(?<![^\n]){_MARKS}(?:[ \t]+|(?=:))|(?<![ \t])[ \t]*(?<![\[\]]){_MARKS}", re.DOTALL
+    rf"(?P<code>```.*?```|`[^`\n]*`)|(?<![^\n]){_MARKS}(?:[ \t]+|(?=:|\n|\Z))|(?<![ \t])[ \t]*(?<![\[\]]){_MARKS}",
+    re.DOTALL,
 )
 _ONE_MARK = re.compile(r"[ \t]*\[(\d{1,3})\]")
 _INDEX = re.compile(r"\.\w|\w|[ \t]*[-+*/=]")
@@ -536,6 +536,8 @@ def _is_index(text: str, match: re.Match[str], spaced: bool) -> bool:
     """
     start, end = match.span()
     if text[start] != "[" or not start or not (text[start - 1].isalnum() or text[start - 1] == "_"):
+        return False
+    if UNSPACED_LETTER.match(text[start - 1]):
         return False
     if _INDEX.match(text, end) or _HOLDS.match(text, end):
         return True

@@ -68,6 +68,72 @@ def test_recognizes_a_refusal(text: str) -> None:
     assert refusal_extent(text) == "yes"
 
 
+EAST_ASIAN_REFUSALS = (
+    "我不知道",
+    "抱歉，我不知道。",
+    "對不起，我不知道答案。",
+    "文件中沒有提到這個問題。",
+    "根據提供的文件，沒有相關資訊。",
+    "我不知道[1]。",
+    "所提供的文档没有说明，如何备份 [1]。",
+    "所提供的文档未提及密码重置的步骤。[1] [2]",
+    "资料［1］和［2］都没有提到这个问题。",
+    "很抱歉，我在文档里找不到相关的说明。",
+    "您的问题在文档中找不到答案。请咨询管理员。",
+    "无从得知。",
+    "答案：我不知道",
+    "わかりません。",
+    "文書には記載されていません[1]。",
+    "お答えできません。",
+    "文書[1]にも[2]にも書かれていません。",
+    "모르겠습니다.",
+    "문서에 나와 있지 않습니다 [1].",
+    "문서 [1]과 [2]에는 그 내용이 없습니다.",
+    "답변: 알 수 없습니다.",
+)
+EAST_ASIAN_ANSWERS = (
+    "先打开设置，然后点击“重置”[1]。",
+    "如果您不知道密码，请点击“忘记密码”[1]。",
+    "没有找到设备时，请重新启动路由器[1]。",
+    "無法找到裝置時，請重新啟動[1]。",
+    "文档中没有提到的步骤可以跳过，先安装软件包[2]。",
+    "您不知道版本号也没关系，运行 cat /etc/debian_version 即可[1]。",
+    "不知道密码的用户应当联系管理员。",
+    "パスワードがわからない場合は、管理者に連絡してください[1]。",
+    "비밀번호를 모르면 관리자에게 문의하십시오 [1].",
+)
+
+
+@pytest.mark.parametrize("text", EAST_ASIAN_REFUSALS)
+def test_recognizes_east_asian_refusals_with_and_without_marks(text: str) -> None:
+    assert is_refusal(text)
+    assert refusal_extent(text) == "yes"
+
+
+@pytest.mark.parametrize("text", EAST_ASIAN_ANSWERS)
+def test_does_not_take_an_east_asian_condition_for_a_refusal(text: str) -> None:
+    assert not is_refusal(text)
+    assert refusal_extent(text) == "no"
+
+
+@pytest.mark.parametrize("marks", [" [1]", " [1] [2]", "[1][2]", " [1, 2]"])
+@pytest.mark.parametrize("text", [
+    "I don't know.",
+    "I'm sorry, but I do not have an answer to that.",
+    "The documents do not say who won. The passages only discuss the teams.",
+    "The documents do not say who won. You should consult the club.",
+    "文档中没有提到价格。这些文档只介绍安装。",
+])  # fmt: skip
+def test_marks_do_not_turn_a_refusal_into_a_partial_one(text: str, marks: str) -> None:
+    assert refusal_extent(text + marks) == "yes"
+    assert refusal_extent(f"{text[:-1]}{marks}{text[-1]}") == "yes"
+
+
+@pytest.mark.parametrize("text", ["我不知道价格，但是安装是免费的[1]。", "文档没有提到价格。安装是免费的[1]。"])
+def test_claim_with_a_mark_next_to_a_refusal_makes_it_partial(text: str) -> None:
+    assert refusal_extent(text) == "partial"
+
+
 @pytest.mark.parametrize("text", ANSWERS)
 def test_does_not_take_an_answer_for_a_refusal(text: str) -> None:
     assert not is_refusal(text)

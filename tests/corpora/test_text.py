@@ -115,6 +115,17 @@ def test_finds_list_items() -> None:
     assert text[items[0].start : items[0].end] == "1. **Mix** the [flour](x)\n   and salt"
 
 
+def test_counts_words_of_scripts_without_spaces_by_their_characters() -> None:
+    assert t.count_words("Restart the router, then log in.") == 6
+    assert t.count_words("重启路由器，然后登录。") == t.reading_words("重启路由器，然后登录。") == 6
+    assert t.count_words("A 鐘 is a bell in Japanese texts.") == 8, "one character makes no Chinese text"
+
+
+def test_comparable_words_are_clusters_in_scripts_without_spaces() -> None:
+    assert t.comparable_words("ติดตั้ง APT") == ["ติ", "ด", "ตั้", "ง", "apt"]
+    assert t.comparable_words("ＡＰＴ安装ﾙｰﾀｰ") == ["apt", "安", "装", "ル", "ー", "タ", "ー"]
+
+
 @settings(deadline=None)  # the first example imports the parsers
 @given(ANY_TEXT)
 def test_list_items_are_ordered_and_disjoint(text: str) -> None:
@@ -136,6 +147,8 @@ def test_list_items_are_ordered_and_disjoint(text: str) -> None:
         ("see [note] [1] now", "see [note] now"),
         ("arr[1] is 3 [1].", "arr[1] is 3."),
         ("Vinegar[1] and salt[2, 3] do it.", "Vinegar and salt do it."),
+        ("So it is. [1]\n[1] [2]", "So it is.\n"),
+        ("资料[1]和[2]都说明了。", "资料和都说明了。"),
     ],
 )
 def test_strips_citation_marks(text: str, expected: str) -> None:
