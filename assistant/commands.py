@@ -242,7 +242,7 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
         news: SimpleQueue[str] = SimpleQueue()
         watches = None
         if request.watch and assistant is not None and assistant.index is not None:
-            watches = errors.collect(Watches, assistant.index, news.put)
+            watches = errors.collect(Watches, assistant.index, news.put, request.folder is not None)
         errors.raise_all()
         assert assistant is not None, "a part that could not be opened has been reported"
         if watches is not None:

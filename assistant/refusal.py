@@ -398,10 +398,15 @@ _CONDITIONS = re.compile(
 )
 """Sentences in which a Chinese `lack` is only a condition or an attribute: "if you do not know the password, …"."""
 _CLAUSE_ENDS = re.compile("[,，、;；:：]")
-_SIMPLIFIED = str.maketrans(
-    "沒無關資訊說載據檢給裡裏內確認斷從對應記寫問題這個們並還過現節處請為實詳細於與見規會後時當錄識獲暫討論紹檔頁庫間單從讓學應數據幾",
-    "没无关资讯说载据检给里里内确认断从对应记写问题这个们并还过现节处请为实详细于与见规会后时当录识获暂讨论绍档页库间单从让学应数据几",
+_TRADITIONAL = (
+    "沒無關資訊說載據檢給裡裏內確認斷從對應記寫問題這個們並還過現節處"
+    "請為實詳細於與見規會後時當錄識獲暫討論紹檔頁庫間單從讓學應數據幾"
 )
+_SIMPLE = (
+    "没无关资讯说载据检给里里内确认断从对应记写问题这个们并还过现节处"
+    "请为实详细于与见规会后时当录识获暂讨论绍档页库间单从让学应数据几"
+)
+_SIMPLIFIED: Mapping[int, str] = dict(zip(map(ord, _TRADITIONAL), _SIMPLE, strict=True))
 """Traditional characters of refusals, and their simplified forms, in which the phrases of Chinese are written."""
 
 

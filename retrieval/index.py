@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -69,6 +70,8 @@ class Index(SearchableIndex):
     ) -> Index:
         """Build an index, continue an interrupted build, or bring an index up to date with its source.
 
+        If the embedder does not know the languages of the documents, the logger `turnmark` warns and says what to do.
+
         Args:
             source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
             name: the index's name.
@@ -79,6 +82,8 @@ class Index(SearchableIndex):
         """
         path = Path(source).expanduser()
         report = build_index(path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude)
+        if report.advice:
+            logging.getLogger("turnmark").warning("index %s: %s", name, report.advice)
         return cls([open_index(name)], report.problems)
 
     @classmethod

@@ -77,10 +77,13 @@ class FolderWatch:
         manifest: the manifest of the index, which is built again with the same settings.
         say: called with each line for the user, from the thread that watches.
         engine: where the models run, as in `build_index`.
+        advised: whether the user has just read the advice of a build about the embedder.
     """
 
-    def __init__(self, manifest: Manifest, say: Callable[[str], None], engine: str = LOCAL) -> None:
-        self._manifest, self._say, self._engine = manifest, say, engine
+    def __init__(
+        self, manifest: Manifest, say: Callable[[str], None], engine: str = LOCAL, advised: bool = False
+    ) -> None:
+        self._manifest, self._say, self._engine, self._advised = manifest, say, engine, advised
         self._folder = Path(manifest.source)
         self._watched: tuple[int, int] | None = None
         """Device and inode of the watched folder. If another folder takes its name, the watch starts again."""
@@ -189,6 +192,9 @@ class FolderWatch:
         if not known_before:
             self._tell_problems([problem for problem in problems if problem not in self._reported])
         self._reported = set(problems)
+        if report.advice and not self._advised:
+            self._say(f"{self._manifest.name}: {one_line(report.advice)}")
+        self._advised = bool(report.advice)
         if not report.unchanged:
             self._say(f"{self._manifest.name}: {describe_changes(report)}")
 
@@ -229,14 +235,15 @@ class Watches:
 
     Args:
         say: called with each line for the user, from any of these threads.
+        advised: as in `FolderWatch`.
     """
 
-    def __init__(self, index: SearchableIndex, say: Callable[[str], None]) -> None:
+    def __init__(self, index: SearchableIndex, say: Callable[[str], None], advised: bool = False) -> None:
         errors = ErrorCollector()
         for part in index.parts:
             errors.collect(check_watch, Path(part.manifest.source))
         errors.raise_all()
-        self._watches = [FolderWatch(part.manifest, say) for part in index.parts]
+        self._watches = [FolderWatch(part.manifest, say, advised=advised) for part in index.parts]
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Watches:
@@ -255,7 +262,7 @@ class Watches:
 
 
 def watch_folder(index: SearchableIndex, say: Callable[[str], None], engine: str = LOCAL) -> None:
-    """Watch the folder of an index until Ctrl-C."""
-    watch = FolderWatch(index.manifest, say, engine)
+    """Watch the folder of an index that was just built, until Ctrl-C."""
+    watch = FolderWatch(index.manifest, say, engine, advised=True)
     with suppress(KeyboardInterrupt):
         watch.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +13,17 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.corpora.packed import write_packed
+from tests.patience import PATIENCE
+from tests.retrieval.watching import Said
 from turnmark.corpora.models import MODELS, MULTILINGUAL, ModelFile, models_folder
 from turnmark.corpora.packed_bert import convert_packed
 from turnmark.retrieval.centering import Center, CenteredEmbedder
 from turnmark.retrieval.embed import Embedder, open_embedder
+from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import Manifest
 from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.suited import foreign_languages
+from turnmark.retrieval.watch import FolderWatch
 
 GERMAN = (
     "Der Wasserkocher wird jeden Monat mit Essig entkalkt, damit er schneller kocht.",
@@ -84,6 +89,28 @@ def test_same_build_again_uses_the_fetched_embedder(turnmark: Turnmark, german: 
     report = built(turnmark, german)
     assert (spec(), report["advice"], report["embedded"]) == (MULTILINGUAL.name, "", report["passages"])
     assert built(turnmark, german)["unchanged"]
+
+
+def test_build_in_python_warns(german: Path, caplog: pytest.LogCaptureFixture):
+    Index.build(german, "tee")
+    assert [record.getMessage() for record in caplog.records if record.name == "turnmark"] == [
+        "index tee: 3 of 3 passages are in languages that the embedder minilm does not know (de); for better search: "
+        f"{COMMAND}, then the same build again"
+    ]
+
+
+def test_watch_advises_once_unless_the_build_before_it_did(turnmark: Turnmark, german: Path):
+    built(turnmark, german)
+    for advised in (False, True):
+        said = Said()
+        watch = FolderWatch(manifest(), said.lines.put, advised=advised)
+        thread = threading.Thread(target=watch.run)
+        thread.start()
+        (german / "3.md").write_text(f"{GERMAN[0]} Das ist wichtig. {advised}", encoding="utf-8")
+        said.wait_for("indexed 1 changed file")
+        watch.stop()
+        thread.join(PATIENCE)
+        assert [COMMAND in line for line in said.all].count(True) == (0 if advised else 1)
 
 
 @pytest.mark.usefixtures("fetched")
