@@ -150,25 +150,27 @@ def _fill_spanning_cells(
 ) -> None:
     """Repeat the text of each cell that spans rows in all of them; no rule divides its rows.
 
-    Only cells with text in one of their rows are filled: others are rows that rules in another column divide.
+    Rules must divide these rows in most other columns, and the cell must have text in only one of them.
     """
-    last = len(rows) - 1
-    for column in range(len(edges) - 1):
-        middle = (edges[column] + edges[column + 1]) / 2
-        ruled = {
-            index
-            for index, height in enumerate(reversed(heights))
-            if any(abs(rule.y0 - height) <= _MAX_MEETING_GAP and rule.x0 < middle < rule.x1 for rule in grid[0])
-        }
-        start = 0
-        for row in range(len(rows)):
-            if row + 1 not in ruled and row < last:
-                continue
-            filled = [text for index in range(start, row + 1) if (text := rows[index][column])]
-            if len(filled) == 1 and start > 0:
-                for index in range(start, row + 1):
-                    rows[index][column] = filled[0]
-            start = row + 1
+    middles = [(left + right) / 2 for left, right in pairwise(edges)]
+    ruled = [_ruled_at(middle, grid, heights) for middle in middles]
+    for column in range(len(middles)):
+        for start, end in pairwise(sorted(ruled[column])):
+            filled = [text for row in rows[start:end] if (text := row[column])]
+            divided = all(2 * sum(at in each for each in ruled) >= len(middles) for at in range(start + 1, end))
+            if start and end - start > 1 and len(filled) == 1 and divided:
+                for row in rows[start:end]:
+                    row[column] = filled[0]
+
+
+def _ruled_at(place: float, grid: RuleGrid, heights: Sequence[float]) -> set[int]:
+    """Return the numbers of the row edges, from the top, that a rule draws at a place of the width."""
+    drawn = [rule.y0 for rule in grid[0] if rule.x0 < place < rule.x1]
+    return {
+        index
+        for index, height in enumerate(reversed(heights))
+        if any(abs(edge - height) <= _MAX_MEETING_GAP for edge in drawn)
+    }
 
 
 def _is_diagram(grid: RuleGrid, heights: Sequence[float], edges: Sequence[float]) -> bool:
