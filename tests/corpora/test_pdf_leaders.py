@@ -123,3 +123,17 @@ def test_page_of_terms_with_numbers_is_an_index_only_if_they_are_pages(tmp_path:
         canvas.drawString(72, 720 - 18 * row, f"{term}, {number + row % 5}")
     canvas.save()
     assert ("lagoon" in read_pdf(tmp_path / "a.pdf", "a.pdf").text) == (number == 7300)
+
+
+@pytest.mark.parametrize("head", ["Index", "Departures"])
+def test_terms_with_several_numbers_are_left_out_only_under_the_title_of_an_index(tmp_path: Path, head: str) -> None:
+    canvas = new_canvas(tmp_path / "a.pdf")
+    draw_chapter(canvas, "Part")
+    draw_heading(canvas, head)
+    canvas.setFont("Helvetica", 11)
+    for row, term in enumerate(
+        "Amble Barrow Calder Dunmow Exeter Fleet Goole Hatton Ilford Jarrow Kendal Ludlow".split()
+    ):
+        canvas.drawString(72, 720 - 18 * row, f"{term} {112 + row}, {142 + row}, {255 + row}")
+    canvas.save()
+    assert ("Ludlow" in read_pdf(tmp_path / "a.pdf", "a.pdf").text) == (head == "Departures")

@@ -22,12 +22,14 @@ _LEADERS = re.compile(
 )
 _ENDS_WITH_PAGE = re.compile(rf"^(?P<title>.*?)\s(?P<page>\d{{1,4}}|{_ROMAN})$")
 _INDEX_LINE = re.compile(r"\D,\s?\d{1,4}(?:[,–-]\s?\d{1,4})*,?$")
+_SEVERAL_NUMBERS = re.compile(r"[^\W\d_].*\d{1,4}(?:,\s?\d{1,4})+,?$")
 _INDEX_PAGES = re.compile(r"\d{1,4}")
 _HEAD = re.compile(
     r"(?:(?:short|brief|table of|list of)\s+)?(?:table of )?(?:contents|figures|tables|listings|toc)"
     r"|inhalt(?:sverzeichnis)?|table des matières|índice|sommaire",
     re.IGNORECASE,
 )
+_INDEX_HEAD = re.compile(r"(?:.{0,30}\s)?index|register|stichwortverzeichnis|índice alfabético", re.IGNORECASE)
 _MAY_BE = re.compile(rf"(?:\d|[.·…]\s?[.·…]|\b{_ROMAN})\s*$")
 _MIN_ENTRY_SHARE = 0.6  # of the lines of a page
 _MIN_CONTENTS_LINES = 3  # fewer are not a table of contents
@@ -39,6 +41,7 @@ _MIN_FOUND_SHARE = 0.6  # of the entries whose titles are on later pages
 _MAX_COMMON_SHARE = 0.3  # of the pages that have a term of an index; a more common one proves nothing
 _MIN_ASCENDING_SHARE = 0.9  # of the pairs of neighboring page numbers
 _MIN_LINKED_SHARE = 0.5  # of the entries that are links into the document
+_MIN_SEVERAL_SHARE = 0.25  # of the lines of an index that name several pages
 _MIN_ALPHABETICAL_SHARE = 0.6  # of the neighboring lines of an index
 _MAX_PAGE_RATIO = 1.1  # of the highest page number to the number of pages
 
@@ -64,6 +67,7 @@ class Contents:
         self._pages_of: dict[str, list[int]] = {}  # title -> the pages with a line that begins with it
         self._whole: list[str] = []  # letters and digits of each page
         self._within = False
+        self._in_index = False
         self._last = 0  # number of the last entry on the previous page
 
     def may_be_in(self, page: int) -> bool:
@@ -161,14 +165,27 @@ class Contents:
 
     def _is_index(self, texts: Sequence[str]) -> bool:
         """Return whether a page is one of an index: terms in alphabetical order, with their pages."""
+        if len(texts) <= _MIN_INDEX_LINES:
+            return False
         entries = [text for text in texts if _INDEX_LINE.search(text)]
-        if len(texts) <= _MIN_INDEX_LINES or len(entries) < _MIN_ENTRY_SHARE * len(texts):
+        several = [text for text in texts if _SEVERAL_NUMBERS.search(text)]
+        self._in_index = self._in_index or any(_INDEX_HEAD.fullmatch(text.strip()) for text in texts)
+        # The numbers of an index may be those of lines of code.
+        self._in_index = self._in_index and len(several) >= _MIN_SEVERAL_SHARE * len(texts) and _are_ordered(several)
+        if self._in_index:
+            return True
+        if len(entries) < _MIN_ENTRY_SHARE * len(texts):
             return False
         numbers = [int(number) for text in entries for number in _INDEX_PAGES.findall(text[text.rfind(", ") :])]
         in_range = sum(number <= _MAX_PAGE_RATIO * len(self._texts) for number in numbers)
-        initials = [letters[:1] for text in entries if (letters := letters_and_digits(text))]
-        ordered = sum(first <= second for first, second in pairwise(initials))
-        return in_range >= 0.9 * len(numbers) and ordered >= _MIN_ALPHABETICAL_SHARE * (len(initials) - 1)
+        return in_range >= 0.9 * len(numbers) and _are_ordered(entries)
+
+
+def _are_ordered(entries: Sequence[str]) -> bool:
+    """Return whether entries are in alphabetical order."""
+    initials = [letters[:1] for text in entries if (letters := letters_and_digits(text)) and letters[0].isalpha()]
+    ordered = sum(first <= second for first, second in pairwise(initials))
+    return len(initials) > 1 and ordered >= _MIN_ALPHABETICAL_SHARE * (len(initials) - 1)
 
 
 def _is_linked(line: PdfLine, links: Sequence[Box]) -> bool:

@@ -11,6 +11,7 @@ from turnmark.corpora.readers.pdf.boxes import Segment
 from turnmark.corpora.readers.pdf.page import Word
 
 _LEADER = re.compile(r"(?:[.·…_]\s?){5,}|…(?:\s?…)+")
+_DOT_LETTERS = ".·…_"
 _DOTS = re.compile(r"[.·…_]+")
 
 
@@ -26,7 +27,11 @@ def _divided(segment: Segment) -> list[Segment]:
     pieces = [
         list(group) for is_dots, group in groupby(words, lambda word: bool(_DOTS.fullmatch(word.text))) if not is_dots
     ]
-    return [Segment(piece) for piece in pieces] if len(pieces) > 1 else [segment]
+    if len(pieces) < 2:
+        return [segment]
+    for piece in pieces[1:]:
+        piece[0] = replace(piece[0], text=piece[0].text.lstrip(_DOT_LETTERS) or piece[0].text)
+    return [Segment(piece) for piece in pieces]
 
 
 def _cut(word: Word) -> Iterable[Word]:
