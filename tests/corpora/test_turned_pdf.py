@@ -12,7 +12,11 @@ import pytest
 from PIL import Image
 
 from turnmark.corpora.readers.pdf.document import read_pdf
+from turnmark.corpora.readers.pdf.layout import lay_out
+from turnmark.corpora.readers.pdf.page import Word
 from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
+from turnmark.corpora.readers.pdf.turning import Box
+from turnmark.corpora.readers.pdf.upright import PageMarks, upright_pages
 from turnmark.corpora.types import Document
 
 SIDE = 600  # points; the pages are square, so that text stays on them when they are turned
@@ -221,3 +225,16 @@ def test_removes_upright_running_headers_from_turned_pages(tmp_path: Path) -> No
     document = page(tmp_path / "a.pdf", draw)
     assert "Report" not in document.text
     assert document.text[document.pages[3] : document.pages[4]].strip() == f"{TABLE}\n\n{TABLE}"
+
+
+def test_reads_lines_that_run_down_from_right_to_left() -> None:
+    """The page number is level; the last column has a number of two digits next to each other."""
+    lines = ("図書館は月曜日から", "金曜日まで開いて", "います。土曜日は")
+    words = [(0.0, Word("7", 300, 306, 30, 10))]
+    for column, line in enumerate(lines):
+        for row, letter in enumerate(line):
+            left = 400 - 24 * column + (7 if letter == "。" else 0)
+            words.append((0.0, Word(letter, left, 414 - 24 * column, 500 - 14 * row, 14)))
+    words += [(0.0, Word("12", 328, 342, 500, 14)), (0.0, Word("時", 328, 342, 486, 14))]
+    laid = lay_out([upright_pages(words, PageMarks((), ()), Box(0, 0, SIDE, SIDE))])
+    assert [line.text for line in laid.pages[0].columns[0].lines] == [*lines, "12時"]

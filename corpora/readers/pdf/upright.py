@@ -17,12 +17,11 @@ from turnmark.corpora.readers.pdf.page import PdfPage, Rule, Word
 from turnmark.corpora.readers.pdf.text_direction import as_left_to_right
 from turnmark.corpora.readers.pdf.turned_labels import place_labels
 from turnmark.corpora.readers.pdf.turning import MAX_SLANT_DEGREES, Box, between, quadrant, slant
+from turnmark.corpora.readers.pdf.vertical import DirectedWord, as_downward
 
 _MIN_SKEW_DEGREES = 0.3  # of a page; with less, its lines are level
 _MIN_LEVEL_CHARACTERS = 20  # of level text, so that slanted text is not the main text
 _MAX_LETTER_GAP = 0.1  # of the size; a space is wider
-
-_DirectedWord = tuple[float, Word]
 
 
 class PageMarks(NamedTuple):
@@ -32,15 +31,16 @@ class PageMarks(NamedTuple):
     links: Sequence[Box]
 
 
-def upright_pages(words: Sequence[_DirectedWord], marks: PageMarks, box: Box) -> PdfPage:
+def upright_pages(words: Sequence[DirectedWord], marks: PageMarks, box: Box) -> PdfPage:
     """Return the page with its words and marks turned upright.
 
     Args:
         words: each with its direction, placed in the coordinates of that direction.
         box: the box of the page.
     """
+    words = as_downward(words)
     main = _main_direction(words)
-    sides: dict[int, list[_DirectedWord]] = {}  # by the difference from the main direction: 0, 90, 180 or 270
+    sides: dict[int, list[DirectedWord]] = {}  # by the difference from the main direction: 0, 90, 180 or 270
     for degrees, word in words:
         beyond = between(degrees, main)
         if abs(slant(beyond)) <= MAX_SLANT_DEGREES:
@@ -62,7 +62,7 @@ def _left_to_right(page: PdfPage) -> PdfPage:
     return page
 
 
-def _main_direction(words: Iterable[_DirectedWord]) -> float:
+def _main_direction(words: Iterable[DirectedWord]) -> float:
     """Return the direction of most of the text. Slanted text, such as a watermark, counts only if there is no other."""
     characters = Counter[float]()
     for degrees, word in words:
@@ -76,13 +76,13 @@ def _main_direction(words: Iterable[_DirectedWord]) -> float:
     return characters.most_common(1)[0][0] if characters else 0.0
 
 
-def _direction(words: Sequence[_DirectedWord], near: float) -> float:
+def _direction(words: Sequence[DirectedWord], near: float) -> float:
     """Return the direction in which most of the words run: exactly `near` unless they are skewed."""
     skew = median_high(between(degrees, near) for degrees, word in words for _ in word.text)
     return near if abs(skew) < _MIN_SKEW_DEGREES else (near + skew) % 360
 
 
-def _turned_page(words: Iterable[_DirectedWord], marks: PageMarks, box: Box, direction: float) -> PdfPage:
+def _turned_page(words: Iterable[DirectedWord], marks: PageMarks, box: Box, direction: float) -> PdfPage:
     """Return a page whose text of a direction is upright, and whose lower left corner is at 0."""
     right_angle = quadrant(direction)
     turned = box.turned(right_angle)
