@@ -19,7 +19,7 @@ from turnmark.assistant.steps.history import earlier_turns
 from turnmark.assistant.steps.languages import language_to_answer
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences, without_item_mark
 from turnmark.assistant.steps.quote import quote_parts, refuse
-from turnmark.assistant.steps.unstated import MarkedAnswer, write_answer
+from turnmark.assistant.steps.unstated import UNSTATED_MARK, MarkedAnswer, write_answer
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.core.untrusted import escape_marks, quote_lines
@@ -232,9 +232,9 @@ class ReadBriefly:
                 question=turn.message if understood.topic else understood.rewrite,
                 language=language_to_answer(turn) if turn.language == ENGLISH else language_name(turn.language),
             )
-            reply, answer = write_answer(turn.model, prompt, turn.stream)
+            reply, answer = write_answer(turn.model, prompt, turn.stream, _refuses_briefly)
             turn.use("answer", reply.usage, reply.note)
-            if not answer.unstated and not is_refusal(answer.text, terse=True):
+            if not _refuses_briefly(reply.text) and not answer.unstated:
                 below = f"\n\n{quote_lines(quotation.text)}"
                 steps = draft_of(answer.text).procedure
                 turn.draft = Draft(text=answer.text + below, procedure=steps, claims=answer.text)
@@ -248,3 +248,8 @@ class ReadBriefly:
             quotation = quote_parts(turn)
         turn.draft = quotation or refuse(turn)
         turn.stream(turn.draft.text)
+
+
+def _refuses_briefly(text: str) -> bool:
+    """Return whether the reply of a small model says that the answer is not stated."""
+    return text.lstrip().startswith(UNSTATED_MARK) or is_refusal(text, terse=True)

@@ -7,7 +7,7 @@ decides only if the model forgets the mark. The mark is removed from the answer,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText, PromptMessage
@@ -60,15 +60,19 @@ class MarkFilter:
 
     Args:
         on_text: receives the pieces; None: they are dropped.
+        is_discarded: tells from the beginning of a reply that nobody will see it; then nothing is passed on.
     """
 
-    def __init__(self, on_text: OnText | None) -> None:
+    def __init__(self, on_text: OnText | None, is_discarded: Callable[[str], bool] | None = None) -> None:
         self._on_text = on_text
+        self._is_discarded = is_discarded
         self._text = ""
         self._passed = 0
 
     def __call__(self, piece: str) -> None:
         self._text += piece
+        if self._is_discarded is not None and not self._passed and len(self._text) < HELD_CHARACTERS:
+            return
         held = _HELD.search(self._text)
         self._pass(self._text[: held.start()] if held else self._text)
 
@@ -77,17 +81,30 @@ class MarkFilter:
         self._pass(self._text)
 
     def _pass(self, text: str) -> None:
+        if self._is_discarded is not None and not self._passed and self._is_discarded(self._text):
+            self._on_text = None
         clean = without_mark(text) if UNSTATED_MARK in text else text
         if self._on_text is not None and len(clean) > self._passed:
             self._on_text(clean[self._passed :])
             self._passed = len(clean)
 
 
+HELD_CHARACTERS = 24
+"""Characters of a reply that are held back if its beginning decides whether anybody sees it."""
+
+
 def write_answer(
-    generator: Generator, messages: Sequence[PromptMessage], on_text: OnText | None = None
+    generator: Generator,
+    messages: Sequence[PromptMessage],
+    on_text: OnText | None = None,
+    is_discarded: Callable[[str], bool] | None = None,
 ) -> tuple[WrittenText, MarkedAnswer]:
-    """Ask for an answer. Return the reply as the model wrote it, and as it is shown; `on_text` receives the latter."""
-    shown = MarkFilter(on_text)
+    """Ask for an answer. Return the reply as the model wrote it, and as it is shown; `on_text` receives the latter.
+
+    Args:
+        is_discarded: see `MarkFilter`.
+    """
+    shown = MarkFilter(on_text, is_discarded)
     reply = write_text(generator, messages, shown if on_text is not None else None)
     shown.finish()
     return reply, read_answer(reply.text)

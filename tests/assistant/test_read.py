@@ -239,10 +239,13 @@ def test_message_with_two_parts_gets_more_tokens_of_sections(kitchen):
 # -- a small model
 
 
-def small_model_reply(kitchen, *texts: str, message: str = "How fast does the kettle boil water?", history=()):
+def small_model_reply(
+    kitchen, *texts: str, message: str = "How fast does the kettle boil water?", history=(), streamed=None
+):
     build_index(kitchen_notes(kitchen), "small", retriever="bm25")
     assistant = with_model(kitchen, *texts, index="small", options="?size=small")
-    return assistant.reply(history, message)
+    pieces = [] if streamed is None else streamed
+    return assistant.reply(history, message, lambda event: pieces.append(event.delta or ""))
 
 
 def kitchen_notes(kitchen):
@@ -262,11 +265,21 @@ def test_small_model_answer_precedes_its_quotation(kitchen):
     assert cited_numbers(reply.answer) == [1]
 
 
-def test_quotation_alone_is_the_answer_if_the_model_finds_none(kitchen):
-    reply = small_model_reply(kitchen, "How fast?", "Not stated.")
+@pytest.mark.parametrize(
+    "written", ["Not stated.", "not stated", "[0]", "[0] Davon steht da nichts, auch sonst nirgends."]
+)
+def test_quotation_alone_is_the_answer_if_the_model_finds_none(kitchen, written):
+    streamed: list[str] = []
+    reply = small_model_reply(kitchen, "How fast?", written, streamed=streamed)
     assert reply.decision == "partial"
     assert reply.answer.startswith(f"{UNSURE_TEXT}\n\nKettle  \n")
-    assert "Not stated" not in reply.answer
+    assert "".join(streamed) == reply.answer  # what the model wrote is not streamed
+
+
+def test_answer_of_a_small_model_is_streamed_with_its_quotation(kitchen):
+    streamed: list[str] = []
+    reply = small_model_reply(kitchen, "How fast?", "In four minutes.", streamed=streamed)
+    assert "".join(streamed) == reply.answer
 
 
 # -- marks
