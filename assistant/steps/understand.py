@@ -21,7 +21,13 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.function_words import content_words, language_of
 from turnmark.corpora.languages import ENGLISH, without_elision
-from turnmark.corpora.text import ends_with_question_mark, words, words_with_spans
+from turnmark.corpora.text import (
+    UNSPACED_LETTER,
+    ends_with_question_mark,
+    reading_words,
+    words,
+    words_with_spans,
+)
 from turnmark.corpora.types import Message
 
 MAX_TOPIC_TERMS, MAX_NAME_TERMS = 6, 3
@@ -230,7 +236,7 @@ def needs_topic(
     """
     if refers_back(message, likely):
         return True
-    term_count = len(_terms(message, likely))
+    term_count = _count_terms(_terms(message, likely))
     texts = [message, f"{' '.join(topic)} {message}"]
     cosines = nearest(texts)
     if not cosines and phrases_for(message, likely) is not None:
@@ -295,16 +301,12 @@ def _refers_back_in(phrases: Phrases, message: str) -> bool:
     terms = _terms_in(phrases, message)
     if not terms:
         return True
-    few_terms = len(terms) < (MIN_OWN_TERMS if phrases.spaced else MIN_OWN_STRETCHES)
+    few_terms = _count_terms(terms) < MIN_OWN_TERMS
     if phrases.begins("openers").match(folded) and few_terms:
         return True
     enough = 2 if phrases.spaced else 1
     before = (content_words(folded[: match.start()], language) for match in phrases.find("anaphora").finditer(folded))
     return any(len(named) < enough for named in before)
-
-
-MIN_OWN_STRETCHES = 3
-"""The same as `MIN_OWN_TERMS` for a script without spaces, in which a term is a stretch between function words."""
 
 
 def _names_own_referent(preceding: str) -> bool:
@@ -325,7 +327,7 @@ _ASKS = re.compile(
 
 def may_be_standalone(message: str, likely: tuple[str, ...] = ()) -> bool:
     """Return whether a short question may be complete in itself: it has at least two terms ("How old is the moon?")."""
-    if refers_back(message, likely) or len(_terms(message, likely)) < 2:
+    if refers_back(message, likely) or _count_terms(_terms(message, likely)) < 2:
         return False
     phrases = phrases_for(message, likely)
     if phrases is not None:
@@ -406,6 +408,11 @@ def _terms(text: str, likely: tuple[str, ...] = ()) -> list[str]:
             if word in terms:
                 spellings.setdefault(word, match.group())
     return list(dict.fromkeys(spellings.values()))
+
+
+def _count_terms(terms: Sequence[str]) -> int:
+    """Return the number of terms; a stretch of a script without spaces counts as its words."""
+    return sum(max(1, reading_words(term)) if UNSPACED_LETTER.search(term) else 1 for term in terms)
 
 
 def _terms_in(phrases: Phrases, text: str) -> list[str]:
