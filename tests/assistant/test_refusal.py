@@ -16,7 +16,7 @@ from turnmark.assistant.refusal import (
     not_found,
     refusal_extent,
 )
-from turnmark.assistant.steps.unstated import without_mark
+from turnmark.assistant.steps.unstated import UNSTATED_MARK, without_mark
 
 QUESTIONS = (
     "kettle",
@@ -158,7 +158,10 @@ def test_the_listed_texts_are_all_that_the_module_writes() -> None:
 def test_prompts_teach_refusals_that_are_recognized() -> None:
     taught = without_mark("\n".join(text for _, text in load_prompt("answer").sections))
     assert all(text in taught for text in TAUGHT)
-    assert any("write only: not stated" in " ".join(text.split()) for _, text in load_prompt("answer-small").sections)
+    system, _ = load_prompt("answer-small").render(sections="", question="", language="")
+    assert "write only: not stated" in " ".join(system.content.split())
+    system, user = load_prompt("answer-small").render(sections="", question="", language="German")
+    assert all(f"write only: {UNSTATED_MARK}" in " ".join(message.content.split()) for message in (system, user))
     assert is_refusal("Not stated.", terse=True)
     assert not is_refusal("Not stated.")
 
