@@ -236,7 +236,7 @@ def needs_topic(
     """
     if refers_back(message, likely):
         return True
-    term_count = _count_terms(_terms(message, likely))
+    term_count = _count_terms(terms_of(message, likely))
     texts = [message, f"{' '.join(topic)} {message}"]
     cosines = nearest(texts)
     if not cosines and phrases_for(message, likely) is not None:
@@ -285,7 +285,7 @@ def refers_back(message: str, likely: tuple[str, ...] = ()) -> bool:
     if phrases is not None:
         return _refers_back_in(phrases, message)
     text = _EXPLETIVE.sub(" ", message)
-    if _CONTINUATION.search(text) and len(_terms(text)) < MIN_OWN_TERMS:
+    if _CONTINUATION.search(text) and len(terms_of(text)) < MIN_OWN_TERMS:
         return True
     return any(not _names_own_referent(text[: match.start()]) for match in _ANAPHOR.finditer(text))
 
@@ -312,9 +312,9 @@ def _refers_back_in(phrases: Phrases, message: str) -> bool:
 def _names_own_referent(preceding: str) -> bool:
     """Return whether the text of a message before a pronoun names what the pronoun may refer to."""
     earlier_clauses = _CLAUSE.split(preceding)[:-1]
-    if any(len(_terms(clause)) > 1 for clause in earlier_clauses):
+    if any(len(terms_of(clause)) > 1 for clause in earlier_clauses):
         return True
-    return len(_terms(preceding)) >= MIN_OWN_TERMS
+    return len(terms_of(preceding)) >= MIN_OWN_TERMS
 
 
 _ASKS = re.compile(
@@ -327,7 +327,7 @@ _ASKS = re.compile(
 
 def may_be_standalone(message: str, likely: tuple[str, ...] = ()) -> bool:
     """Return whether a short question may be complete in itself: it has at least two terms ("How old is the moon?")."""
-    if refers_back(message, likely) or _count_terms(_terms(message, likely)) < 2:
+    if refers_back(message, likely) or _count_terms(terms_of(message, likely)) < 2:
         return False
     phrases = phrases_for(message, likely)
     if phrases is not None:
@@ -351,7 +351,7 @@ def topic_terms(
     for position in answered or user_positions:
         question = history[position].content
         carried, _ = _carry_topic(topic, history[:position], question, nearest, likely, shares)
-        terms = (*_terms(question, likely), *carried)
+        terms = (*terms_of(question, likely), *carried)
         topic = terms[:MAX_TOPIC_TERMS] or topic
     return topic
 
@@ -396,7 +396,7 @@ def _is_name(phrase: str, history: Sequence[Message]) -> bool:
     return any(phrase.lower() in " ".join(message.content.lower().split()) for message in history)
 
 
-def _terms(text: str, likely: tuple[str, ...] = ()) -> list[str]:
+def terms_of(text: str, likely: tuple[str, ...] = ()) -> list[str]:
     """Return the content words of a text that say what it is about, spelled as in the text, in order."""
     phrases = phrases_for(text, likely)
     if phrases is not None:
