@@ -32,7 +32,7 @@ def test_keeps_option_values_exactly():
 @pytest.mark.parametrize(
     ("text", "message"),
     [("Upper", "lower case"), ("a?b", "is not an option"), ("a?b=1&b=2", "'b=2' sets an option twice"),
-     ("a?=1", "is not an option"), ("a@file:///x", "must start with http")],
+     ("a?=1", "is not an option"), ("a@file:///x", "needs http:// or https://")],
 )  # fmt: skip
 def test_refuses_invalid_specs(text, message):
     with pytest.raises(RequestError, match=message):
@@ -49,3 +49,23 @@ def test_messages_hide_passwords_of_specs(text):
         parse_spec(text)
     assert "hush" not in str(raised.value)
     assert "hu/sh" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "openai:m@127.0.0.1:9911", "openai:m@localhost", "openai:org/m@localhost:8000/v1", "openai:m@host.example/v1",
+        "openai:m@myserver", "ollama:qwen@192.168.1.4", "vllm:m@//h:1", "openai:m@ftp://h", "panel:mtrag@gateway/v1",
+    ],
+)  # fmt: skip
+def test_address_without_scheme_is_never_ignored(text):
+    """It was taken as a part of the model's name, and the question went to the provider."""
+    with pytest.raises(RequestError, match="an address needs http:// or https://"):
+        parse_spec(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["openai:claude-3-5-sonnet@20240620", "openai:m@latest", "local:/home/a@b/model.gguf", "openai:m@v1.2"]
+)
+def test_version_of_a_model_and_a_path_are_no_addresses(text):
+    assert parse_spec(text).argument == text.partition(":")[2]

@@ -74,9 +74,26 @@ def parse_spec(text: str) -> Spec:
     address = re.search(r"@(?=https?://)", remainder)
     if address:
         remainder, url = remainder[: address.start()], remainder[address.end() :]
-    elif remainder.startswith("@"):
-        raise RequestError(f"spec {redacted!r}: what follows '@' must start with http:// or https://")
+    elif remainder.startswith("@") or _looks_like_address(match.group(), remainder):
+        # Without this, a question meant for a server of one's own would go to the provider's.
+        raise RequestError(
+            f"spec {redacted!r}: an address needs http:// or https:// after '@', "
+            f"e.g. {match.group()}:MODEL@http://localhost:8000/v1"
+        )
     return Spec(match.group(), remainder.removeprefix(":"), url, options)
+
+
+_PATHS = frozenset(("bertscore", "llama-index", "local", "python", "replay"))
+"""Names whose argument is a path or an import, in which '@' has no meaning."""
+_VERSION = re.compile(r"v?[0-9]+(?:[.-][0-9]+){0,2}|latest|default|stable")
+"""What may follow '@' in the name of a model, e.g. `claude-3-5-sonnet@20240620`."""
+
+
+def _looks_like_address(name: str, remainder: str) -> bool:
+    """Return whether an argument ends in '@' and something that is not the version of a model."""
+    before, at, after = remainder.rpartition("@")
+    is_path = name in _PATHS or before.startswith((":/", ":.", ":~"))
+    return bool(at) and not is_path and not _VERSION.fullmatch(after)
 
 
 @dataclass(frozen=True)
