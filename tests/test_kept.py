@@ -105,6 +105,15 @@ def test_all_needs_a_confirmation_and_keeps_configuration_and_runs(turnmark, kep
     assert names(turnmark) == ["config.toml", "runs"]
 
 
+@pytest.mark.parametrize(("answer", "left"), [("n\n", EVERYTHING), ("", EVERYTHING), ("y\n", ["config.toml", "runs"])])
+def test_all_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch, answer, left):
+    monkeypatch.setattr("turnmark.kept.stdin_is_terminal", lambda: True)
+    ran = turnmark("remove", "--all", stdin=answer)
+    assert "Delete 7 items" in ran.out + ran.err
+    assert (ran.code, "turnmark: canceled" in ran.err) == ((0, False) if answer == "y\n" else (1, True))
+    assert names(turnmark) == left
+
+
 def test_an_index_that_is_being_built_stays_and_the_rest_is_removed(turnmark, kept):
     with lock_index(indexes_folder() / "notes"):
         ran = turnmark("remove", "--all", "--yes")

@@ -101,7 +101,7 @@ def _run() -> int:
     except typer.TyperException as error:
         raise RequestError(error.format_message()) from error
     except typer.Abort:
-        return _say(["the input ended"], 1)
+        return _say(["canceled"], 1)
     except SystemExit as exiting:
         if isinstance(exiting.code, str):
             return _say([exiting.code], 1)
