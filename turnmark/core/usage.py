@@ -182,4 +182,6 @@ def _describe_value(parameter: Any, values: dict[str, Any], error: Any) -> str:
     if parameter.required and value in (None, (), []):
         return missing(spelling, parameter.help)
     shown = f" {value}" if isinstance(value, str) else ""
-    return f"{spelling}{shown}: {error.message}"
+    choices = parameter.type_descriptor.choices
+    expected = f"expected {' or '.join(map(str, choices))}" if choices else error.message.removeprefix("Value error, ")
+    return f"{spelling}{shown}: {expected}"
